@@ -14,8 +14,8 @@ interface Condition {
   /** What to do. `$subject` stands for the route or account. */
   readonly cure: string;
   readonly command?: string;
-  /** When `GET /v1/overview` lists it, and what the API offers then. */
-  readonly listed: string;
+  /** When `GET /v1/overview` lists it, where the summary does not say so; and what the API offers then. */
+  readonly listed?: string;
   readonly action?: "retry" | "resume" | "release";
 }
 
@@ -51,7 +51,7 @@ const table = {
     after: 60,
     alert: "RelayDatabaseStandby",
     summary: "A failover of PostgreSQL may lose acknowledged events",
-    listed: "a failover may (a warning)",
+    listed: "a failover may",
     cure: "Set synchronous_standby_names, and synchronous_commit = on.",
   },
   "no-webhooks": {
@@ -90,7 +90,7 @@ const table = {
     after: 300,
     alert: "RelayDeliveriesOverdue",
     summary: "Deliveries of a route are overdue",
-    listed: "a delivery has been due for over ten minutes (a warning)",
+    listed: "a delivery has been due for over ten minutes",
     cure: "The destination is slow, its rate or concurrency is too low, or too few workers run.",
   },
   "destination-paused": {
@@ -118,7 +118,6 @@ const table = {
     about: "account",
     alert: "RelayKeyRefused",
     summary: "The messaging service refuses the API key",
-    listed: "the messaging service refuses the API key",
     cure: "Correct accounts.$subject.apiKey, then reload the settings.",
     command: "wamid-relay reload",
   },
@@ -128,7 +127,6 @@ const table = {
     about: "account",
     alert: "RelayQuotaUsedUp",
     summary: "A monthly quota is used up",
-    listed: "a monthly quota is used up (a warning)",
     action: "resume",
     cure: "Wait, or change the plan and resume the account.",
     command: "wamid-relay resume --account $subject",
@@ -156,7 +154,6 @@ const table = {
     about: "route",
     alert: "RelayDeadLetters",
     summary: "Deliveries ran out of attempts",
-    listed: "deliveries ran out of attempts",
     action: "retry",
     cure: "Repair the destination, then retry them.",
     command: "wamid-relay replay --route $subject",
@@ -166,7 +163,6 @@ const table = {
     about: "store",
     alert: "RelayQuarantined",
     summary: "Signed webhooks are not valid events",
-    listed: "signed webhooks are not valid events",
     action: "release",
     cure: "Each one shows the reason. Correct the sender. Release them once an upgraded relay reads them.",
     command: "wamid-relay replay --disposition quarantined",
@@ -176,7 +172,6 @@ const table = {
     about: "store",
     alert: "RelayUnassigned",
     summary: "Events came for business numbers that no account has",
-    listed: "events came for business numbers that no account has",
     action: "release",
     cure: "Add the numbers to accounts of their source, reload, then release them.",
     command: "wamid-relay replay --disposition unassigned",
@@ -211,9 +206,11 @@ export function about(text: string, subject: string | null): string {
 export const attentionTable = [
   "| kind | subject | listed while | action |",
   "|---|---|---|---|",
-  ...Object.entries(conditions).map(([name, { kind, about: of, listed, action }]) => {
+  ...Object.entries(conditions).map(([name, { kind, about: of, summary, listed, action }]) => {
     const subject = of === "route" || of === "account" ? of : "null";
-    return `| ${name === kind ? `\`${kind}\` | ${subject}` : "|"} | ${listed} | ${action === undefined ? "" : `\`${action}\` `}|`;
+    const when = listed ?? summary.charAt(0).toLowerCase() + summary.slice(1);
+    const row = name === kind ? `\`${kind}\` | ${subject} | ${when}` : `| | ${when} (a warning)`;
+    return `| ${row} | ${action === undefined ? "" : `\`${action}\` `}|`;
   }),
 ].join("\n");
 

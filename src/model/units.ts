@@ -16,24 +16,20 @@ function inUnits(text: string, units: Units): number {
  * The `title` of a schema is the unit of the parsed number, with which `config print` formats it. The maxima keep sums
  * exact, and JSON free of exponents.
  */
-export type UnitTitle = "duration" | "size" | "rate";
-const titled = (title: UnitTitle) => ({ title });
+function unitSchema(title: string, units: Units, examples: string, most: number, mostText: string) {
+  return z
+    .string(`must be a ${title} (like ${examples})`)
+    .regex(new RegExp(`^\\d+(\\.\\d+)?(${Object.keys(units).toReversed().join("|")})$`), `is not a ${title} (like ${examples})`)
+    .meta({ title })
+    .transform((text) => Math.round(inUnits(text, units)))
+    .refine((value) => value <= most, `must be at most ${mostText}`);
+}
 
-/** A duration such as `250ms`, `5s`, `30m`, `72h`, `30d`; milliseconds after parsing. */
-export const durationSchema = z
-  .string("must be a duration (like 250ms, 5s, 30m, 72h, 30d)")
-  .regex(/^\d+(\.\d+)?(ms|s|m|h|d)$/, "is not a duration (like 250ms, 5s, 30m, 72h, 30d)")
-  .meta(titled("duration"))
-  .transform((text) => Math.round(inUnits(text, durationUnits)))
-  .refine((ms) => ms <= 36_500 * 86_400_000, "must be at most 36500d");
+/** Milliseconds after parsing. */
+export const durationSchema = unitSchema("duration", durationUnits, "250ms, 5s, 30m, 72h, 30d", 36_500 * 86_400_000, "36500d");
 
-/** A size such as `512B`, `256KiB`, `1MiB`; bytes after parsing. */
-export const sizeSchema = z
-  .string("must be a size (like 512B, 256KiB, 1MiB)")
-  .regex(/^\d+(\.\d+)?(B|KiB|MiB|GiB)$/, "is not a size (like 512B, 256KiB, 1MiB)")
-  .meta(titled("size"))
-  .transform((text) => Math.round(inUnits(text, sizeUnits)))
-  .refine((bytes) => bytes <= 1024 ** 5, "must be at most 1048576GiB");
+/** Bytes after parsing. */
+export const sizeSchema = unitSchema("size", sizeUnits, "512B, 256KiB, 1MiB", 1024 ** 5, "1048576GiB");
 
 /** A rate such as `50/s`, `300/m`; per second after parsing. */
 export const rateSchema = z
@@ -41,7 +37,7 @@ export const rateSchema = z
   .regex(/^\d+(\.\d+)?\/(s|m|h)$/, "is not a rate (like 50/s, 300/m, 1000/h)")
   .refine((text) => Number.parseFloat(text) > 0, "must be more than zero")
   .refine((text) => Number.parseFloat(text) <= 1_000_000, "must be at most 1000000")
-  .meta(titled("rate"))
+  .meta({ title: "rate" })
   .transform((text) => {
     const [count, unit] = text.split("/") as [string, string];
     return Number(count) / ((rateUnits as Units)[unit] as number);
