@@ -285,13 +285,10 @@ function greatest(values: Values, steps: number): OneSeries {
 const shares = { p50: 0.5, p90: 0.9, p99: 0.99 } as const;
 
 function percentiles(byBucket: ReadonlyMap<string, Values>, steps: number, isPast: (index: number) => boolean): OneSeries[] {
-  const bySteps = Array.from({ length: steps }, () => new Map<number, number>());
-  const all = new Map<number, number>();
-  for (const [label, values] of byBucket) {
-    const bucket = Number(label);
-    all.set(bucket, total(values));
-    for (const [index, n] of values.entries()) if (n !== undefined) bySteps[index]?.set(bucket, n);
-  }
+  const bucketsOf = (of: (values: Values) => number | undefined) =>
+    new Map([...byBucket].map(([label, values]) => [Number(label), of(values) ?? 0]));
+  const bySteps = Array.from({ length: steps }, (_, index) => bucketsOf((values) => values[index]));
+  const all = bucketsOf(total);
   const ofShares = Object.entries(shares).map(([label, share]) => ({
     label,
     values: bySteps.map((buckets) => quantile(buckets, share)),
@@ -363,15 +360,15 @@ export function sampleOf({ after, last }: Stretch, most = Number.POSITIVE_INFINI
   return { share: (count * length) / total, stretches: begins.map((begin) => ({ after: begin, last: begin + length })) };
 }
 
-const meanings: Readonly<Record<string, string>> = {
-  "131016": "The messaging network was not available for a moment.",
-  "131026": "The phone number has no account on the network.",
-  "131042": "The sender's account has no valid payment method.",
-  "131047": "The customer wrote more than 24 hours ago, so only templates are allowed.",
-  "131049": "The network limits how many marketing messages a person gets.",
-  "131056": "Too many messages went to this phone number in a short time.",
-  "130429": "The sender exceeds the throughput of the network.",
-};
+const meanings: ReadonlyMap<string, string> = new Map([
+  ["131016", "The messaging network was not available for a moment."],
+  ["131026", "The phone number has no account on the network."],
+  ["131042", "The sender's account has no valid payment method."],
+  ["131047", "The customer wrote more than 24 hours ago, so only templates are allowed."],
+  ["131049", "The network limits how many marketing messages a person gets."],
+  ["131056", "Too many messages went to this phone number in a short time."],
+  ["130429", "The sender exceeds the throughput of the network."],
+]);
 
 /** A message as an event left it. Times are unix ms. */
 interface MovedMessage {
@@ -426,7 +423,7 @@ export function createQualitySums(from: number) {
         errors: [...errors]
           .map(([code, count]) => ({
             code,
-            meaning: (Object.hasOwn(meanings, code) ? meanings[code] : null) ?? null,
+            meaning: meanings.get(code) ?? null,
             count: estimated(count),
           }))
           .sort((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
