@@ -93,31 +93,18 @@ export function parseSettings(text: string, file: string, env: Environment): Set
 
 function* parsing(text: string, file: string, env: Environment): Steps<Settings> {
   const { settings, tree, findings } = yield* readSettings(text, file, env);
-  if (settings === null) throw new SettingsError(toFaults(findings, tree, file));
+  if (settings === null || findings.length > 0) throw new SettingsError(toFaults(findings, tree, file));
   return settings;
 }
 
 export function parseForReading(text: string, file: string, env: Environment, sections?: readonly string[]): ReadableSettings {
-  const { settings, tree, findings } = runSteps(readSettings(text, file, env, sections));
-  const missing = findings.filter(({ isMissing, path }) => isMissing === true && path[0] !== "storage" && isSecret(path));
-  const followsFrom = (path: SettingsPath) => missing.some((each) => path.every((key, depth) => key === each.path[depth]));
-  const others = findings.filter((finding) => !missing.includes(finding) && !followsFrom(finding.path));
-  const faults = missing.map((finding) => toFaults([finding], tree, file)[0] as Fault);
-  const places = missing.map(({ path }, index) => [path, faults[index] as Fault] as const);
-  const complete = others.length > 0 ? null : (settings ?? withMissing(tree.value, places));
-  if (complete === null) throw new SettingsError(toFaults(others.length > 0 ? others : findings, tree, file));
-  return { settings: complete, missing: faults };
-}
-
-function withMissing(value: unknown, missing: readonly (readonly [SettingsPath, Fault])[]): Settings | null {
   const standIns = new Map<string, MissingSecret>();
-  for (const [path, fault] of missing) {
-    const standIn = randomBytes(32).toString("hex");
-    standIns.set(standIn, new MissingSecret(faultLine(fault)));
-    change(value, path, () => standIn);
-  }
-  const { data = null } = settingsSchema.safeParse(value, readOnce);
-  return replaceSecrets(data, (secret) => standIns.get(secret.reveal()) ?? secret) as Settings | null;
+  const { settings, tree, findings } = runSteps(readSettings(text, file, env, sections, standIns));
+  const missing = findings.filter(isMissingSecret);
+  const others = findings.filter((finding) => !isMissingSecret(finding));
+  if (settings === null || others.length > 0) throw new SettingsError(toFaults(others.length > 0 ? others : findings, tree, file));
+  const complete = replaceSecrets(settings, (secret) => standIns.get(secret.reveal()) ?? secret);
+  return { settings: complete as Settings, missing: toFaults(missing, tree, file) };
 }
 
 /** The settings with a random text for each missing secret: for a process that neither sends nor verifies. */
@@ -126,8 +113,10 @@ export function withStandIns(settings: Settings): Settings {
   return replaceSecrets(settings, standIn) as Settings;
 }
 
-function isSecret(path: SettingsPath): boolean {
-  return path.at(-2) === "headers" || shapesAt(path).some(({ title }) => title === "secret");
+function isMissingSecret({ isMissing, path }: Finding): boolean {
+  return (
+    isMissing === true && path[0] !== "storage" && (path.at(-2) === "headers" || shapesAt(path).some(({ title }) => title === "secret"))
+  );
 }
 
 function replaceSecrets(value: unknown, replacement: (secret: Secret) => Secret): unknown {
@@ -139,12 +128,22 @@ function replaceSecrets(value: unknown, replacement: (secret: Secret) => Secret)
 
 interface ReadSettings {
   readonly tree: Tree;
+  /** Null when they are invalid, apart from the `findings` of the tree. */
   readonly settings: Settings | null;
   readonly findings: readonly Finding[];
 }
 
-/** Throws {@link SettingsError} for what is no mapping of settings at all. */
-function* readSettings(text: string, file: string, env: Environment, sections?: readonly string[]): Steps<ReadSettings> {
+/**
+ * Throws {@link SettingsError} for what is no mapping of settings at all. `standIns`: receives a random text for each missing
+ * secret, which is in its place in the settings.
+ */
+function* readSettings(
+  text: string,
+  file: string,
+  env: Environment,
+  sections?: readonly string[],
+  standIns?: Map<string, MissingSecret>,
+): Steps<ReadSettings> {
   const whole = yield* readTree(text, env, dirname(file));
   const tree = sections === undefined ? whole : treeOf(whole, sections);
   const faults = (findings: readonly Finding[]) => new SettingsError(toFaults(findings, tree, file));
@@ -154,6 +153,11 @@ function* readSettings(text: string, file: string, env: Environment, sections?: 
     throw faults([{ path: [], message: "must be a mapping of settings (server:, sources:, routes:, …)" }]);
   }
   dropEmptySections(tree.value as Record<string, unknown>);
+  for (const finding of standIns === undefined ? [] : tree.findings.filter(isMissingSecret)) {
+    const standIn = randomBytes(32).toString("hex");
+    standIns?.set(standIn, new MissingSecret(toFaults([finding], tree, file).map(faultLine).join()));
+    change(tree.value, finding.path, () => standIn);
+  }
   const options = { ...readOnce, error: settingText, reportInput: true };
   yield;
   const first = settingsSchema.safeParse(tree.value, options);
@@ -162,7 +166,7 @@ function* readSettings(text: string, file: string, env: Environment, sections?: 
   yield;
   const invalid = findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places));
   const findings = [tree.findings, invalid, [...checkReferences(tree.value)]].reduce(withoutFollowing);
-  return { tree, settings: findings.length === 0 ? (parsed.data ?? null) : null, findings };
+  return { tree, settings: parsed.data ?? null, findings };
 }
 
 function treeOf(tree: Tree, sections: readonly string[]): Tree {
