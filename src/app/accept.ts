@@ -4,6 +4,7 @@ import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Store } from "../store/create-store.ts";
 import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
+import type { SourceNote } from "../store/views.ts";
 
 interface AcceptingParts {
   readonly store: Pick<Store, "accept" | "announce" | "nameRequest" | "quarantine" | "registerEach" | "release">;
@@ -75,6 +76,34 @@ export function createAccepting({ store, settings, metrics, log, privacy }: Acce
       if (outcome === null) return null;
       metrics.dispositions.count(event.source, "released");
       return note(event, outcome);
+    },
+  };
+}
+
+/** How often the same is noted, in ms, by each process. */
+const everyMs = 60_000;
+/** Most numbers that a process remembers having noted. */
+const mostRemembered = 10_000;
+
+/** Notes when sources were verified by a handshake, and when each number last had an event. Nobody waits for it. */
+export function createSourceNotes(store: Pick<Store, "noteSource">, now: () => number) {
+  const notedAt = new Map<string, number>();
+
+  function note(of: Omit<SourceNote, "at">): void {
+    const key = `${of.source}/${of.number ?? ""}`;
+    const at = now();
+    const before = notedAt.get(key);
+    if (before !== undefined && Math.abs(at - before) < everyMs) return;
+    if (notedAt.size >= mostRemembered) notedAt.clear();
+    notedAt.set(key, at);
+    store.noteSource({ ...of, at }).catch(() => notedAt.delete(key));
+  }
+
+  return {
+    handshake: (source: string): void => note({ source, number: null, account: null }),
+    /** `number`: as the sender wrote it. `account`: empty when none has it. */
+    event(source: string, number: unknown, account: string): void {
+      if (typeof number === "string" && /^\d{1,32}$/.test(number)) note({ source, number, account: account || null });
     },
   };
 }

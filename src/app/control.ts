@@ -1,6 +1,7 @@
 import { onlyAccount, type Settings } from "../config/schema.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { RegistrationOutcome, TrackPort } from "../control/track.ts";
+import { knownSources } from "../inspect/reading.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
@@ -10,7 +11,6 @@ import type { ReplayQuery } from "../model/queries.ts";
 import type { Store } from "../store/create-store.ts";
 import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
-import { knownSources } from "./reading.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
 import { fieldsOf } from "./rules.ts";
 

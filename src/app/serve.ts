@@ -20,6 +20,7 @@ import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver, type Receiver } from "../receive/receiver.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
 import { noQuarantine, type RouteBacklog } from "../store/views.ts";
+import { createSourceNotes } from "./accept.ts";
 import { inForce } from "./alarms.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { addRelayRoutes, type ControlRoutesParts } from "./control-routes.ts";
@@ -31,7 +32,6 @@ import { storeName } from "./open-store.ts";
 import { createReloading, type Reloading } from "./reload.ts";
 import { inboundSources } from "./rules.ts";
 import type { Service } from "./service.ts";
-import { createSourceNotes } from "./source-notes.ts";
 import type { Stored } from "./store.ts";
 import { endLeftExchanges } from "./upkeep.ts";
 import { createWebServers } from "./web-server.ts";
@@ -154,7 +154,7 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
 
 function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) => string): Receiver {
   const { live, log, privacy, metrics, tracing, store, clock, accepting, service, proxy } = parts;
-  const sourceNotes = createSourceNotes({ store, now: clock.now });
+  const sourceNotes = createSourceNotes(store, clock.now);
   const receiver = createReceiver({
     sources: inboundSources(live.initial),
     accepting: {

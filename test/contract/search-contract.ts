@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createReadingPort } from "../../src/app/reading.ts";
+import { createReadingPort } from "../../src/inspect/reading.ts";
 import { maskId, maskWamid, shownDeliveryId, shownId } from "../../src/model/mask.ts";
 import { accept, dead, delivered, openWith, settle } from "./contract-tools.ts";
 import { purgeAll } from "./retention-contract.ts";

@@ -1,0 +1,201 @@
+import type { Settings } from "../config/schema.ts";
+import { accountsOf, placedSecrets } from "../config/sources.ts";
+import type { Reading } from "../control/reading.ts";
+import type { PlainHandlers } from "../control/routes.ts";
+import type { EventView, ListedEventView, SourceView } from "../model/answers.ts";
+import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
+import { RelayError } from "../model/errors.ts";
+import { refuseUnknown } from "../model/nearest.ts";
+import { secretUsage } from "../receive/inbound-source.ts";
+import type { StoreReading } from "../store/read/reading.ts";
+import { type DeliveryPlace, type Inspecting, mostOffenders, noDeliveries, type SourceNote } from "../store/views.ts";
+import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
+import { walkBack } from "./walk-back.ts";
+
+/** Events are stored in the order received, unless a clock was set; this allows for that. */
+const clockSlackMs = 3_600_000;
+
+/** The reading part of the control API's port, over a store or a reader. `most`: see `mostIndexed`. */
+export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">, most = mostIndexed): Reading {
+  /** With one read for the whole page. */
+  async function withCounts(events: readonly EventView[]): Promise<ListedEventView[]> {
+    const counts = events.length === 0 ? null : await read.deliveries.counts(events.map(({ seq }) => seq));
+    return events.map((event) => ({ ...event, ...(counts?.get(event.seq) ?? noDeliveries) }));
+  }
+
+  /** Whether no event of these seqs, or of older ones, can be received from `from` on. */
+  async function isReceivedBefore(from: number | undefined, after: number, before: number): Promise<boolean> {
+    const latest = from === undefined ? null : await read.events.latestReceived(after, before);
+    return from !== undefined && latest !== null && latest < from - clockSlackMs;
+  }
+
+  return {
+    ...createTrackedPort(read),
+    async listEvents({ wamid, subject, q, ...query }, wholeOnly) {
+      const { limit, from } = query;
+      const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q, wholeOnly }, most);
+      const filter = { ...query, ...names };
+      if (others.length > 0) throw new RelayError("bad_request", "wamid, subject and q exclude each other");
+      // The events of a few messages are indexed.
+      const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
+      if (filter.wamid !== undefined || filter.request !== undefined || isIndexed) {
+        const data = await read.events.list(filter);
+        return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
+      }
+      const { found, reached } = await walkBack({
+        before: filter.before ?? null,
+        limit,
+        isAside: read.isAside?.(),
+        bounds: read.events.bounds,
+        // Windows are read for `from`, too.
+        isIndexed: from === undefined && (filter.errorCode !== undefined || filter.disposition === "quarantined"),
+        read: (after, before, most) => read.events.list({ ...filter, after, before, limit: most }),
+        isPast: (after, before) => isReceivedBefore(from, after, before),
+      });
+      return { data: await withCounts(found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
+    },
+    async findEvents(id) {
+      const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.events.get(seq)));
+      return events.filter((event) => event !== null);
+    },
+    search: createSearching(read),
+    async listDeliveries({ before: place, ...filter }) {
+      const { from } = filter;
+      const start = place === undefined ? null : parsePlace(place);
+      const { found, reached } = await walkBack({
+        // The last event of the page before may have more of them.
+        before: start === null ? null : start.event + 1,
+        limit: filter.limit,
+        isAside: read.isAside?.(),
+        bounds: read.events.bounds,
+        read: (after, before, limit) =>
+          read.deliveries.list({
+            ...filter,
+            after,
+            before: start !== null && start.event < before ? start : { event: before, route: "" },
+            limit,
+          }),
+        isPast: (after, before) => isReceivedBefore(from, after, before),
+      });
+      const last = found.length >= filter.limit ? found.at(-1) : undefined;
+      const next = last ?? (reached === null ? null : { event: reached, route: "" });
+      return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
+    },
+    async groupDeliveries(filter) {
+      const found = await read.deliveries.groups(filter);
+      return { data: found.toSorted((a, b) => b.count - a.count) };
+    },
+    async deliveriesOf(event) {
+      const found = await read.deliveries.list({ event, limit: 1000 });
+      return Promise.all(
+        found.toReversed().map(async (delivery) => ({ ...delivery, attemptHistory: await read.deliveries.attempts(delivery) })),
+      );
+    },
+    stats: () => inspecting.stats(),
+  };
+}
+
+/** The route may be a name with dots. */
+function parsePlace(text: string): DeliveryPlace {
+  const dot = text.indexOf(".");
+  return { event: Number(text.slice(0, dot)), route: text.slice(dot + 1) };
+}
+
+interface StoredParts {
+  readonly read: Pick<StoreReading, "secretUses" | "sourceNotes">;
+  readonly inspecting: Pick<Inspecting, "audit">;
+  readonly now: () => number;
+  /** A relay works on the store. */
+  readonly isRunning: boolean;
+  readonly settings: () => Pick<Settings, "sources" | "routes">;
+}
+
+/** What a relay and a command read of the store alike. */
+export function createStoredHandlers(parts: StoredParts): Pick<PlainHandlers, "audit" | "listSecrets" | "listSources"> {
+  const { read, settings } = parts;
+  return {
+    audit: createAuditing(parts),
+    listSecrets: async () => ({ data: secretUsage(placedSecrets(settings()), await read.secretUses()) }),
+    listSources: async () => ({ data: viewSources(settings(), await read.sourceNotes()) }),
+  };
+}
+
+/** The sources of the settings, then those whose events are or were in the store. */
+export async function knownSources(
+  settings: Pick<Settings, "sources">,
+  { secretUses }: Pick<StoreReading, "secretUses">,
+): Promise<string[]> {
+  const stored = (await secretUses()).map(({ source }) => source);
+  return [...new Set([...Object.keys(settings.sources), ...stored])];
+}
+
+interface Audit {
+  readonly ended: Promise<AuditReport>;
+  progress: AuditProgress;
+}
+
+/** How long a report is kept for a caller whose request of up to half a minute timed out, and who repeats it. */
+const keptMs = 120_000;
+
+/** Audits in progress, one for each filter. */
+function createAuditing({ read, inspecting, now, isRunning, settings }: StoredParts): PlainHandlers["audit"] {
+  const audits = new Map<string, Audit>();
+
+  function start(key: string, filter: AuditFilter): Audit {
+    const order = { ...filter, now: now(), isRunning, mostOffenders };
+    const audit: Audit = {
+      progress: { checked: 0, of: 0 },
+      ended: inspecting.audit(order, (progress) => {
+        audit.progress = progress;
+      }),
+    };
+    audits.set(key, audit);
+    const forget = () => {
+      if (audits.get(key) === audit) audits.delete(key);
+    };
+    audit.ended.then(() => setTimeout(forget, keptMs).unref(), forget);
+    return audit;
+  }
+
+  return async ({ wait, ...filter }, { reply }) => {
+    const { source } = filter;
+    // The sums of no events always match, so a misspelled source would pass.
+    if (source !== undefined) refuseUnknown("not_found", "source", source, await knownSources(settings(), read));
+    const key = JSON.stringify([filter.from, filter.to, filter.source]);
+    const audit = audits.get(key) ?? start(key, filter);
+    const report = await within(audit.ended, wait * 1000);
+    if (report === null) {
+      reply.code(202);
+      return audit.progress;
+    }
+    if (audits.get(key) === audit) audits.delete(key);
+    return report;
+  };
+}
+
+/** Null when it takes longer than `ms`. */
+async function within<T>(ended: Promise<T>, ms: number): Promise<T | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = setTimeout(() => resolve(null), ms);
+  try {
+    return await Promise.race([ended, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The sources of the settings, with what was noted of them. */
+export function viewSources({ sources }: Pick<Settings, "sources">, notes: readonly SourceNote[]): SourceView[] {
+  return Object.entries(sources).map(([name, source]) => {
+    const own = notes.filter((note) => note.source === name);
+    const isMeta = source.kind === "events" && source.format === "meta";
+    return {
+      source: name,
+      kind: source.kind,
+      format: source.kind === "events" ? source.format : null,
+      accounts: [...new Set(accountsOf(source))],
+      handshake: isMeta && source.verifyTokens.length > 0 ? { doneAt: own.find(({ number }) => number === null)?.at ?? null } : null,
+      numbers: own.flatMap(({ number, account, at }) => (number === null ? [] : [{ number, account, lastAt: at }])),
+    };
+  });
+}
