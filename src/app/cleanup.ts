@@ -1,19 +1,11 @@
-/** Closes parts in the reverse order of their creation. Node 22 has no AsyncDisposableStack. */
-export interface Cleanup extends AsyncDisposable {
-  /** Adds a step that `run` takes before all earlier ones. */
-  defer(step: () => unknown): void;
-  /** Adds a step that `run` takes first, at the same time as the others of this kind. */
-  together(step: () => unknown): void;
-  /** Adds a step that closes `part`, and returns the part. */
-  adopt<T>(part: T, close: (part: T) => unknown): T;
-  /** Takes every step once, also after one that throws. Rejects with the first error. */
-  run(): Promise<void>;
-}
+export type Cleanup = ReturnType<typeof createCleanup>;
 
-export function createCleanup(): Cleanup {
+/** Closes parts in the reverse order of their creation. Node 22 has no AsyncDisposableStack. */
+export function createCleanup() {
   const steps: (() => unknown)[] = [];
   const first: (() => unknown)[] = [];
 
+  /** Takes every step once, also after one that throws. Rejects with the first error. */
   async function run(): Promise<void> {
     const errors: unknown[] = [];
     const take = async (step: () => unknown): Promise<void> => {
@@ -29,9 +21,11 @@ export function createCleanup(): Cleanup {
   }
 
   return {
-    defer: (step) => void steps.push(step),
-    together: (step) => void first.push(step),
-    adopt(part, close) {
+    /** Adds a step that `run` takes before all earlier ones. */
+    defer: (step: () => unknown): void => void steps.push(step),
+    /** Adds a step that `run` takes first, at the same time as the others of this kind. */
+    together: (step: () => unknown): void => void first.push(step),
+    adopt<T>(part: T, close: (part: T) => unknown): T {
       steps.push(() => close(part));
       return part;
     },

@@ -35,11 +35,12 @@ const longestMs = 5_000;
 const leaseMs = 90_000;
 
 export function createReconciling(parts: ReconcilingParts) {
-  const { settings, store, services, usage, intake, polling, clock, log, metrics, watching, scheduled } = parts;
+  const { settings, store, services, usage, intake, polling, clock, supervise, log, metrics, watching, scheduled } = parts;
   const scheduleOf = ({ reconcile }: Settings) => (scheduled ? reconcile : { ...reconcile, schedule: "off" });
   const reconciler = createReconciler(scheduleOf(settings()), {
     store,
     clock,
+    supervise,
     service: {
       accounts: () => [...services.limiters().keys()],
       hold: polling.hold,

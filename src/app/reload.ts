@@ -27,27 +27,10 @@ interface Parts {
   readonly metrics: Pick<Metrics, "reloadSuccess" | "reloadTimestamp">;
 }
 
-export interface Reloading {
-  /** Applies what `read` returns, or reports why not. One reload at a time, in order; others are served between its steps. */
-  reload(read: () => MaybePromise<RereadSettings>, trigger: ReloadView["trigger"]): Promise<ReloadView>;
-  /** Starts no more reloads, and waits for those that began. */
-  close(): Promise<unknown>;
-  last(): ReloadView;
-  /** For `/readyz`, which needs no token: times, a number and paths. */
-  status(): SettingsStatus;
-}
-
-/** With times as ISO 8601. */
-interface SettingsStatus {
-  readonly loadedAt: string;
-  /** Null: the last reload was applied. */
-  readonly refusedAt: string | null;
-  readonly faults: number;
-  readonly needRestart: readonly string[];
-}
+export type Reloading = ReturnType<typeof createReloading>;
 
 /** Reloads the settings, and reports each result in the log, the metrics, `/readyz` and `/v1/reload`. */
-export function createReloading({ initial, current, apply, lastUse, now, log, metrics }: Parts): Reloading {
+export function createReloading({ initial, current, apply, lastUse, now, log, metrics }: Parts) {
   const fixedPart = (settings: Settings) => Object.fromEntries(restartParts.map((section) => [section, settings[section]]));
   const startedAt = now();
   let last: ReloadView = {
@@ -108,16 +91,19 @@ export function createReloading({ initial, current, apply, lastUse, now, log, me
   }
 
   return {
-    reload(read, trigger) {
+    /** Applies what `read` returns, or reports why not. One reload at a time, in order; others are served between its steps. */
+    reload(read: () => MaybePromise<RereadSettings>, trigger: ReloadView["trigger"]): Promise<ReloadView> {
       const one = running.then(() => reloadOnce(read, trigger));
       running = one;
       return one;
     },
-    close() {
+    /** Starts no more reloads, and waits for those that began. */
+    close(): Promise<unknown> {
       closed = true;
       return running;
     },
     last: () => last,
+    /** For `/readyz`, which needs no token: times, a number and paths. */
     status: () => ({
       loadedAt: new Date(last.loadedAt).toISOString(),
       refusedAt: last.result === "refused" ? new Date(last.at).toISOString() : null,

@@ -1,5 +1,5 @@
 import type { SendingPort } from "../control/sending.ts";
-import { RelayError } from "../model/errors.ts";
+import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { uuidv7 } from "../model/ids.ts";
 import type { Caller, CallResult, CallSteps, OnceHooks } from "../send/once.ts";
 import { createSending, type ServiceCalls } from "../send/sending.ts";
@@ -122,44 +122,32 @@ export function createServiceCalls(services: RelaySendingParts["services"], now:
   function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
     const { failure, status, message } = error;
     const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
+    const answer = (code: ErrorCode, more: object = {}, retryAfterMs: number | null = null, text = error.text ?? message) =>
+      new RelayError(code, text, { ...about, ...more }, { retryAfterMs });
+    const cause = "cause" in failure && failure.cause !== null ? { cause: failure.cause } : {};
     switch (failure.kind) {
       case "rate-limited":
-        return new RelayError("service_rate_limited", error.text ?? message, about, {
-          retryAfterMs: untilRoom(services.limiters().get(account), "requests", now()),
-        });
+        return answer("service_rate_limited", {}, untilRoom(services.limiters().get(account), "requests", now()));
       case "quota": {
         const { until = failure.until, ...stop } = stopOf(services.limiters().get(account), operation);
-        return new RelayError("service_quota_used_up", error.text ?? message, {
-          ...about,
-          ...stop,
-          until: new Date(until).toISOString(),
-          ...(failure.cause === null ? {} : { cause: failure.cause }),
-        });
+        return answer("service_quota_used_up", { ...stop, until: new Date(until).toISOString(), ...cause });
       }
       case "unauthenticated":
+        return answer("service_key_refused");
       case "blocked":
-        return new RelayError("service_key_refused", error.text ?? message, about, {
-          retryAfterMs: failure.kind === "blocked" ? 60_000 : null,
-        });
+        return answer("service_key_refused", {}, 60_000);
       case "caps-unknown":
-        return new RelayError("store_unavailable", "what the account's other processes send cannot be known now; nothing was sent", about, {
-          retryAfterMs: 1_000,
-        });
+        return answer("store_unavailable", {}, 1_000, "what the account's other processes send cannot be known now; nothing was sent");
       case "network":
-        if (failure.code === "closed")
-          return new RelayError("shutting_down", "the relay is stopping; nothing was sent", about, { retryAfterMs: 5_000 });
-        return new RelayError("service_unreachable", message, { ...about, reason: failure.code });
+        return failure.code === "closed"
+          ? answer("shutting_down", {}, 5_000, "the relay is stopping; nothing was sent")
+          : answer("service_unreachable", { reason: failure.code }, null, message);
       case "timeout":
-        return new RelayError("service_unreachable", message, about);
+        return answer("service_unreachable", {}, null, message);
       case "validation":
-        return new RelayError("service_refused", error.text ?? message, { ...about, problems: failure.problems });
-      case "plan":
-        return new RelayError("service_refused", error.text ?? message, {
-          ...about,
-          ...(failure.cause === null ? {} : { cause: failure.cause }),
-        });
+        return answer("service_refused", { problems: failure.problems });
       default:
-        return new RelayError("service_refused", error.text ?? message, about);
+        return answer("service_refused", cause);
     }
   }
 

@@ -1,7 +1,6 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import { type AddressInfo, Socket } from "node:net";
-import type { FastifyInstance } from "fastify";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
 import { type ListenTls, listenOptions, tlsOptions } from "../net/tls.ts";
@@ -40,21 +39,12 @@ interface WebServerParts {
   readonly missing?: string | undefined;
 }
 
-interface WebServer {
-  /** Every page except the webhooks. */
-  readonly http: FastifyInstance;
-  readonly server: Server;
-  listen(): Promise<AddressInfo>;
-  /** For later connections. Has no effect on a port without TLS. */
-  renewTls(tls: ListenTls | undefined): void;
-  /** Stops listening; resolves when the last request is answered. */
-  close(): Promise<void>;
-}
+type WebServer = ReturnType<typeof createWebServer>;
 
 export function createWebServer(
   settings: ListenAddress & Pick<Settings["server"], "requestTimeout">,
   { webhooks, failed, missing }: WebServerParts,
-): WebServer {
+) {
   const isAdmitted = createPipelineLimit(settings.requestTimeout);
   const http = createHttp(
     (handler) => {
@@ -111,16 +101,19 @@ export function createWebServer(
   const silentOnes = () => new Set([...sockets].filter(({ bytesRead }) => bytesRead === 0));
 
   return {
+    /** Every page except the webhooks. */
     http,
     server,
-    async listen() {
+    async listen(): Promise<AddressInfo> {
       await http.listen({ host: settings.host, port: settings.port, backlog: 1024 });
       return server.address() as AddressInfo;
     },
-    renewTls(tls) {
+    /** For later connections. Has no effect on a port without TLS. */
+    renewTls(tls: ListenTls | undefined): void {
       if (tls !== undefined && "setSecureContext" in server) (server as HttpsServer).setSecureContext(tlsOptions(tls));
     },
-    async close() {
+    /** Stops listening; resolves when the last request is answered. */
+    async close(): Promise<void> {
       // Node closes only those that have had an answer. One that is about to send has this long to do so.
       let waited: ReadonlySet<Socket> = new Set();
       const closingIdle = setInterval(() => {
@@ -203,16 +196,8 @@ function createPipelineLimit(closeWithin: number): (request: IncomingMessage, re
   };
 }
 
-interface WebServers {
-  /** The public port. */
-  readonly web: WebServer;
-  /** The port of the control API: `web` without `server.control`. */
-  readonly controlWeb: WebServer;
-  readonly all: ReadonlySet<WebServer>;
-}
-
-/** `webhooks` is null in a process that takes none. */
-export function createWebServers({ live, log, metrics }: Observed, webhooks: WebhookHandler | null): WebServers {
+/** The public port, and that of the control API: the same without `server.control`. `webhooks` is null in a process that takes none. */
+export function createWebServers({ live, log, metrics }: Observed, webhooks: WebhookHandler | null) {
   const { server } = live.initial;
 
   /** `missing`: the error text for an unknown page. */

@@ -29,9 +29,13 @@ interface ReconcilerParts {
   readonly service: Service;
   readonly tracking: Tracking;
   readonly budget: BudgetFactsOf;
-  /** Whether this process makes the scheduled passes of an account; default: always. */
-  readonly isOurs?: (account: string) => MaybePromise<boolean>;
+  /** Whether this process makes the scheduled passes of an account. */
+  readonly isOurs: (account: string) => MaybePromise<boolean>;
   readonly clock: Clock;
+  readonly supervise: (task: { readonly name: string; readonly firstMs: number; run(): number }) => {
+    wake(): void;
+    close(): Promise<void>;
+  };
   readonly hooks: ReconcilerHooks;
 }
 
@@ -55,17 +59,10 @@ export interface AccountSummary extends PassCounts {
   readonly more: boolean;
 }
 
-interface AccountPlan {
-  readonly account: string;
+interface AccountPlan extends Pick<AccountSummary, "account" | "postponed" | "unpollable" | "missing" | "stopped" | "lastsUntil"> {
   readonly due: number;
   /** Calls that a pass would make at most. */
   readonly wouldPoll: number;
-  readonly postponed: number;
-  readonly unpollable: number;
-  /** Unknown to the service and not polled again. */
-  readonly missing: number;
-  readonly stopped: PassStop | null;
-  readonly lastsUntil: number | null;
 }
 
 /** Messages claimed at once. After a crash, so many are polled again when the lease expires. */
@@ -80,10 +77,9 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   const closing = new AbortController();
   const inFlight = new Set<Promise<unknown>>();
   const scheduled = new Set<string>();
-  const room = createRoom(parts.budget);
+  const room = createRoom();
   const faults = createFaults(clock);
   const timetable = createTimetable(clock.now);
-  let cancel = (): void => {};
 
   async function runPass(account: string, options: PassOptions): Promise<AccountSummary> {
     const sums: Record<PollOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
@@ -99,8 +95,8 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     };
     const signal = AbortSignal.any([options.signal, closing.signal]);
     let stopped: PassStop | null = holdNow(account);
-    while (stopped === null && !signal.aborted && (await room.of(account)) > 0) {
-      const done = await pollChunk(account, { ...options, signal }, polling, { ...parts, room });
+    while (stopped === null && !signal.aborted && room.left(account, await parts.budget(account)) > 0) {
+      const done = await pollChunk(account, { ...options, signal }, polling, parts, room);
       stopped = done.stopped;
       if (done.isLast) break;
     }
@@ -133,11 +129,12 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   async function scheduledPass(account: string): Promise<void> {
     if (clock.now() < faults.until(account)) return;
-    if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), signal: closing.signal });
+    if (await parts.isOurs(account)) await runPass(account, { dueBy: clock.now(), signal: closing.signal });
   }
 
-  function tick(): void {
-    for (const account of service.accounts()) {
+  function startDue(): number {
+    const { isDue, waitMs } = timetable(settings.schedule);
+    for (const account of isDue ? service.accounts() : []) {
       // The previous scheduled pass is still running.
       if (scheduled.has(account)) continue;
       scheduled.add(account);
@@ -145,15 +142,10 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
         .catch((error: unknown) => hooks.failed(account, error))
         .finally(() => scheduled.delete(account));
     }
+    return waitMs;
   }
 
-  function look(): void {
-    const { isDue, waitMs } = timetable(settings.schedule);
-    if (isDue) tick();
-    cancel = clock.after(waitMs, look);
-  }
-
-  look();
+  const schedule = parts.supervise({ name: "reconciliation", firstMs: 0, run: startDue });
   return {
     accounts: service.accounts,
     /** Polls what is due. Concurrent passes never poll the same message. */
@@ -177,16 +169,14 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       };
     },
     reload(next: ReconcileSettings): void {
-      cancel();
       settings = next;
       faults.clear();
-      look();
+      schedule.wake();
     },
     /** Ends the passes in flight; resolves when their claims are released. */
     async close(): Promise<void> {
-      cancel();
       closing.abort();
-      await Promise.allSettled(inFlight);
+      await Promise.allSettled([schedule.close(), ...inFlight]);
     },
   };
 }
@@ -214,14 +204,13 @@ function countsOf(
   });
 }
 
-interface ChunkParts {
-  readonly store: PollStore;
-  readonly clock: Clock;
-  readonly budget: BudgetFactsOf;
-  readonly room: Room;
-}
-
-async function pollChunk(account: string, { dueBy, signal }: PassOptions, polling: PollParts, { store, clock, budget, room }: ChunkParts) {
+async function pollChunk(
+  account: string,
+  { dueBy, signal }: PassOptions,
+  polling: PollParts,
+  { store, clock, budget }: Pick<ReconcilerParts, "store" | "clock" | "budget">,
+  room: Room,
+) {
   const now = clock.now();
   const claims = await store.claimPolls({ account, now, dueBy, after: polling.times.after, limit: chunk, leaseMs });
   const settled: SettledPoll[] = [];
@@ -237,7 +226,8 @@ async function pollChunk(account: string, { dueBy, signal }: PassOptions, pollin
   settled.push(...due.slice(may).map(released));
   const tooLong = new AbortController();
   const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
-  const reserved = room.reserve(account, Math.min(due.length, may));
+  const reserved = Math.min(due.length, may);
+  room.reserve(account, reserved);
   let stopped: PassStop | null = null;
   try {
     const polled = await pollClaimed(account, due.slice(0, may), AbortSignal.any([signal, tooLong.signal]), polling);
@@ -245,7 +235,7 @@ async function pollChunk(account: string, { dueBy, signal }: PassOptions, pollin
     stopped = polled.stopped;
   } finally {
     cancelLease();
-    reserved[Symbol.dispose]();
+    room.reserve(account, -reserved);
     await store.settlePolls(settled);
   }
   return { stopped, isLast: claims.length === 0 || due.length > may };
@@ -254,31 +244,25 @@ async function pollChunk(account: string, { dueBy, signal }: PassOptions, pollin
 type Room = ReturnType<typeof createRoom>;
 
 /** The polls that the budgets leave. Those that passes in flight may still make are reserved, because a budget does not count them yet. */
-function createRoom(budget: BudgetFactsOf) {
+function createRoom() {
   const reserved = new Map<string, number>();
-  const left = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
-  const add = (account: string, polls: number): void => void reserved.set(account, (reserved.get(account) ?? 0) + polls);
+  const of = (account: string): number => reserved.get(account) ?? 0;
   return {
-    left,
-    of: async (account: string): Promise<number> => left(account, await budget(account)),
-    reserve(account: string, polls: number): Disposable {
-      add(account, polls);
-      return { [Symbol.dispose]: () => add(account, -polls) };
-    },
+    left: (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - of(account)),
+    reserve: (account: string, polls: number): void => void reserved.set(account, of(account) + polls),
   };
 }
 
 /** Accounts whose last pass met a fault. Scheduled passes skip them for a growing wait. */
 function createFaults(clock: Clock) {
-  const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number; readonly until: number }>();
+  const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number }>();
   return {
     of: (account: string): FaultStop | null => faults.get(account)?.stop ?? null,
-    until: (account: string): number => faults.get(account)?.until ?? 0,
+    until: (account: string): number => faults.get(account)?.stop.until ?? 0,
     note(account: string, { reason, detail }: FaultStop): FaultStop {
       const passes = (faults.get(account)?.passes ?? 0) + 1;
-      const until = clock.now() + waitAfterFailure(passes);
-      const stop = { reason, detail, until };
-      faults.set(account, { stop, passes, until });
+      const stop = { reason, detail, until: clock.now() + waitAfterFailure(passes) };
+      faults.set(account, { stop, passes });
       return stop;
     },
     end: (account: string): boolean => faults.delete(account),
