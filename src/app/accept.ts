@@ -28,8 +28,8 @@ export function createAccepting({ store, settings, metrics, log, privacy }: Acce
     if (outcome.result === "accepted") {
       store.announce(outcome.due);
       for (const notify of listeners) notify(event);
-      metrics.dispositions.count(source, outcome.disposition);
-      if (secret !== null) metrics.secretUses.count(source, secret);
+      metrics.dispositions.inc({ source, disposition: outcome.disposition });
+      if (secret !== null) metrics.secretUses.inc({ source, secret });
     } else if (outcome.conflict) {
       log.warn(
         { event: privacy.id("event", envelope.id), seq: outcome.seq, source },
@@ -67,14 +67,15 @@ export function createAccepting({ store, settings, metrics, log, privacy }: Acce
     },
     async quarantine(body: QuarantinedBody) {
       const stored = await store.quarantine(body);
-      if (stored.result === "quarantined") metrics.dispositions.count(body.source, body.disposition ?? "quarantined");
+      if (stored.result === "quarantined")
+        metrics.dispositions.inc({ source: body.source, disposition: body.disposition ?? "quarantined" });
       return stored;
     },
     /** Null: the body is no longer in quarantine. */
     async release(event: ReleasedEvent): Promise<AcceptOutcome | null> {
       const outcome = await store.release(event);
       if (outcome === null) return null;
-      metrics.dispositions.count(event.source, "released");
+      metrics.dispositions.inc({ source: event.source, disposition: "released" });
       return note(event, outcome);
     },
   };

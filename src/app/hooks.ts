@@ -33,7 +33,7 @@ export function receiverHooks({
 }): ReceiverHooks {
   return {
     received(source, outcome) {
-      metrics.requests.count(source, outcome);
+      metrics.requests.inc({ source, outcome });
       if (outcome === "handshake") handshake(source);
     },
     ended(source, status, tookMs) {

@@ -38,11 +38,10 @@ export function createHydrating(parts: HydratingParts) {
   /** One process reads for an account, while events of it wait. */
   const isOurs = (account: string) => store.holdLease(`hydrate ${account}`, leaseMs);
 
-  async function submit({ account, source, messageId, wamid, status, errorCode, because }: HydratedStatus): Promise<boolean> {
-    if (!isSentByWebhook(status)) return false;
-    const state = (await store.messageState(account, wamid)) ?? unobserved;
-    if (!intake.moves(state, status, errorCode)) return false;
-    return intake.submit({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
+  async function submit(found: HydratedStatus): Promise<boolean> {
+    if (!isSentByWebhook(found.status)) return false;
+    const state = (await store.messageState(found.account, found.wamid)) ?? unobserved;
+    return intake.submit(state, { ...found, origin: "hydrate" });
   }
 
   const hydrator = createHydrator(settings().hydrate, {

@@ -140,8 +140,9 @@ function pollMessage(client: ServiceClient, id: string, options: PollOptions, se
   });
 }
 
-interface FoundStatus extends Pick<PolledStatus, "account" | "origin" | "messageId" | "status" | "errorCode" | "because"> {
+interface FoundStatus extends Pick<PolledStatus, "account" | "origin" | "messageId" | "status" | "because"> {
   readonly wamid: string;
+  readonly errorCode: string | null;
   /** Default: the first source of the account's events, or if it has none, the account's name. */
   readonly source?: string;
 }
@@ -159,12 +160,10 @@ export function createStatusIntake({
   readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
 }) {
   return {
-    /** Whether a status changes a message of this state. */
-    moves(state: MessageState, status: string, errorCode: string | null): boolean {
-      return stepMessage(state, { status, error: errorCode, at: now() }).transition !== null;
-    },
-    /** False: the same status was submitted before. */
-    async submit({ wamid, source, ...found }: FoundStatus): Promise<boolean> {
+    /** False: the status does not change a message of this state, or was submitted before. */
+    async submit(state: MessageState, { wamid, source, ...found }: FoundStatus): Promise<boolean> {
+      const { status, errorCode } = found;
+      if (stepMessage(state, { status, error: errorCode, at: now() }).transition === null) return false;
       const from = source ?? sourceOf(settings(), found.account);
       const fields = fieldsOf(settings().sources[from]);
       const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });

@@ -47,9 +47,8 @@ export function createReconciling(parts: ReconcilingParts) {
       poll: (account, messageId, signal) => polling.poll(account, messageId, { patience: signal }),
     },
     tracking: {
-      moves: intake.moves,
-      async submit(account, { wamid, messageId }, { status, errorCode }) {
-        const isNews = await intake.submit({ account, origin: "reconcile", messageId, wamid, status, errorCode });
+      async submit(account, { wamid, messageId, state }, { status, errorCode }) {
+        const isNews = await intake.submit(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
         if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
         return isNews;
       },

@@ -2,7 +2,6 @@ import { growingWait } from "../model/backoff.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ClaimedPoll, Hold, PollAnswer, PollFault, SettledPoll } from "../model/poll.ts";
 import { messageStatuses, reaches, stageOf, statusesOf } from "../model/statuses.ts";
-import type { MessageState } from "../model/tracking.ts";
 import type { ReconcileSettings } from "./settings.ts";
 
 /** Why a pass ended before it polled all due messages. `until` in unix ms, null when unknown. */
@@ -27,9 +26,7 @@ export interface Service {
 }
 
 export interface Tracking {
-  /** Whether a status moves a message of this state. */
-  moves(state: MessageState, status: string, errorCode: string | null): boolean;
-  /** Submits a status like a received event; true when it changed the message. */
+  /** Submits a status like a received event if it changes the message; true when it did. */
   submit(account: string, claim: ClaimedPoll, found: Extract<PollAnswer, { type: "found" }>): Promise<boolean>;
 }
 
@@ -90,7 +87,7 @@ export async function pollClaimed(
         failures = 0;
         // Registered with the id of another message: the answer is not about this one.
         if (result.wamid !== claim.wamid) return end("missing", missingAt(claim, now()));
-        const isNew = tracking.moves(claim.state, result.status, result.errorCode) && (await tracking.submit(account, claim, result));
+        const isNew = await tracking.submit(account, claim, result);
         return end(isNew ? "changed" : "unchanged", afterAnswer(claim, result.status, now(), times));
       }
       case "missing":
