@@ -158,11 +158,9 @@ function* readSettings(
     standIns?.set(standIn, new MissingSecret(toFaults([finding], tree, file).map(faultLine).join()));
     change(tree.value, finding.path, () => standIn);
   }
-  const options = { ...readOnce, error: settingText, reportInput: true };
+  coerceVariables(tree);
   yield;
-  const first = settingsSchema.safeParse(tree.value, options);
-  yield;
-  const parsed = coerceVariables(tree, first.error?.issues ?? []) ? settingsSchema.safeParse(tree.value, options) : first;
+  const parsed = settingsSchema.safeParse(tree.value, { ...readOnce, error: settingText, reportInput: true });
   yield;
   const invalid = findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places));
   const findings = [tree.findings, invalid, [...checkReferences(tree.value)]].reduce(withoutFollowing);
@@ -224,44 +222,29 @@ function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
 
 /**
  * Gives values that are exactly one variable the type that their setting has, as if written in the file. In the conditions of a
- * route, where `5` and `"5"` differ, only quotes make a number text. Changes `tree.value`; true when it did.
+ * route, where `5` and `"5"` differ, only quotes make a number text. Changes `tree.value`.
  */
-function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[]): boolean {
-  let changed = false;
-  for (const [key, { variable }] of tree.places) {
-    if (variable !== "plain") continue;
+function coerceVariables({ value, places }: Tree): void {
+  for (const [key, { variable }] of places) {
+    if (variable === "none") continue;
     const path = JSON.parse(key) as SettingsPath;
     const isCondition = path[0] === "routes" && path[2] === "match" && (path[3] === "where" || path[3] === "metadata");
-    if (isCondition && change(tree.value, path, scalarOf)) changed = true;
-  }
-  for (const issue of issuesWithin(issues)) {
-    if (issue.code !== "invalid_type" || (tree.places.get(placeKey(issue.path))?.variable ?? "none") === "none") continue;
-    const type = issue.expected === "boolean" ? "boolean" : issue.expected === "number" || issue.expected === "int" ? "number" : undefined;
-    const coerce = (text: string) => {
-      const value = scalarOf(text);
-      return typeof value === type ? value : text;
-    };
-    if (change(tree.value, issue.path, coerce)) changed = true;
-  }
-  return changed;
-}
-
-function* issuesWithin(issues: readonly z.core.$ZodIssue[], base: SettingsPath = []): Generator<z.core.$ZodIssue> {
-  for (const issue of issues) {
-    const path = [...base, ...issue.path];
-    yield { ...issue, path };
-    if (issue.code === "invalid_union") for (const branch of issue.errors) yield* issuesWithin(branch, path);
+    change(value, path, (text) => {
+      const scalar = scalarOf(text);
+      if (typeof scalar === "string") return text;
+      if (isCondition && variable === "plain") return scalar;
+      const types = shapesAt(path).flatMap(({ type = [] }) => type);
+      const isWanted = types.includes(typeof scalar) || (typeof scalar === "number" && types.includes("integer"));
+      return isWanted && !types.includes("string") ? scalar : text;
+    });
   }
 }
 
-function change(root: unknown, path: SettingsPath, convert: (text: string) => unknown): boolean {
+function change(root: unknown, path: SettingsPath, convert: (text: string) => unknown): void {
   const parent = path.slice(0, -1).reduce(child, root);
   const key = path.at(-1);
-  if (typeof parent !== "object" || parent === null || key === undefined) return false;
-  const holder = parent as Record<PropertyKey, unknown>;
-  const before = holder[key];
-  if (typeof before === "string") holder[key] = convert(before);
-  return holder[key] !== before;
+  const before = key === undefined ? undefined : child(parent, key);
+  if (typeof before === "string") (parent as Record<PropertyKey, unknown>)[key as PropertyKey] = convert(before);
 }
 
 function child(value: unknown, key: PropertyKey): unknown {
