@@ -37,21 +37,18 @@ export interface Envelope {
 
 export type EnvelopeResult = { ok: true; envelope: Envelope } | { ok: false; error: string };
 
+const ours = "the relay reads {id, event, createdAt, data}";
+
 /** Reads an envelope. Never throws. `error` is one line for the operator, which does not quote the body. */
 export function parseEnvelope(body: Buffer): EnvelopeResult {
   if (body.length === 0) return { ok: false, error: "the body is empty" };
   if (!isUtf8(body)) return { ok: false, error: "the body is not valid UTF-8" };
-  return parseEnvelopeText(body.toString("utf8"));
-}
-
-const ours = "the relay reads {id, event, createdAt, data}";
-
-export function parseEnvelopeText(body: string): EnvelopeResult {
+  const text = body.toString("utf8");
   let value: unknown;
   try {
-    value = JSON.parse(body);
+    value = JSON.parse(text);
   } catch {
-    const form = otherForm(body);
+    const form = otherForm(text);
     return { ok: false, error: form === undefined ? "the body is not valid JSON" : `the body is ${form}; ${ours}` };
   }
   if (isUsualEnvelope(value)) return { ok: true, envelope: value };

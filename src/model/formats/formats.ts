@@ -31,11 +31,7 @@ export function readStoredItems({ format, source, body, request, place }: Stored
 
 /** The kind and data of a stored event, as routes match them. Null: its body is not an event. */
 export function readContent(format: string | null, body: Buffer): Omit<Envelope, "id"> | null {
-  if (format === null) {
-    const parsed = parseEnvelope(body);
-    return parsed.ok ? parsed.envelope : null;
-  }
-  const [item] = readStoredItems({ format, source: "", body, request: null, place: null }, noFields);
+  const [item] = formatOf(format).items(body, { source: "", fields: noFields });
   return item?.content.ok === true ? item.content.envelope : null;
 }
 
@@ -46,9 +42,9 @@ export function rawOf(format: string | null, body: Buffer): Buffer | null {
 }
 
 export function formatOf(name: string | null): Format {
-  if (name === null) return standard;
-  const known: Format | undefined = Object.hasOwn(formats, name) ? formats[name as FormatName] : undefined;
-  return known ?? { items: (body) => [{ body, numbers: [], content: { ok: false, error: `this relay has no format "${name}"` } }] };
+  const format = name ?? "standard";
+  if (Object.hasOwn(formats, format)) return formats[format as FormatName];
+  return { items: (body) => [{ body, numbers: [], content: { ok: false, error: `this relay has no format "${format}"` } }] };
 }
 
 /** The account of an item. Null: none has its numbers, and there is no default. */

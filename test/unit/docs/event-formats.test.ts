@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { compose } from "../../../src/deliver/compose.ts";
 import type { StoredDelivery } from "../../../src/model/delivery.ts";
-import { isTruncated, parseEnvelopeText } from "../../../src/model/envelope.ts";
+import { isTruncated, parseEnvelope } from "../../../src/model/envelope.ts";
 import { formats } from "../../../src/model/formats/formats.ts";
 
 const page = readFileSync(new URL("../../../docs/reference/event-formats.md", import.meta.url), "utf8");
@@ -11,7 +11,7 @@ const [received = "", enriched = "", truncated = "", request = "", standard = ""
 );
 
 test("the envelopes of docs/reference/event-formats.md are valid, the second one truncated", () => {
-  const envelopes = [received, truncated].map(parseEnvelopeText);
+  const envelopes = [received, truncated].map((text) => parseEnvelope(Buffer.from(text)));
   expect(envelopes.map((read) => (read.ok ? isTruncated(read.envelope) : read.error))).toEqual([false, true]);
 });
 
