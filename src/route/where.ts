@@ -9,23 +9,42 @@ const orderable = z.union([z.string(), z.number()], { error: "must be text or a 
 /** Of one condition, because every event pays its cost. */
 export const conditionLimits = { levels: 16, paths: 200, patterns: 10, instructions: 1000 } as const;
 
-const comparisonSchema = z.strictObject({
-  $eq: scalar.optional().describe("Equals this value."),
-  $ne: scalar.optional().describe("Differs from this value."),
-  $in: z.array(scalar).min(1, "is empty, so that nothing could match").optional().describe("Equals one of these."),
-  $gt: orderable.optional().describe("Greater than."),
-  $gte: orderable.optional().describe("Greater than or equal to."),
-  $lt: orderable.optional().describe("Less than."),
-  $lte: orderable.optional().describe("Less than or equal to."),
-  $exists: z.boolean().optional().describe("Whether the path exists."),
-  $startsWith: z.string().optional().describe("Text that begins with this."),
-  $endsWith: z.string().optional().describe("Text that ends with this."),
-  $regex: z.string().optional().describe("Text that matches this pattern, in linear time."),
-});
-type Comparison = z.infer<typeof comparisonSchema>;
+/** Of the value at a path. `undefined`: the path is missing. */
+type ValueTest = (value: unknown) => boolean;
 
-/** As in MongoDB's query language. */
-export const whereOperators = Object.keys(comparisonSchema.shape) as (keyof Comparison)[];
+interface Operator {
+  readonly schema: z.ZodType;
+  /** The operand is one that the schema allows. */
+  readonly test: (operand: never) => ValueTest;
+}
+
+function operator<S extends z.ZodType>(schema: S, about: string, test: (operand: z.infer<S>) => ValueTest): Operator {
+  return { schema: schema.optional().describe(about), test };
+}
+
+/** As in MongoDB's query language. docs/concepts/routing.md defines how values, arrays and missing paths compare. */
+const operators: Readonly<Record<string, Operator>> = {
+  $eq: operator(scalar, "Equals this value.", (operand) => some((value) => value === operand)),
+  $ne: operator(scalar, "Differs from this value.", (operand) => {
+    const equal = some((value) => value === operand);
+    return (value) => !equal(value);
+  }),
+  $in: operator(z.array(scalar).min(1, "is empty, so that nothing could match"), "Equals one of these.", (operand) => {
+    const accepted = new Set<unknown>(operand);
+    return some((value) => accepted.has(value));
+  }),
+  $gt: operator(orderable, "Greater than.", (operand) => ordered(operand, (value, bound) => value > bound)),
+  $gte: operator(orderable, "Greater than or equal to.", (operand) => ordered(operand, (value, bound) => value >= bound)),
+  $lt: operator(orderable, "Less than.", (operand) => ordered(operand, (value, bound) => value < bound)),
+  $lte: operator(orderable, "Less than or equal to.", (operand) => ordered(operand, (value, bound) => value <= bound)),
+  $exists: operator(z.boolean(), "Whether the path exists.", (operand) => (value) => (value !== undefined) === operand),
+  $startsWith: operator(z.string(), "Text that begins with this.", (operand) => text((value) => value.startsWith(operand))),
+  $endsWith: operator(z.string(), "Text that ends with this.", (operand) => text((value) => value.endsWith(operand))),
+  $regex: operator(z.string(), "Text that matches this pattern, in linear time.", (operand) => compilePattern(operand).test),
+};
+export const whereOperators = Object.keys(operators);
+
+const comparisonSchema = z.strictObject(Object.fromEntries(Object.entries(operators).map(([name, { schema }]) => [name, schema])));
 
 export interface Where {
   readonly $or?: readonly Where[] | undefined;
@@ -160,47 +179,18 @@ function all(conditions: readonly Condition[]): Condition {
 }
 
 function compilePath(path: string, wanted: unknown, label: string): Condition {
-  const tests: { test: ValueTest; reason: string }[] = [];
-  const add = <O extends Operator>(operator: O, operand: Comparison[O]) => {
-    if (operand === undefined) return;
-    tests.push({ test: operators[operator](operand as Operands[O]), reason: `${label}: ${path} ${operator}` });
-  };
-  // The schema allows scalars and comparisons only.
-  if (typeof wanted !== "object" || wanted === null) add("$eq", wanted as string | number | boolean | null);
-  else for (const operator of whereOperators) add(operator, (wanted as Comparison)[operator]);
+  const isScalar = typeof wanted !== "object" || wanted === null;
+  const comparison = (isScalar ? { $eq: wanted } : wanted) as Readonly<Record<string, never>>;
+  const tests = Object.entries(operators).flatMap(([name, { test }]) => {
+    const operand = comparison[name];
+    return operand === undefined ? [] : [{ test: test(operand), reason: `${label}: ${path} ${name}` }];
+  });
   return (root) => {
     const value = readPath(root, path);
     for (const { test, reason } of tests) if (!test(value)) return reason;
     return null;
   };
 }
-
-type Operands = { readonly [O in keyof Comparison]-?: Exclude<Comparison[O], undefined> };
-type Operators = { readonly [O in keyof Operands]: (operand: Operands[O]) => ValueTest };
-type Operator = keyof Operands;
-/** `undefined`: the path is missing. */
-type ValueTest = (value: unknown) => boolean;
-
-/** docs/concepts/routing.md defines how values, arrays and missing paths compare. */
-const operators: Operators = {
-  $eq: (operand) => some((value) => value === operand),
-  $ne: (operand) => {
-    const equal = some((value) => value === operand);
-    return (value) => !equal(value);
-  },
-  $in: (operand) => {
-    const accepted = new Set<unknown>(operand);
-    return some((value) => accepted.has(value));
-  },
-  $gt: (operand) => ordered(operand, (value, bound) => value > bound),
-  $gte: (operand) => ordered(operand, (value, bound) => value >= bound),
-  $lt: (operand) => ordered(operand, (value, bound) => value < bound),
-  $lte: (operand) => ordered(operand, (value, bound) => value <= bound),
-  $exists: (operand) => (value) => (value !== undefined) === operand,
-  $startsWith: (operand) => text((value) => value.startsWith(operand)),
-  $endsWith: (operand) => text((value) => value.endsWith(operand)),
-  $regex: (operand) => compilePattern(operand).test,
-};
 
 function some(test: ValueTest): ValueTest {
   return (value) => (Array.isArray(value) ? value.some(test) : test(value));
