@@ -1,6 +1,7 @@
 import type { BreakerState, Failing, Slow } from "../model/breaker.ts";
 import { type Clock, createSteadyTime, type SteadyTime } from "../model/clock.ts";
 import type { AttemptResult, OpenNote, RouteNotes, Settlement } from "../model/delivery.ts";
+import { createPace } from "../model/pace.ts";
 import { type AttemptReport, type Decision, type LaneHooks, pauseOf } from "./decide.ts";
 import type { Destination } from "./destinations/destination.ts";
 import { breakerName, type CommonSettings, type DestinationSettings, type LaneSettings, rateOf } from "./settings.ts";
@@ -17,18 +18,21 @@ export interface DestinationSession {
   readonly destination: Destination;
   readonly time: SteadyTime;
   readonly breaker: Breaker;
-  readonly bucket: TokenBucket | null;
+  readonly pace: ReturnType<typeof createPace> | null;
   readonly rate: number | undefined;
   seen: BreakerState;
 }
+
+/** A full second would allow twice the rate within a window of the downstream's; much less cannot sustain a high rate. */
+const savedSeconds = 0.1;
 
 function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes): DestinationSession {
   const { clock, connect, takesOver } = parts;
   const rate = rateOf(settings);
   const time = createSteadyTime(clock);
   const breaker = breakerFrom(notes, settings, clock.now(), time.now);
-  const bucket = rate === undefined ? null : createTokenBucket(rate, time.now, takesOver);
-  return { settings, destination: connect(settings.to), time, breaker, bucket, rate, seen: breaker.state() };
+  const pace = rate === undefined ? null : createPace(1000 / rate, Math.max(1, rate * savedSeconds), time.now(), takesOver);
+  return { settings, destination: connect(settings.to), time, breaker, pace, rate, seen: breaker.state() };
 }
 
 /** `now` in unix ms. */
@@ -277,35 +281,4 @@ export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   const { status } = result;
   if (status >= 200 && status < 300) return true;
   return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "neutral" : false;
-}
-
-/** A full second would allow twice the rate within a window of the downstream's; much less cannot sustain a high rate. */
-const savedSeconds = 0.1;
-
-export type TokenBucket = ReturnType<typeof createTokenBucket>;
-
-/**
- * Within w seconds at most `perSecond * w + max(1, perSecond / 10)` start. `time` gives steady ms. `isEmpty`: tokens
- * may be used up.
- */
-export function createTokenBucket(perSecond: number, time: () => number, isEmpty = false) {
-  const interval = 1000 / perSecond;
-  const saved = Math.max(1, perSecond * savedSeconds) * interval;
-  // Times are relative to `origin`: for large numbers, sums of fractions drift.
-  const origin = time();
-  // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
-  let fullAt = isEmpty ? saved : 0;
-
-  const next = (): number => Math.ceil(fullAt + interval - saved);
-
-  return {
-    take(): boolean {
-      const now = time() - origin;
-      if (next() > now) return false;
-      fullAt = Math.max(fullAt, now) + interval;
-      return true;
-    },
-    /** Steady ms. */
-    nextAt: () => origin + next(),
-  };
 }

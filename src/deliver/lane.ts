@@ -191,7 +191,7 @@ function startDue({ health, queue, attempts, now, mayStart }: Starting): number 
     return ms;
   };
   while (mayStart() && health.stopped() === null && attempts.hasRoom()) {
-    const { breaker, bucket, time } = health.session();
+    const { breaker, pace, time } = health.session();
     const steady = time.now();
     const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);
     if (heldUntil > steady) return hold(heldUntil - steady);
@@ -206,9 +206,9 @@ function startDue({ health, queue, attempts, now, mayStart }: Starting): number 
       const dueAt = queue.nextDueAt();
       return dueAt === null ? null : dueAt - at;
     }
-    if (bucket !== null && bucket.nextAt() > steady) return hold(bucket.nextAt() - steady);
+    if (pace !== null && pace.readyAt() > steady) return hold(pace.readyAt() - steady);
     if (!breaker.mayStart()) return null;
-    bucket?.take();
+    pace?.take(steady);
     queue.start();
     attempts.start(delivery);
   }

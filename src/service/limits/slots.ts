@@ -1,5 +1,6 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
+import { createPace } from "../../model/pace.ts";
 import { type CallCap, type CallPriority, type CallRequest, callPriorities } from "../endpoints.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Probes } from "./stops.ts";
@@ -41,7 +42,7 @@ export const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind 
 /** `graceMs`: how long a call of unknown outcome may still be in flight. */
 export function createSlots(initial: Limits, graceMs: number) {
   const windows = Object.fromEntries(
-    slotKinds.map((kind) => [kind, createSlotWindow(initial[kind], isPaced(kind) ? createPace(initial[kind]) : undefined)]),
+    slotKinds.map((kind) => [kind, createSlotWindow(initial[kind], isPaced(kind) ? createPace(...spread(initial[kind])) : undefined)]),
   ) as Record<SlotKind, ReturnType<typeof createSlotWindow>>;
   let newest = 0;
 
@@ -104,7 +105,7 @@ export function createSlotWindow(initial: number, pace?: ReturnType<typeof creat
 
   return {
     setLimit(next: number, now: number): void {
-      if (next !== limit) pace?.setRate(next, now);
+      if (next !== limit) pace?.change(...spread(next), now);
       limit = next;
     },
     used,
@@ -131,30 +132,8 @@ export function createSlotWindow(initial: number, pace?: ReturnType<typeof creat
   };
 }
 
-/** A burst of a sixth of `perMinute`, then an even pace ("Spread sends over time", messaging-service-api.md). */
-export function createPace(initial: number) {
-  let interval = 0;
-  let saved = 0;
-  // The generic cell rate algorithm: one number, the time at which the whole burst is available again.
-  let fullAt = 0;
-  function setInterval(perMinute: number): void {
-    interval = 60_000 / Math.max(perMinute, 1);
-    saved = Math.ceil(perMinute / 6) * interval;
-  }
-  setInterval(initial);
-  return {
-    /** Rounding errors must not cost a whole millisecond. */
-    readyAt: (): number => Math.ceil(fullAt + interval - saved - 1e-6),
-    take(now: number): void {
-      fullAt = Math.max(fullAt, now) + interval;
-    },
-    setRate(perMinute: number, now: number): void {
-      const taken = Math.max(0, fullAt - now) / interval;
-      setInterval(perMinute);
-      fullAt = now + taken * interval;
-    },
-  };
-}
+/** A burst of a sixth, then an even pace ("Spread sends over time", messaging-service-api.md). */
+export const spread = (perMinute: number) => [60_000 / Math.max(perMinute, 1), Math.ceil(perMinute / 6)] as const;
 
 /** One timer, for the earliest of the steady times that it is set for. */
 export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {

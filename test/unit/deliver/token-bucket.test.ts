@@ -1,7 +1,20 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createTokenBucket } from "../../../src/deliver/health.ts";
 import { createSteadyTime } from "../../../src/model/clock.ts";
+import { createPace } from "../../../src/model/pace.ts";
+
+/** The pace of a destination with a `rate`. */
+function createTokenBucket(perSecond: number, time: () => number) {
+  const { readyAt, take } = createPace(1000 / perSecond, Math.max(1, perSecond / 10), time());
+  return {
+    nextAt: readyAt,
+    take(): boolean {
+      const isReady = readyAt() <= time();
+      if (isReady) take(time());
+      return isReady;
+    },
+  };
+}
 
 test("allows one at once and then one every 200 ms at 5/s", () => {
   let now = 1_000_000;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPace, createSlotWindow } from "../../../../src/service/limits/slots.ts";
+import { createPace } from "../../../../src/model/pace.ts";
+import { createSlotWindow, spread } from "../../../../src/service/limits/slots.ts";
 
 test("a window whose limit shrank has nothing free until enough came back", () => {
   const window = createSlotWindow(3);
@@ -19,7 +20,7 @@ test("a window whose limit shrank has nothing free until enough came back", () =
 test("a pace: a sixth at once, then even, never more than that, and a long rest saves up no more", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 1200 }), fc.nat(3_600_000), (perMinute, rest) => {
-      const pace = createPace(perMinute);
+      const pace = createPace(...spread(perMinute));
       let now = rest;
       let taken = 0;
       const burst = Math.ceil(perMinute / 6);
