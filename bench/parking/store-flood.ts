@@ -100,7 +100,7 @@ async function accept({ store, prove }: StoreFile, run: number, events: number, 
     const group = Array.from({ length: Math.min(perCommit, events - from) }, (_, n) => {
       const { body } = eventAt(run, from + n);
       const signature = createHmac("sha256", secret).update(body).digest("hex");
-      const proved = prove({ method: "POST", url: path, headers: { [signatureHeader]: `sha256=${signature}` }, body, nowMs: at });
+      const proved = prove({ method: "POST", url: path, headers: { [signatureHeader]: `sha256=${signature}` }, body, nowMs: at }, 0);
       if (proved.kind !== "event") throw new Error(`not an event: ${proved.kind}`);
       return proved.event;
     });

@@ -183,7 +183,7 @@ function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) =
       handshake: sourceNotes.handshake,
       acknowledged: (tookMs) => store.noteAcknowledged(tookMs, clock.now()),
     }),
-    ...(tracing === null ? {} : { arrived: tracing.arrived }),
+    ...(tracing === null ? {} : { traced: tracing.traced }),
   });
   live.follow((next) => receiver.reload(inboundSources(next)));
   return receiver;

@@ -3,7 +3,7 @@ import type { SendCaller, SendingPort } from "../control/sending.ts";
 import type { LaneHooks } from "../deliver/decide.ts";
 import type { PassTally } from "../hydrate/pass.ts";
 import { RelayError } from "../model/errors.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
+import type { ReceivedEvent } from "../model/event.ts";
 import type { HydrationPass } from "../model/hydration.ts";
 import type { Privacy } from "../observe/logger.ts";
 import { createTraces, readTraceparent, type Traces, type TracesParts, traceparentOf } from "../observe/traces.ts";
@@ -29,7 +29,7 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
   return {
     close: traces.close,
     /** Keeps the sender's `traceparent` with the event, and when its request began. */
-    arrived<E extends ReceivedEvent | QuarantinedBody>(event: E, traceparent: unknown, startedAt: number): E {
+    traced<E extends Pick<ReceivedEvent, "headers">>(event: E, traceparent: unknown, startedAt: number): E {
       const sender = readTraceparent(traceparent);
       const headers = sender === null ? event.headers : { ...event.headers, traceparent: traceparentOf(sender) };
       return { ...event, headers, startedAt };

@@ -8,7 +8,7 @@ import { type Answer, createBodyReader, errorAnswer, jsonAnswer, send, sendEarly
 import { answerHandshake, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
 import { createSeveral, type ItemCounts } from "./several.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
-import { createRequestVerifier, type ReceivedItem, type VerifiedRequest } from "./verify-request.ts";
+import { createRequestVerifier, type Traced, type VerifiedRequest } from "./verify-request.ts";
 
 /** Calls reject when nothing can be stored now. */
 interface Accepting {
@@ -47,8 +47,7 @@ interface ReceiverParts {
   readonly address: (request: IncomingMessage) => string;
   readonly limits: ReceiverLimits;
   readonly hooks: ReceiverHooks;
-  /** Absent while traces are off. `startedAt` is of `performance.now()`. */
-  readonly arrived?: <E extends ReceivedEvent | QuarantinedBody>(event: E, traceparent: unknown, startedAt: number) => E;
+  readonly traced?: Traced;
 }
 
 interface ReceiverLimits {
@@ -108,10 +107,10 @@ export type Receiver = ReturnType<typeof createReceiver>;
 
 /** On bare `node:http`, because Fastify costs a fifth of the requests per second (bench/ingest). */
 export function createReceiver(parts: ReceiverParts) {
-  const { now, limits, hooks, arrived } = parts;
+  const { now, limits, hooks } = parts;
   const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
   const answers = createAnswers(parts, () => isDraining);
-  let endpoints = byName(parts.sources);
+  let endpoints = byName(parts);
   let inFlight = 0;
   let isDraining = false;
 
@@ -130,9 +129,8 @@ export function createReceiver(parts: ReceiverParts) {
     const { request, startedAt } = exchange;
     const at = now();
     try {
-      const verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at });
-      const traced = arrived === undefined ? verified : withTrace(verified, arrived, request, startedAt);
-      answers.verified(exchange, traced, body.length, at);
+      const verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at }, startedAt);
+      answers.verified(exchange, verified, body.length, at);
     } catch (error) {
       answers.failure(exchange, error);
     }
@@ -185,7 +183,7 @@ export function createReceiver(parts: ReceiverParts) {
     },
     /** Requests in flight finish under the old ones. */
     reload(sources: readonly InboundSource[]): void {
-      endpoints = byName(sources);
+      endpoints = byName({ ...parts, sources });
     },
     drain(): void {
       isDraining = true;
@@ -279,21 +277,6 @@ function bodyLimitOf({ several: settings }: InboundSource, least: number): numbe
 const tooManyFailures = (waitSeconds: number): Answer =>
   errorAnswer("too_many_bad_signatures", "too many bad signatures from this address", ["retry-after", String(waitSeconds)]);
 
-function withTrace(
-  verified: VerifiedRequest,
-  arrived: NonNullable<ReceiverParts["arrived"]>,
-  { headers }: IncomingMessage,
-  startedAt: number,
-): VerifiedRequest {
-  const { traceparent } = headers;
-  const traced = (item: ReceivedItem): ReceivedItem =>
-    item.kind === "event"
-      ? { kind: "event", event: arrived(item.event, traceparent, startedAt) }
-      : { kind: "quarantined", body: arrived(item.body, traceparent, startedAt) };
-  if (verified.kind === "refused") return verified;
-  return verified.kind === "several" ? { kind: "several", read: () => verified.read().map(traced) } : traced(verified);
-}
-
 /** 204 and 304 have no body, so no `content-length`. */
 function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAnswer): Answer {
   const headers = status === 204 || status === 304 ? [] : ["content-length", String(body.length)];
@@ -302,6 +285,6 @@ function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAn
   return { status, headers, body };
 }
 
-function byName(sources: readonly InboundSource[]): Map<string, Endpoint> {
-  return new Map(sources.map((source) => [source.name, { source, verify: createRequestVerifier(source) }]));
+function byName({ sources, traced }: Pick<ReceiverParts, "sources" | "traced">): Map<string, Endpoint> {
+  return new Map(sources.map((source) => [source.name, { source, verify: createRequestVerifier(source, traced) }]));
 }

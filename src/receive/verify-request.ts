@@ -20,13 +20,19 @@ export type VerifiedRequest =
 /** It has no envelope, so the relay makes one. */
 export const automationRequest = "automation.request";
 
-export function createRequestVerifier(source: InboundSource): (request: VerifiableRequest) => VerifiedRequest {
+type Received = Omit<QuarantinedBody, "error" | "disposition" | "id">;
+
+/** Adds what a trace needs. `startedAt` is of `performance.now()`. */
+export type Traced = (received: Received, traceparent: unknown, startedAt: number) => Received;
+
+/** `traced`: absent while traces are off. */
+export function createRequestVerifier(source: InboundSource, traced?: Traced) {
   const verify = createCheck(source.signature, source.several);
-  return (request) => {
+  return (request: VerifiableRequest, startedAt: number): VerifiedRequest => {
     const { headers, body, nowMs: now } = request;
     const verified = verify(request);
     if (!verified.ok) return { kind: "refused", reason: verified.reason };
-    const received = {
+    const plain: Received = {
       account: source.account,
       source: source.name,
       origin: "webhook",
@@ -35,7 +41,8 @@ export function createRequestVerifier(source: InboundSource): (request: Verifiab
       // No content type: a valid envelope is JSON whatever its content type was.
       headers: verified.headers,
       secret: verified.secret,
-    } as const;
+    };
+    const received = traced?.(plain, headers["traceparent"], startedAt) ?? plain;
     const { several } = source;
     if (several !== undefined) return { kind: "several", read: () => readItems(several, source, received) };
     if (source.kind === "automation-request") {
@@ -53,7 +60,7 @@ export function createRequestVerifier(source: InboundSource): (request: Verifiab
         kind: "event",
         event: {
           ...received,
-          headers: { ...verified.headers, ...bodyHeaders },
+          headers: { ...received.headers, ...bodyHeaders },
           envelope,
           subject: { type: "none" },
           request: requestName(source.name, verified.digest),
@@ -85,8 +92,6 @@ function readJson(body: Buffer): unknown {
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
-
-type Received = Omit<QuarantinedBody, "error" | "disposition" | "id">;
 
 function readItems(
   { format, accounts }: SeveralSettings,
