@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { AttemptError } from "../model/delivery.ts";
-import { type LookupAll, lookUpName } from "./name-lookup.ts";
+import { type LookupAll, lookUpName, lookupFunction } from "./name-lookup.ts";
 
 /** Nothing was sent. `message` is for the operator. */
 export class ConnectionFailed extends Error {
@@ -60,21 +60,15 @@ export const unixSocketFault = "is a Unix socket, and the relay connects to host
 
 /** The socket connects to the returned address, so that DNS rebinding gains nothing. */
 export function guardedLookup(isAllowed: (address: string) => boolean, lookup: LookupAll = lookUpName): LookupFunction {
-  return (name, options, callback) => {
-    lookup(name).then(
-      (addresses) => {
-        const [first] = addresses;
-        if (first === undefined) return callback(new ConnectionFailed("dns", `${name} has no address`), "");
-        const allowed = addresses.filter(({ address }) => isAllowed(address));
-        const [chosen] = allowed;
-        if (chosen === undefined) return callback(blockedAddress(`${name} (${first.address})`), "");
-        if (options.all === true) callback(null, allowed);
-        else callback(null, chosen.address, chosen.family);
-      },
-      (error: NodeJS.ErrnoException) => {
-        const why = error.code === "ETIMEOUT" ? "the name servers do not answer" : (error.code ?? error.message);
-        callback(new ConnectionFailed("dns", `${name} does not resolve (${why})`, error.code), "");
-      },
-    );
-  };
+  return lookupFunction(async (name) => {
+    const addresses = await lookup(name).catch((error: NodeJS.ErrnoException) => {
+      const why = error.code === "ETIMEOUT" ? "the name servers do not answer" : (error.code ?? error.message);
+      throw new ConnectionFailed("dns", `${name} does not resolve (${why})`, error.code);
+    });
+    const [first] = addresses;
+    if (first === undefined) throw new ConnectionFailed("dns", `${name} has no address`);
+    const allowed = addresses.filter(({ address }) => isAllowed(address));
+    if (allowed.length === 0) throw blockedAddress(`${name} (${first.address})`);
+    return allowed;
+  });
 }

@@ -3,7 +3,7 @@ import type { JobsOptions, Queue } from "bullmq";
 import { z } from "zod";
 import { durationSchema } from "../../model/units.ts";
 import { createSignatureHeaders, type Destination, type OutgoingDelivery } from "./destination.ts";
-import { createRedisAttempts, type LinkTo, redisSchema } from "./redis.ts";
+import { createRedisAttempts, jobFields, type LinkTo, redisSchema } from "./redis.ts";
 
 const keepSchema = z.union([
   z.boolean(),
@@ -88,24 +88,11 @@ function jobId({ id, replays }: Pick<OutgoingDelivery, "id" | "replays">): strin
 
 type JobData = ReturnType<typeof jobData>;
 
-/** docs/reference/event-formats.md */
 function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null) {
-  const { id, event, eventId, attempt, replays, contentType, contentEncoding, body, traceparent } = delivery;
+  const { body } = delivery;
   const encoding = isUtf8(body) ? "utf8" : "base64";
-  return {
-    deliveryId: id,
-    event,
-    eventId,
-    attempt,
-    replay: replays > 0,
-    contentType,
-    ...(contentEncoding === null ? {} : { contentEncoding }),
-    // Never parsed, because serializing JSON again changes big numbers and escapes.
-    body: body.toString(encoding),
-    encoding,
-    ...(traceparent === undefined ? {} : { traceparent }),
-    ...(headers === null ? {} : { headers }),
-  };
+  // Never parsed, because serializing JSON again changes big numbers and escapes.
+  return { ...jobFields(delivery), body: body.toString(encoding), encoding, ...(headers === null ? {} : { headers }) };
 }
 
 async function openQueue(

@@ -140,16 +140,24 @@ export function createStreamDestination(settings: StreamDestinationSettings, clo
 }
 
 /** docs/reference/event-formats.md */
+export function jobFields({ id, event, eventId, attempt, replays, contentType, contentEncoding, traceparent }: OutgoingDelivery) {
+  return {
+    deliveryId: id,
+    event,
+    eventId,
+    attempt,
+    replay: replays > 0,
+    contentType,
+    ...(contentEncoding === null ? {} : { contentEncoding }),
+    ...(traceparent === undefined ? {} : { traceparent }),
+  };
+}
+
+/** The body is the original bytes. */
 function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
+  const fields = Object.entries(jobFields(delivery)).filter(([, value]) => value !== null);
   return [
-    ...["deliveryId", delivery.id],
-    ...["event", delivery.event],
-    ...(delivery.eventId === null ? [] : ["eventId", delivery.eventId]),
-    ...["attempt", String(delivery.attempt)],
-    ...["replay", String(delivery.replays > 0)],
-    ...["contentType", delivery.contentType],
-    ...(delivery.contentEncoding === null ? [] : ["contentEncoding", delivery.contentEncoding]),
-    ...(delivery.traceparent === undefined ? [] : ["traceparent", delivery.traceparent]),
+    ...fields.flatMap(([name, value]) => [name, String(value)]),
     "body",
     delivery.body,
     ...(headers === null ? [] : ["headers", JSON.stringify(headers)]),
