@@ -2,8 +2,8 @@ import { isUtf8 } from "node:buffer";
 import type { JobsOptions, Queue } from "bullmq";
 import { z } from "zod";
 import { durationSchema } from "../../model/units.ts";
-import { createSignatureHeaders, type Destination, type OutgoingDelivery } from "./destination.ts";
-import { createRedisAttempts, jobFields, type LinkTo, redisSchema } from "./redis.ts";
+import type { Destination, OutgoingDelivery } from "./destination.ts";
+import { createRedisDestination, jobFields, type LinkTo, redisSchema } from "./redis.ts";
 
 const keepSchema = z.union([
   z.boolean(),
@@ -53,27 +53,20 @@ type QueueDestinationSettings = z.infer<typeof queueDestinationSchema>;
 /** A job's id comes from the delivery's, so that an attempt whose answer got lost adds no second job. */
 export function createQueueDestination(settings: QueueDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
   const link = linkTo(settings.redis, settings.tls);
-  const attempts = createRedisAttempts(link, settings.timeout, async () => {
-    const queue = await opening.catch(() => null);
-    await queue?.close();
-  });
-  const headersOf = createSignatureHeaders(settings);
   const options = jobsOptions(settings.jobOptions);
   const opening = openQueue(settings, link);
   // `send` reports the error. At a shutdown before the first delivery there is no caller.
   opening.catch(() => {});
-
-  return {
-    retire: attempts.retire,
-    close: attempts.close,
-    send: (delivery, maySend) =>
-      attempts.run(maySend, async () => {
-        const queue = await opening;
-        const data = jobData(delivery, headersOf(delivery, clock()));
-        await queue.add(settings.jobName ?? delivery.event, data, { ...options, ...telemetry(delivery), jobId: jobId(delivery) });
-        return null;
-      }),
-  };
+  async function add(_redis: unknown, delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): Promise<null> {
+    const queue = await opening;
+    const jobOptions = { ...options, ...telemetry(delivery), jobId: jobId(delivery) };
+    await queue.add(settings.jobName ?? delivery.event, jobData(delivery, headers), jobOptions);
+    return null;
+  }
+  return createRedisDestination(settings, clock, link, add, async () => {
+    const queue = await opening.catch(() => null);
+    await queue?.close();
+  });
 }
 
 /** Where BullMQ's telemetry looks for the context. */

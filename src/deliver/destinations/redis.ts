@@ -32,8 +32,19 @@ interface Running {
   end(outcome: AttemptOutcome): void;
 }
 
-/** An attempt over `timeout` (ms) may have succeeded. `finish` runs before the link is closed. */
-export function createRedisAttempts(link: RedisLink, timeout: number, finish = async (): Promise<void> => {}) {
+/** The result is kept as the response. */
+type Command = (redis: Redis, delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null) => Promise<string | null>;
+
+/** `finish` runs before the link is closed. */
+export function createRedisDestination(
+  settings: z.infer<typeof redisSchema>,
+  clock: () => number,
+  link: RedisLink,
+  command: Command,
+  finish = async (): Promise<void> => {},
+): Destination {
+  const { timeout } = settings;
+  const headersOf = createSignatureHeaders(settings);
   // Not a Set: V8 replaces the table of a busy one often, and an old table that lives on keeps all later attempts in memory.
   const running: Running[] = [];
   const idle = Promise.withResolvers<void>();
@@ -57,8 +68,7 @@ export function createRedisAttempts(link: RedisLink, timeout: number, finish = a
   }
 
   return {
-    /** Never rejects. The result of `command` is kept as the response. */
-    run(maySend: (() => boolean) | undefined, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome> {
+    send(delivery, maySend) {
       if (isClosed) return Promise.resolve(abortedAttempt());
       const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
       const startedAt = performance.now();
@@ -80,7 +90,7 @@ export function createRedisAttempts(link: RedisLink, timeout: number, finish = a
       link
         .ready()
         .then((redis) => {
-          if (maySend?.() !== false) return command(redis);
+          if (maySend?.() !== false) return command(redis, delivery, headersOf(delivery, clock()));
           attempt.end(abortedAttempt(tookMs()));
           return null;
         })
@@ -123,20 +133,10 @@ type StreamDestinationSettings = z.infer<typeof streamDestinationSchema>;
 
 /** Several entries when an answer got lost. */
 export function createStreamDestination(settings: StreamDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
-  const attempts = createRedisAttempts(linkTo(settings.redis, settings.tls), settings.timeout);
-  const headersOf = createSignatureHeaders(settings);
   const trim = settings.maxLength === undefined ? [] : ["MAXLEN", "~", settings.maxLength];
-
-  return {
-    retire: attempts.retire,
-    close: attempts.close,
-    send: (delivery, maySend) =>
-      attempts.run(maySend, async (redis) => {
-        const fields = entryFields(delivery, headersOf(delivery, clock()));
-        const entry = await redis.call("XADD", settings.stream, ...trim, "*", ...fields);
-        return String(entry);
-      }),
-  };
+  return createRedisDestination(settings, clock, linkTo(settings.redis, settings.tls), async (redis, delivery, headers) =>
+    String(await redis.call("XADD", settings.stream, ...trim, "*", ...entryFields(delivery, headers))),
+  );
 }
 
 /** docs/reference/event-formats.md */
