@@ -10,8 +10,10 @@ export interface ServiceCalls {
   startRun(account: string, automation: string, body: RunBody, steps: CallSteps): Promise<CallResult<{ readonly runId: string }>>;
 }
 
-type MessageBody = Omit<z.infer<typeof messageBody>, "account" | "reference" | "metadata">;
-type RunBody = Omit<z.infer<typeof runBody>, "account" | "reference" | "metadata">;
+type MessageFields = z.infer<typeof messageBody>;
+type RunFields = z.infer<typeof runBody>;
+type MessageBody = Omit<MessageFields, "account" | "reference" | "metadata">;
+type RunBody = Omit<RunFields, "account" | "reference" | "metadata">;
 
 interface Receipt {
   readonly id: string | null;
@@ -22,20 +24,11 @@ interface Receipt {
 
 interface OrderParts {
   readonly account: string;
-  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
   /** The attempts of unknown outcome, as `outcome_unknown` reported; 0: never. */
   readonly resend: number;
 }
-
-interface MessageOrder extends OrderParts, MessageBody {
-  readonly key: string;
-  readonly reference?: string | undefined;
-}
-
-interface RunOrder extends OrderParts, RunBody {
-  readonly automation: string;
-  readonly reference: string;
-}
+type MessageOrder = MessageFields & OrderParts & { readonly key: string };
+type RunOrder = RunFields & OrderParts & { readonly automation: string };
 
 interface SendingParts extends OnceParts {
   readonly calls: ServiceCalls;
