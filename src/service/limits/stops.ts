@@ -46,6 +46,42 @@ const mayProbe = ({ until, probeUntil }: ProbedStop, now: number): boolean => no
 
 const isProbeOf = (stop: ProbedStop, { probes, now }: EndedCall): boolean => probes.includes(stop) && now < stop.probeUntil;
 
+/** What a call shows of a stop. */
+type Verdict = "in-force" | "over" | "unknown";
+
+/** `stopFrom`: as an answer shows it. `stillAfter`: after a probe without a verdict. */
+function createProbedStop<S extends ProbedStop>(
+  stopFrom: (call: EndedCall, before: S | null) => S,
+  stillAfter: (stop: S, now: number) => S,
+) {
+  let stop: S | null = null;
+  /** The newest call then. */
+  let endedAt = 0;
+  const end = (newest: number): void => {
+    stop = null;
+    endedAt = newest;
+  };
+  return {
+    get: (): S | null => stop,
+    set(next: S | null): void {
+      stop = next;
+    },
+    end,
+    /** True: the stop begins. Calls that were in flight when it began or ended change nothing. */
+    learn(call: EndedCall, verdict: Verdict, newest: number): boolean {
+      if (stop === null) {
+        if (verdict !== "in-force" || call.number <= endedAt) return false;
+        stop = stopFrom(call, null);
+        return true;
+      }
+      if (!isProbeOf(stop, call)) return false;
+      if (verdict === "over") end(newest);
+      else stop = verdict === "in-force" ? stopFrom(call, stop) : stillAfter(stop, call.now);
+      return false;
+    },
+  };
+}
+
 interface StopsParts {
   readonly time: SteadyTime;
   readonly newest: () => number;
@@ -61,18 +97,22 @@ interface StopsParts {
  * There is no timer: elapsed time takes effect at the next call or read.
  */
 export function createStops({ time, newest }: StopsParts) {
-  const quotas = createQuotaStops();
+  const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, createQuotaStop()])) as Record<
+    QuotaReason,
+    ReturnType<typeof createQuotaStop>
+  >;
   const key = createKeyDoubt();
+  let isKeyVerified = false;
   let blockedUntil = 0;
   const untilOf = (reason: QuotaReason): number | null => {
-    const stop = quotas.get(reason);
+    const stop = quotas[reason].get();
     return stop && quotaUntil(stop, time.toUnix(time.now()), time.toUnix);
   };
 
   /** Stops that concern an operation and are in force; null in place of those that are not. */
   const coveringStops = (operation: CallOperation): [StopReason, ProbedStop | null][] => [
-    ...coveringReasons(operation).map((reason): [StopReason, ProbedStop | null] => [reason, quotas.get(reason)]),
-    ["unauthenticated", key.doubt()],
+    ...coveringReasons(operation).map((reason): [StopReason, ProbedStop | null] => [reason, quotas[reason].get()]),
+    ["unauthenticated", key.get()],
   ];
 
   /** Why a call is refused that probes only the stops given; null: it may go. */
@@ -83,7 +123,7 @@ export function createStops({ time, newest }: StopsParts) {
 
   function state(): StopState {
     const untils = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
-    const doubt = key.doubt();
+    const doubt = key.get();
     return {
       ...untils,
       unauthenticated: doubt && time.toUnix(doubt.until),
@@ -112,36 +152,45 @@ export function createStops({ time, newest }: StopsParts) {
     },
     /** Returns the stop that began with it. */
     learn(ended: EndedCall): StopReason | null {
-      const began = quotas.learn(ended);
       const { outcome, now } = ended;
-      if (outcome.type === "unauthenticated") return key.refused(ended) ? "unauthenticated" : null;
-      if (outcome.type === "unknown" || outcome.type === "not-sent") key.unsettled(ended);
-      else if (outcome.type === "blocked") {
-        key.unsettled(ended);
-        const wasBlocked = now < blockedUntil;
-        blockedUntil = now + blockMs;
-        return wasBlocked ? null : "blocked";
-      } else key.accepted(ended, newest());
+      let began: StopReason | null = null;
+      for (const reason of quotaReasons) if (quotas[reason].learn(ended, quotaVerdict(reason, ended), newest())) began = reason;
+      const ofKey = keyVerdict(outcome);
+      if (ofKey !== "unknown") isKeyVerified = ofKey === "over";
+      if (key.learn(ended, ofKey, newest())) began = "unauthenticated";
+      if (outcome.type !== "blocked") return began;
+      if (now >= blockedUntil) began = "blocked";
+      blockedUntil = now + blockMs;
       return began;
     },
-    resume: (): readonly QuotaReason[] => quotas.end(newest()),
+    resume(): readonly QuotaReason[] {
+      const ended = quotaReasons.filter((reason) => quotas[reason].get() !== null);
+      for (const reason of quotaReasons) quotas[reason].end(newest());
+      return ended;
+    },
     /** Another key is not verified yet. */
-    trustKey: (isAnother: boolean): void => key.trust(newest(), isAnother),
-    isKeyVerified: key.isVerified,
+    trustKey(isAnother: boolean): void {
+      key.end(newest());
+      if (isAnother) isKeyVerified = false;
+    },
+    isKeyVerified: (): boolean => isKeyVerified,
     state,
     resources: (): Readonly<Partial<Record<QuotaReason, string>>> =>
       Object.fromEntries(
         quotaReasons.flatMap((reason) => {
-          const resource = quotas.get(reason)?.resource;
+          const resource = quotas[reason].get()?.resource;
           return resource == null ? [] : [[reason, resource]];
         }),
       ),
     /** `until` in steady ms. */
     shared(reason: QuotaReason): StoredStop | null {
-      const stop = quotas.get(reason);
+      const stop = quotas[reason].get();
       return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
     },
-    adopt: quotas.set,
+    adopt(reason: QuotaReason, stop: StoredStop | null): void {
+      // The same object, so that a probe in flight still counts.
+      quotas[reason].set(stop && Object.assign(quotas[reason].get() ?? { probeUntil: 0 }, stop));
+    },
   };
 }
 
@@ -173,39 +222,11 @@ const hourMs = 3_600_000;
 /** After a probe without a verdict. */
 const unsettledMs = 5 * 60_000;
 
-function createQuotaStops() {
-  const stops = Object.fromEntries(quotaReasons.map((reason) => [reason, null])) as Record<QuotaReason, QuotaStop | null>;
-  let endedAt = 0;
+const createQuotaStop = () => createProbedStop<QuotaStop>(quotaStop, (stop, now) => ({ ...stop, until: now + unsettledMs, probeUntil: 0 }));
 
-  return {
-    get: (reason: QuotaReason): QuotaStop | null => stops[reason],
-    set(reason: QuotaReason, stop: StoredStop | null): void {
-      // The same object, so that a probe in flight still counts.
-      stops[reason] = stop === null ? null : Object.assign(stops[reason] ?? { probeUntil: 0 }, stop);
-    },
-    end(newest: number): readonly QuotaReason[] {
-      const ended = quotaReasons.filter((reason) => stops[reason] !== null);
-      for (const reason of ended) stops[reason] = null;
-      endedAt = newest;
-      return ended;
-    },
-    learn(call: EndedCall): QuotaReason | null {
-      const { operation, outcome, now, wallNow } = call;
-      const used = outcome.type === "quota-used-up" ? outcome : null;
-      const refusedBy = used && reasonOf(used.resource, operation);
-      for (const reason of quotaReasons) {
-        const stop = stops[reason];
-        if (stop === null || !isProbeOf(stop, call)) continue;
-        if (used !== null && reason === refusedBy) stops[reason] = quotaStop(used, now, wallNow);
-        else if (used !== null || outcome.type === "answered") stops[reason] = null;
-        else Object.assign(stop, { until: now + unsettledMs, probeUntil: 0 });
-      }
-      // Calls that were in flight when the stop began, or when an operator ended it, change nothing.
-      if (used === null || refusedBy === null || call.number <= endedAt || stops[refusedBy] !== null) return null;
-      stops[refusedBy] = quotaStop(used, now, wallNow);
-      return refusedBy;
-    },
-  };
+function quotaVerdict(reason: QuotaReason, { outcome, operation }: EndedCall): Verdict {
+  if (outcome.type === "quota-used-up") return reasonOf(outcome.resource, operation) === reason ? "in-force" : "over";
+  return outcome.type === "answered" ? "over" : "unknown";
 }
 
 /** The document names `apiCalls` only. An unknown resource stops the refused kind of call: each other kind costs one refusal. */
@@ -219,7 +240,8 @@ export function coveringReasons(operation: CallOperation): readonly QuotaReason[
   return ["quota", `quota-${operation}`];
 }
 
-function quotaStop({ resource, serviceTime }: Extract<CallOutcome, { type: "quota-used-up" }>, now: number, wallNow: number): QuotaStop {
+function quotaStop({ outcome, now, wallNow }: EndedCall): QuotaStop {
+  const { resource, serviceTime } = outcome.type === "quota-used-up" ? outcome : { resource: null, serviceTime: null };
   const { at, knownAt, isCertain } = assessRenewal(serviceTime, wallNow);
   const wait = knownAt - wallNow;
   // When a resource other than API calls renews is not documented.
@@ -254,44 +276,18 @@ interface Doubt extends ProbedStop {
 /** The last one repeats. */
 const waitsMs = [30_000, 60_000, 120_000, 240_000, 480_000, 900_000] as const;
 
-function createKeyDoubt() {
-  let doubt: Doubt | null = null;
-  let endedAt = 0;
-  let isVerified = false;
+function doubtFrom(now: number, index: number): Doubt {
+  const wait = Math.min(index, waitsMs.length - 1);
+  return { wait, until: now + (waitsMs[wait] as number), probeUntil: 0 };
+}
 
-  function waitFrom(now: number, index: number): void {
-    const wait = Math.min(index, waitsMs.length - 1);
-    doubt = { wait, until: now + (waitsMs[wait] as number), probeUntil: 0 };
-  }
+const createKeyDoubt = () =>
+  createProbedStop<Doubt>(
+    ({ now }, before) => doubtFrom(now, before === null ? 0 : before.wait + 1),
+    ({ wait }, now) => doubtFrom(now, wait),
+  );
 
-  function end(newest: number): void {
-    doubt = null;
-    endedAt = newest;
-  }
-
-  return {
-    doubt: (): ProbedStop | null => doubt,
-    isVerified: (): boolean => isVerified,
-    refused(call: EndedCall): boolean {
-      isVerified = false;
-      if (doubt !== null) {
-        if (isProbeOf(doubt, call)) waitFrom(call.now, doubt.wait + 1);
-        return false;
-      }
-      if (call.number <= endedAt) return false;
-      waitFrom(call.now, 0);
-      return true;
-    },
-    unsettled(call: EndedCall): void {
-      if (doubt !== null && isProbeOf(doubt, call)) waitFrom(call.now, doubt.wait);
-    },
-    accepted(call: EndedCall, newest: number): void {
-      isVerified = true;
-      if (doubt !== null && isProbeOf(doubt, call)) end(newest);
-    },
-    trust(newest: number, isAnother: boolean): void {
-      end(newest);
-      if (isAnother) isVerified = false;
-    },
-  };
+function keyVerdict({ type }: CallOutcome): Verdict {
+  if (type === "unauthenticated") return "in-force";
+  return type === "unknown" || type === "not-sent" || type === "blocked" ? "unknown" : "over";
 }
