@@ -65,7 +65,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   }
 
   async function messagesNamed(query: ExplainQuery): Promise<Story[]> {
-    const found = (await read.messages.find(query.name, query)).filter(isOf(query)).slice(0, mostStories);
+    const found = (await read.messages.find(query.name, query)).slice(0, mostStories);
     return Promise.all(
       found.map(async (message) => ({ message, run: null, ...(await withEvents("message", message.account, message.wamid, query)) })),
     );
@@ -78,15 +78,17 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     );
   }
 
-  async function eventsNamed({ name, ...of }: ExplainQuery): Promise<Story[]> {
-    const found = (await eventsOf(await seqsNamed(read, name))).filter(isOf(of));
+  async function eventsNamed({ name, account, accounts }: ExplainQuery): Promise<Story[]> {
+    const found = (await eventsOf(await seqsNamed(read, name))).filter(
+      (event) => (account === undefined || event.account === account) && (accounts === undefined || accounts.includes(event.account)),
+    );
     return Promise.all(found.map(async (event) => ({ ...(await aboutOf(event)), events: [event], next: null })));
   }
 
   async function aboutOf({ subject, account }: EventDetail): Promise<Pick<Story, "message" | "run">> {
     if (subject?.type === "message") {
-      const found = await read.messages.find(subject.key);
-      return { message: found.find((each) => each.account === account) ?? null, run: null };
+      const [message = null] = await read.messages.find(subject.key, { account });
+      return { message, run: null };
     }
     if (subject === null) return { message: null, run: null };
     const [run] = await read.runs.list({ account, runId: subject.key, ...newest, limit: 1 });
@@ -104,9 +106,4 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
       return events.length > 0 ? events : [...(await messagesNamed(query)), ...(await runStories(query))];
     },
   };
-}
-
-function isOf({ account, accounts }: Pick<ExplainQuery, "account" | "accounts">) {
-  return (one: { readonly account: string }): boolean =>
-    (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));
 }

@@ -227,14 +227,12 @@ export function createSearching(read: Reads): SearchPort {
 
   return async (q, wholeOnly, accounts) => {
     const isVisible = ({ account }: { readonly account: string }) => accounts?.includes(account) ?? true;
-    const [seqs, delivery, ...subjects] = await Promise.all([
+    const [seqs, delivery, messages, runs] = await Promise.all([
       seqsNamed(read, q),
       deliveryHit(q),
       read.messages.find(q, { accounts }),
       runsNamed(read, q, mostHits + 1, { accounts }),
     ]);
-    const messages = subjects[0].filter(isVisible);
-    const runs = subjects[1].filter(isVisible);
     const events = (await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit))).filter((hit) => hit !== null).filter(isVisible);
     const deliveries = [delivery].filter((hit) => hit !== null).filter(isVisible);
     const named = [...events, ...deliveries, ...[...messages, ...runs].map(subjectHit)];
