@@ -242,12 +242,10 @@ export function createSearching(read: Reads): SearchPort {
     if (isId || (events.length > 0 && !/^\d+$/.test(q))) return hitsOf(named, false);
     const digits = phoneOf(q, wholeOnly);
     const all = { accounts, before: Number.MAX_SAFE_INTEGER, limit: mostHits + 1, seen: true };
-    const [ofPhone, begun, begunRuns] = await Promise.all([
-      digits === null ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, phone: digits }, longestMs),
-      wholeOnly ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, prefix: q }, longestMs),
-      wholeOnly ? over<Numbered<RunView>>([]) : walk.runs({ accounts, before: all.before, limit: all.limit, prefix: q }, longestMs),
+    const walks = await Promise.all<Walked<MessageView | RunView>>([
+      ...(digits === null ? [] : [walk.messages({ ...all, phone: digits }, longestMs)]),
+      ...(wholeOnly ? [] : [walk.messages({ ...all, prefix: q }, longestMs), walk.runs({ ...all, prefix: q }, longestMs)]),
     ]);
-    const walks = [ofPhone, begun, begunRuns];
     const others = walks.flatMap(({ found }) => found.map(subjectHit));
     const isCut = walks.some(({ reached, found }) => reached !== null && found.length < all.limit);
     return hitsOf([...named, ...others], isCut);
