@@ -36,13 +36,13 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
   /** By slot: the lowest free one, so that metrics get few labels. */
   const listeners = new Map<number, Listener & { readonly connectedAt: number }>();
   const slice = createTimeSlicer(clock);
-  const warm = createWarmConditions();
+  const conditions = createConditions();
 
   return {
     slice,
     port: {
       open(filter) {
-        const wanted = compileFilter(filter, warm);
+        const wanted = compileFilter(filter, conditions);
         return async (after, use) => {
           const page = await store.read.listen.page(after, wanted);
           return slice(() => page(use));
@@ -98,27 +98,23 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
 /** Most compiled conditions: patterns cache up to some MiB each, and compiling takes well under a millisecond. */
 const mostWarm = 8;
 
-type WarmConditions = ReturnType<typeof createWarmConditions>;
+type Conditions = (where: Where) => Condition;
 
 /** Caches the conditions used last, so that memory does not grow with the number of listeners. */
-function createWarmConditions() {
+function createConditions(): Conditions {
   const compiled = new Map<Where, Condition>();
-  return {
-    of(where: Where): Condition {
-      const condition = compiled.get(where) ?? compileWhere(where, "where");
-      compiled.delete(where);
-      compiled.set(where, condition);
-      for (const oldest of compiled.keys()) {
-        if (compiled.size <= mostWarm) break;
-        compiled.delete(oldest);
-      }
-      return condition;
-    },
+  return (where) => {
+    const condition = compiled.get(where) ?? compileWhere(where, "where");
+    compiled.delete(where);
+    compiled.set(where, condition);
+    const [oldest] = compiled.keys();
+    if (compiled.size > mostWarm && oldest !== undefined) compiled.delete(oldest);
+    return condition;
   };
 }
 
 /** Throws `bad_request`. */
-function compileFilter({ accounts, sources, events, statuses, tracked, where }: ListenFilter, warm: WarmConditions): Wanted {
+function compileFilter({ accounts, sources, events, statuses, tracked, where }: ListenFilter, conditions: Conditions): Wanted {
   const ofKind = events === undefined ? null : compileGlobs(events);
   return {
     row(row) {
@@ -128,20 +124,19 @@ function compileFilter({ accounts, sources, events, statuses, tracked, where }: 
       if (statuses !== undefined && (row.status === null || !statuses.includes(row.status))) return false;
       return tracked === undefined || row.tracked === tracked;
     },
-    event: where === undefined ? null : compileData(where, warm),
+    event: where === undefined ? null : compileData(where, conditions),
   };
 }
 
-function compileData(where: unknown, warm: WarmConditions): NonNullable<Wanted["event"]> {
+function compileData(where: unknown, conditions: Conditions): NonNullable<Wanted["event"]> {
   const parsed = whereSchema.safeParse(where);
   if (!parsed.success) {
     const details = parsed.error.issues.map(({ path, message }) => ({ path: ["where", ...path].map(String).join("."), message }));
     throw new RelayError("bad_request", details.map(({ path, message }) => `${path}: ${message}`).join("; "), details);
   }
-  const condition = () => warm.of(parsed.data);
   return ({ event, content }) => {
     const data = dataOf(event, content());
-    return data !== null && condition()(data) === null;
+    return data !== null && conditions(parsed.data)(data) === null;
   };
 }
 
