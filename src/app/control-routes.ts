@@ -75,7 +75,7 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     explain: createExplaining({ read: store.read, now, breakers }),
     listening: listening.port,
     history: { now, series: store.inspecting.series, quality: store.inspecting.quality },
-    live: createLive({ read: store.browse, onStored: store.onStored, overview: overview.read, clock, slice: listening.slice }),
+    live: createLive({ read: store.browse, onStored: store.onStored, overview, clock, slice: listening.slice }),
     reading: createReadingPort(store.browse, store.inspecting),
     tracking: createRegistering({ store, now, settings, registered: service.registered }),
     plain: {
@@ -90,7 +90,7 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
         stopping: () => health.report().draining,
         release: accepting.release,
       }),
-      getOverview: () => overview.read(),
+      getOverview: overview,
       ...createStoredHandlers({ read: store.read, inspecting: store.inspecting, now, isRunning: parts.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),
       checkSource: ({ source }) => checkSource(source),

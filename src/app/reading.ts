@@ -60,7 +60,7 @@ export async function createReadingApi(
   addEndpoints(http, noToken, {
     ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),
     ...createStoredHandlers({ read, inspecting, now, isRunning: false, settings: () => settings }),
-    getOverview: () => overview.read(),
+    getOverview: overview,
   });
   return {
     http,

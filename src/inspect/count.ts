@@ -4,8 +4,8 @@ import { StoreUnavailable } from "../store/port.ts";
 /** How long a count is reused, in ms. Counting a million rows takes about 15 ms, and a count is reused for a hundred times as long. */
 const countFresh = { least: 1_000, most: 5_000, times: 100 };
 
-/** Counts at most once in a while. While the store is unavailable, the last count is reused. */
-export function createCount<T>(now: () => number, read: () => MaybePromise<T>, initial: T, fresh = countFresh): () => Promise<T> {
+/** Counts at most once in a while. While the store is unavailable, the last count is reused, at first `initial`. */
+export function createCount<T>(now: () => number, read: () => MaybePromise<T>, initial?: T, fresh = countFresh): () => Promise<T> {
   let until = Number.NEGATIVE_INFINITY;
   let countedAt = 0;
   let last = initial;
@@ -13,7 +13,7 @@ export function createCount<T>(now: () => number, read: () => MaybePromise<T>, i
 
   async function count(): Promise<T> {
     const startedAt = performance.now();
-    last = await answerOr(read, last);
+    last = last === undefined ? await read() : await answerOr(read, last);
     const tookMs = performance.now() - startedAt;
     countedAt = now();
     until = countedAt + Math.min(fresh.most, Math.max(fresh.least, fresh.times * tookMs));
@@ -23,7 +23,7 @@ export function createCount<T>(now: () => number, read: () => MaybePromise<T>, i
   return async () => {
     const at = now();
     // Also when the clock was set back.
-    if (at < until && at >= countedAt) return last;
+    if (last !== undefined && at < until && at >= countedAt) return last;
     counting ??= count().finally(() => {
       counting = null;
     });

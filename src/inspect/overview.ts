@@ -26,13 +26,11 @@ interface OverviewParts {
 
 /** How long the last hour is reused, in ms: its figures change by the minute. With many routes, reading it takes a second of a thread. */
 const hourFresh = { least: 5_000, most: 60_000, times: 20 };
-/** Callers within this time share one answer. */
-const sharedMs = 500;
+/** Callers within this time, in ms, share one answer. */
+const shared = { least: 500, most: 500, times: 0 };
 
-export function createOverview(parts: OverviewParts): { read(): Promise<OverviewView> } {
+export function createOverview(parts: OverviewParts): () => Promise<OverviewView> {
   const { now, settings } = parts;
-  let last: OverviewView | null = null;
-  let reading: Promise<OverviewView> | null = null;
   let hasOtherWorkers = false;
   const lastHour = createCount(now, () => parts.history.lastHour(now()), noHistory, hourFresh);
 
@@ -46,7 +44,7 @@ export function createOverview(parts: OverviewParts): { read(): Promise<Overview
     const routes = settings().routes.map((route) => ({ ...route, app: appOf(route) }));
     const done = routes.some(({ app }) => app !== null) ? await parts.handshakes() : null;
     const dead = backlog.reduce((sum, route) => sum + route.dead, 0);
-    last = {
+    return {
       at,
       relay: parts.relay,
       attention,
@@ -73,22 +71,9 @@ export function createOverview(parts: OverviewParts): { read(): Promise<Overview
         };
       }),
     };
-    return last;
   }
 
-  function read(): Promise<OverviewView> {
-    reading ??= readNow().finally(() => {
-      reading = null;
-    });
-    return reading;
-  }
-
-  return {
-    async read() {
-      const age = last === null ? Number.POSITIVE_INFINITY : now() - last.at;
-      return last !== null && age >= 0 && age < sharedMs ? last : read();
-    },
-  };
+  return createCount(now, readNow, undefined, shared);
 }
 
 function entriesByRoute(attention: readonly Attention[]): ReadonlyMap<string | null, Attention> {

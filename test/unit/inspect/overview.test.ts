@@ -29,7 +29,7 @@ test("reads each entry of the attention list once, however many routes there are
     history: { lastHour: async () => noHistory } as never,
     handshakes: () => new Map(),
   });
-  const { destinations } = await overview.read();
+  const { destinations } = await overview();
   // The first entry of a route is shown.
   expect(destinations.map(({ reason }) => reason)).toEqual(names.map((name) => `dead-letters of ${name}`));
   expect(read).toBe(entries.length);
