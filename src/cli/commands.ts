@@ -58,7 +58,11 @@ export const commands: readonly CommandEntry[] = [
       "[options] [route]",
     ],
     reconcile: ["poll the service for messages whose status went quiet, and repair what webhooks lost", () => import("./reconcile.ts")],
-    restore: ["replace the store by a backup, and keep the old store", () => import("./restore.ts"), "[options] <file>"],
+    restore: [
+      "replace the store by a backup, and keep the old store",
+      async () => ({ build: (await import("./backup.ts")).buildRestore }),
+      "[options] <file>",
+    ],
   }),
   ...inGroup("Develop", {
     sandbox: ["run a local messaging service, so that you need no account", () => import("./sandbox.ts")],

@@ -16,11 +16,11 @@ export function build(command: Command, io: Io): void {
     .option("--json", "print the faults and warnings as JSON")
     .addHelpText(
       "after",
-      examples([
-        ["wamid-relay config check", "config/relay.yaml"],
-        ["wamid-relay config check --config /etc/wamid-relay.yaml", "another file; exit code 1 if it has faults"],
-        ["wamid-relay config check --json | jq '.faults[].path'", "for scripts"],
-      ]),
+      `
+Examples:
+  wamid-relay config check                                 config/relay.yaml
+  wamid-relay config check --config /etc/wamid-relay.yaml  another file; exit code 1 if it has faults
+  wamid-relay config check --json | jq '.faults[].path'    for scripts`,
     )
     .action((options) => check(options, io));
 
@@ -29,10 +29,10 @@ export function build(command: Command, io: Io): void {
     .option("--json", "as JSON")
     .addHelpText(
       "after",
-      examples([
-        ["wamid-relay config print", "as YAML"],
-        ["wamid-relay config print --json | jq .retention", "one part"],
-      ]),
+      `
+Examples:
+  wamid-relay config print                         as YAML
+  wamid-relay config print --json | jq .retention  one part`,
     )
     .action((options) => print(options, io));
 
@@ -42,10 +42,10 @@ export function build(command: Command, io: Io): void {
     .option("--check <file>", "fail when the file is not this schema")
     .addHelpText(
       "after",
-      examples([
-        ["wamid-relay config schema --out config/relay.schema.json", "then begin the settings file with"],
-        ["# yaml-language-server: $schema=./relay.schema.json", ""],
-      ]),
+      `
+Examples:
+  wamid-relay config schema --out config/relay.schema.json  then begin the settings file with
+  # yaml-language-server: $schema=./relay.schema.json`,
     )
     .action((options) => schema(options, io));
 }
@@ -109,9 +109,4 @@ function readFile(path: string): string {
   } catch (error) {
     throw new CommandFailed(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
   }
-}
-
-function examples(lines: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...lines.map(([command]) => command.length)) + 2;
-  return `\nExamples:\n${lines.map(([command, meaning]) => `  ${command.padEnd(width)}${meaning}`.trimEnd()).join("\n")}`;
 }

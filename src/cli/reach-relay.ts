@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
+import type { z } from "zod";
 import type { ReadingSettings } from "../app/reading.ts";
 import { RelayClientError } from "../client/connection.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
@@ -248,9 +249,7 @@ export function timeFilter(command: Command, { from, to, since }: TimeOptions): 
 }
 
 function duration(text: string): number {
-  const parsed = durationSchema.safeParse(text);
-  if (!parsed.success) throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
-  return parsed.data;
+  return parsed(durationSchema, text, "It must be a duration, such as 30m, 2h or 7d.");
 }
 
 /** `--rate`, per second: `50/s`, `300/m`; a number alone is per second. Undefined: it was not given. */
@@ -259,7 +258,11 @@ export function checkedRate(command: Command, { rate }: { readonly rate?: string
 }
 
 function rateOf(text: string): number {
-  const parsed = rateSchema.safeParse(/^[\d.]+$/.test(text) ? `${text}/s` : text);
-  if (!parsed.success) throw new InvalidArgumentError("It must be a rate, such as 50/s, 300/m or 1000/h.");
-  return parsed.data;
+  return parsed(rateSchema, /^[\d.]+$/.test(text) ? `${text}/s` : text, "It must be a rate, such as 50/s, 300/m or 1000/h.");
+}
+
+function parsed(schema: z.ZodType<number>, text: string, fault: string): number {
+  const { success, data } = schema.safeParse(text);
+  if (!success) throw new InvalidArgumentError(fault);
+  return data;
 }

@@ -86,19 +86,6 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line,
 const known = ["account", "wamid", "id", "reference", "conversationId", "sentAt"];
 const metadata = "metadata.";
 
-/** Registrations from CSV whose first record names the columns. An empty field is left out. */
-async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<Line, void> {
-  let columns: readonly string[] | null = null;
-  for await (const record of csvRecords(chunks, first)) {
-    if ("fault" in record) {
-      if (columns === null) throw new CommandFailed(`line ${record.line} ${record.fault}`);
-      yield record;
-    } else if (columns === null) columns = columnsOf(record.line, record.fields);
-    else yield fileLine(columns, record.line, record.fields);
-  }
-  if (columns === null) throw new CommandFailed("the file is empty: its first line names the columns, such as wamid,reference");
-}
-
 function columnsOf(line: number, fields: readonly string[]): string[] {
   const columns = fields.map((name) => name.trim());
   const strange = columns.filter((name) => !known.includes(name) && !(name.startsWith(metadata) && name.length > metadata.length));
@@ -125,9 +112,6 @@ function fileLine(columns: readonly string[], line: number, fields: readonly str
   return { line, text: JSON.stringify(pairs.length === 0 ? facts : { ...facts, metadata: Object.fromEntries(pairs) }) };
 }
 
-/** `line`: where the record begins, from 1. A record in quotes can go over several lines. */
-type CsvRecord = { readonly line: number; readonly fields: readonly string[] } | { readonly line: number; readonly fault: string };
-
 /** Faults after which it is unknown where the next record begins. */
 const stops: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: "has text after a closing quote",
@@ -136,11 +120,13 @@ const stops: Readonly<Record<string, string>> = {
 };
 
 /**
- * The records of RFC 4180. The separator is a comma, or a semicolon (as spreadsheets write it where the comma is the decimal sign)
- * when `first` has that first. A quote inside an unquoted field is a fault of its record alone; any other fault is the last record.
+ * Registrations from CSV (RFC 4180) whose first record names the columns, by the line in which each begins. An empty field is left
+ * out. The separator is a comma, or a semicolon (as spreadsheets write it where the comma is the decimal sign) when `first` has
+ * that first. A quote inside an unquoted field is a fault of its record alone; any other fault is the last record.
  */
-async function* csvRecords(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<CsvRecord, void> {
-  const faults: CsvRecord[] = [];
+async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<Line, void> {
+  const faults: { readonly line: number; readonly fault: string }[] = [];
+  let columns: readonly string[] | null = null;
   let isStopped = false;
   /** csv-parse counts a CRLF inside quotes as two lines. */
   let surplus = 0;
@@ -160,7 +146,7 @@ async function* csvRecords(chunks: AsyncIterable<Uint8Array>, first: string): As
     }
   }
 
-  const options: Options<CsvRecord, string[]> = {
+  const options: Options<Line, string[]> = {
     delimiter: /[,;]/.exec(first)?.[0] ?? ",",
     record_delimiter: ["\n", "\r\n"],
     relax_column_count: true,
@@ -168,25 +154,36 @@ async function* csvRecords(chunks: AsyncIterable<Uint8Array>, first: string): As
     skip_records_with_error: true,
     max_record_size: maxLineBytes,
     on_record(fields, { lines }) {
+      if (isStopped) return null;
       const text = fields.join();
       surplus += text.split("\r\n").length - 1;
-      // The line in which the record ends.
       endedAt = lines - surplus;
-      return isStopped ? null : { line: endedAt + 1 - text.split("\n").length, fields };
+      const line = endedAt + 1 - text.split("\n").length;
+      if (columns !== null) return fileLine(columns, line, fields);
+      columns = columnsOf(line, fields);
+      return null;
     },
     on_skip(error) {
       if (error === undefined || isStopped) return;
       const stop = stops[error.code];
-      isStopped = stop !== undefined;
+      // Without names of columns, nothing else can be read.
+      isStopped = stop !== undefined || columns === null;
       if (stop === undefined) faults.push({ line: Number(error["lines"]) - surplus, fault: "has a quote inside a field without quotes" });
       else faults.push({ line: endedAt + 1, fault: `${stop}; nothing after it was read` });
     },
   };
   const parser = parse(options as unknown as Options);
   pipeline(Readable.from(texts()), parser, () => {});
-  for await (const record of parser as AsyncIterable<CsvRecord>) {
-    while (faults[0] !== undefined && faults[0].line < record.line) yield faults.shift() as CsvRecord;
+  for await (const record of parser as AsyncIterable<Line>) {
+    while (faults[0] !== undefined && faults[0].line < record.line) yield faults.shift() as Line;
     yield record;
   }
+  const [fault] = faults;
+  if (columns === null)
+    throw new CommandFailed(
+      fault === undefined
+        ? "the file is empty: its first line names the columns, such as wamid,reference"
+        : `line ${fault.line} ${fault.fault}`,
+    );
   yield* faults;
 }

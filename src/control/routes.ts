@@ -7,7 +7,7 @@ import { createListenHandlers, type ListenPort } from "./listen.ts";
 import { createLiveHandlers, type LivePort } from "./live.ts";
 import { createReadingHandlers, type ExplainPort, type Reading } from "./reading.ts";
 import { createSendingHandlers, type SendingPort } from "./sending.ts";
-import { createSessionCheck, createSessionHandlers, type Sessions } from "./session.ts";
+import { createSessionHandlers, type Sessions } from "./session.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
 
 export type PlainHandlers = Pick<
@@ -44,9 +44,8 @@ interface ControlParts extends Omit<AllowParts, "sessionOf"> {
 }
 
 export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {
-  const { listening, sessions, tokens, badToken } = parts;
-  const sessionOf = createSessionCheck(sessions);
-  const allow = createAllow({ ...parts, sessionOf });
+  const { listening } = parts;
+  const allow = createAllow({ ...parts, sessionOf: (request) => parts.sessions.of(request) });
   const handlers: Omit<Handlers, "getHealth" | "getReadiness" | "trackMessages"> = {
     ...parts.plain,
     ...createReadingHandlers(parts.reading, parts.explain),
@@ -54,7 +53,7 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     ...createSendingHandlers(parts.sending),
     ...createListenHandlers(app, listening),
     ...createLiveHandlers(app, parts.live),
-    ...createSessionHandlers({ sessions, sessionOf, tokens, badToken }),
+    ...createSessionHandlers(parts),
     describe: describing(listening.version),
   };
   addEndpoints(app, allow, handlers);

@@ -58,14 +58,25 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
     return expiresAt <= now() ? null : { token, id, expiresAt };
   }
 
+  async function find(value: string): Promise<Session | null> {
+    const session = verify("s", value);
+    return session === null || (await claims.isClaimed(`session:${session.id}`)) ? null : session;
+  }
+
   return {
     start(token: KnownToken): { readonly value: string; readonly expiresAt: number } {
       const expiresAt = now() + sessionMs;
       return { value: sign("s", token, expiresAt), expiresAt };
     },
-    async find(value: string): Promise<Session | null> {
-      const session = verify("s", value);
-      return session === null || (await claims.isClaimed(`session:${session.id}`)) ? null : session;
+    find,
+    /** That of a request's cookie; null without cookie. Throws `unauthorized` for one that ended, `forbidden` for a foreign request. */
+    async of(request: FastifyRequest): Promise<Session | null> {
+      const value = cookieOf(request);
+      if (value === null) return null;
+      refuseForeignRequest(request);
+      const session = await find(value);
+      if (session === null) throw new RelayError("unauthorized", "the session has ended; sign in again");
+      return session;
     },
     async end({ id, expiresAt }: Session): Promise<void> {
       await claims.claimOnce(`session:${id}`, expiresAt);
@@ -122,26 +133,13 @@ function refuseForeignRequest(request: FastifyRequest): void {
   refuseForeignOrigin(request);
 }
 
-/** The session of a request's cookie; null without cookie. Throws `unauthorized` for one that ended, `forbidden` for a foreign request. */
-export function createSessionCheck(sessions: Sessions) {
-  return async (request: FastifyRequest): Promise<Session | null> => {
-    const value = cookieOf(request);
-    if (value === null) return null;
-    refuseForeignRequest(request);
-    const session = await sessions.find(value);
-    if (session === null) throw new RelayError("unauthorized", "the session has ended; sign in again");
-    return session;
-  };
-}
-
 interface SessionParts {
   readonly sessions: Sessions;
-  readonly sessionOf: ReturnType<typeof createSessionCheck>;
   readonly tokens: () => Tokens;
   readonly badToken: BadTokenHook;
 }
 
-export function createSessionHandlers({ sessions, sessionOf, tokens, badToken }: SessionParts) {
+export function createSessionHandlers({ sessions, tokens, badToken }: SessionParts) {
   return {
     async startSession(by, { request, reply }) {
       refuseForeignOrigin(request);
@@ -155,7 +153,7 @@ export function createSessionHandlers({ sessions, sessionOf, tokens, badToken }:
       return { name: token.name, scopes: token.scopes, expiresAt };
     },
     async getSession(_input, { request }) {
-      const session = await sessionOf(request);
+      const session = await sessions.of(request);
       // Not counted as a bad token: the console asks on each load whether it is signed in.
       if (session === null) throw new RelayError("unauthorized", "there is no session; sign in");
       const { name, scopes } = session.token;

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { createAllow, createTokens } from "../../../src/control/auth.ts";
 import { addEndpoint, addEndpoints } from "../../../src/control/endpoint.ts";
 import { createHttp } from "../../../src/control/http.ts";
-import { type Claims, createSessionCheck, createSessionHandlers, createSessions } from "../../../src/control/session.ts";
+import { type Claims, createSessionHandlers, createSessions } from "../../../src/control/session.ts";
 import { reveal } from "../../../src/model/queries.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { pii } from "../../../src/model/view.ts";
@@ -31,19 +31,18 @@ function processOf(world: World) {
     now: () => world.now,
     nonce: () => String(++world.nonces).padStart(22, "n"),
   });
-  const sessionOf = createSessionCheck(sessions);
   const badToken = () => (++world.badTokens > 3 ? 30_000 : null);
   const allow = createAllow({
     tokens,
     badToken,
-    sessionOf,
+    sessionOf: sessions.of,
     guess: () => () => {},
     revealed: (...line) => void world.revealed.push(line),
   });
   const http = createHttp(null, (error) => {
     throw error;
   });
-  addEndpoints(http, allow, createSessionHandlers({ sessions, sessionOf, tokens, badToken }));
+  addEndpoints(http, allow, createSessionHandlers({ sessions, tokens, badToken }));
   const schema = z.object({ wamid: pii("wamid", z.string()) });
   const thing = {
     method: "GET",
