@@ -105,19 +105,13 @@ function atLeast(count: number): string {
 }
 
 function remarks(accounts: readonly (AccountReconciled | AccountPlan)[]): string[] {
-  return accounts.flatMap(({ account: name, stopped, postponed, lastsUntil, unpollable }) => {
-    const account = name;
+  return accounts.flatMap(({ account, stopped, postponed, lastsUntil, unpollable }) => {
     const until = stopped?.until == null ? "" : ` until ${stopped.until}`;
+    const lasts = lastsUntil === null ? "" : `; polled at this rate, it would last until ${lastsUntil.slice(0, 10)}`;
     const detail = stopped?.detail === undefined ? "" : ` (${stopped.detail})`;
     return [
       ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? stopped.reason}${detail}${until}`]),
-      ...(postponed === 0
-        ? []
-        : [
-            `${account}: ${atLeast(postponed)} polls wait so that the month's quota lasts${
-              lastsUntil === null ? "" : `; polled at this rate, it would last until ${lastsUntil.slice(0, 10)}`
-            }`,
-          ]),
+      ...(postponed === 0 ? [] : [`${account}: ${atLeast(postponed)} polls wait so that the month's quota lasts${lasts}`]),
       ...(unpollable === 0 ? [] : [`${account}: ${atLeast(unpollable)} open messages are known by wamid alone and cannot be polled`]),
     ];
   });

@@ -62,26 +62,37 @@ function place(text: string): string {
   return text;
 }
 
+/** Deliveries of one call: progress can be shown after each. */
+const callLimit = 5_000;
+/** With a rate, a call takes what is due in this time. */
+const paceMs = 500;
+
 async function replay(command: Command, options: Options, io: Io): Promise<void> {
   const { state } = options;
   const { checkedRate, failureOf, timeFilter, withRelay } = await import("./reach-relay.ts");
   const rate = checkedRate(command, options) ?? null;
   const states: ReplayFilter["states"] = state === "any" ? ["dead", "delivered"] : [state];
   const filter = { states, ...chosen(options, replayFilters), ...timeFilter(command, options) };
+  const words = wordsOf(options);
   await withRelay(command, options, io, "replay", async (client) => {
     const counted = await client.countReplay(filter);
+    const { matching } = counted;
     for (const line of remarks(counted, options)) io.err(line);
     const cursor = options.resume ?? null;
-    if (options.dryRun === true || (counted.matching === 0 && cursor === null)) {
-      print(io, options, { ...counted, replayed: 0 }, () => countLines(counted, options));
+    if (options.dryRun === true || (matching === 0 && cursor === null)) {
+      print(io, options, { ...counted, replayed: 0 }, words.counted);
       return;
     }
     const isPlain = (state === "dead" || state === "waiting") && options.disposition === undefined;
-    if (options.yes !== true && cursor === null && (!isPlain || counted.matching > askFrom)) await confirm(counted, options);
-    const { matching } = counted;
+    if (options.yes !== true && cursor === null && (!isPlain || matching > askFrom))
+      await confirm(`${matching} ${words.would}`, words.refused);
     const bar = createProgressBar(io, options.json === true);
     let place = cursor;
     let replayed = 0;
+    const left = (why: string) => {
+      const where = place === null ? "run it again" : `go on with the same options and --resume ${place}`;
+      return new CommandFailed(`${why}; ${replayed} of ${matching} ${words.done}; ${where}`);
+    };
     const stopped = new AbortController();
     void stopSignal().then(() => stopped.abort());
     try {
@@ -94,39 +105,38 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
         if (early > 0) await wait(early, null, { signal: stopped.signal }).catch(() => {});
       }
     } catch (error) {
-      bar.end();
       const failure = failureOf(error);
-      if (failure instanceof CommandFailed) throw new CommandFailed(`${failure.message}; ${leftText(replayed, matching, place, options)}`);
-      throw failure;
+      throw failure instanceof CommandFailed ? left(failure.message) : failure;
+    } finally {
+      bar.end();
     }
-    bar.end();
-    if (place !== null) throw new CommandFailed(`stopped; ${leftText(replayed, matching, place, options)}`);
-    print(io, options, { ...counted, replayed }, () => [doneText(replayed, matching, options)]);
+    if (place !== null) throw left("stopped");
+    print(io, options, { ...counted, replayed }, () => [`${replayed} of ${matching} ${words.done}`]);
   });
 }
 
-/** The word for events that are released. Null: deliveries are sent again. */
-function releasedBy({ disposition }: Options): "quarantined" | "unassigned" | null {
-  return disposition === "quarantined" || disposition === "unassigned" ? disposition : null;
-}
-
-function doneText(replayed: number, matching: number, options: Options): string {
-  const kept = releasedBy(options);
-  return kept === null ? `${replayed} of ${matching} deliveries go out again` : `${replayed} of ${matching} ${kept} events were released`;
-}
-
-function leftText(replayed: number, matching: number, place: string | null, options: Options): string {
-  const where = place === null ? "run it again" : `go on with the same options and --resume ${place}`;
-  return `${doneText(replayed, matching, options)}; ${where}`;
-}
-
-function countLines({ matching, routes }: ReplayCount, options: Options): string[] {
-  const kept = releasedBy(options);
-  if (kept !== null) return [`${matching} ${kept} events are valid now and can be released`];
-  return [
-    `${matching} ${matching === 1 ? "delivery matches" : "deliveries match"}${matching === 0 ? "" : ":"}`,
-    ...routes.map((entry) => `  ${entry.route}: ${entry.matching}`),
-  ];
+/** Events are released, or deliveries sent again. */
+function wordsOf({ state, disposition }: Options) {
+  if (disposition === "quarantined" || disposition === "unassigned") {
+    const events = `${disposition} events`;
+    return {
+      counted: ({ matching }: ReplayCount) => [`${matching} ${events} are valid now and can be released`],
+      would: `${events} would be released and go to the routes`,
+      done: `${events} were released`,
+      refused: "nothing was released",
+    };
+  }
+  const isRoutedAgain = disposition === "ignored" || disposition === "filtered";
+  const kind = isRoutedAgain ? ` of ${disposition} events` : state === "dead" ? "" : ", delivered ones among them,";
+  return {
+    counted: ({ matching, routes }: ReplayCount) => [
+      `${matching} ${matching === 1 ? "delivery matches" : "deliveries match"}${matching === 0 ? "" : ":"}`,
+      ...routes.map((entry) => `  ${entry.route}: ${entry.matching}`),
+    ],
+    would: `deliveries${kind} would go out again`,
+    done: "deliveries go out again",
+    refused: "nothing was sent",
+  };
 }
 
 function remarks({ routes, notSent, invalid = [] }: ReplayCount, { disposition }: Options): string[] {
@@ -144,19 +154,7 @@ function remarks({ routes, notSent, invalid = [] }: ReplayCount, { disposition }
   ];
 }
 
-async function confirm({ matching }: ReplayCount, options: Options): Promise<void> {
-  const { state, disposition } = options;
-  const kind =
-    disposition === "ignored" || disposition === "filtered"
-      ? ` of ${disposition} events`
-      : state === "dead"
-        ? ""
-        : ", delivered ones among them,";
-  const kept = releasedBy(options);
-  const what =
-    kept === null
-      ? `${matching} deliveries${kind} would go out again`
-      : `${matching} ${kept} events would be released and go to the routes`;
+async function confirm(what: string, refused: string): Promise<void> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) throw new CommandFailed(`${what}; add --yes to do it`);
   const { createInterface } = await import("node:readline/promises");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -164,10 +162,5 @@ async function confirm({ matching }: ReplayCount, options: Options): Promise<voi
   const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
   const answer = await Promise.race([terminal.question(`${what}. Do it? [y/N] `), closed]);
   terminal.close();
-  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(kept === null ? "nothing was sent" : "nothing was released");
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(refused);
 }
-
-/** Deliveries of one call: progress can be shown after each. */
-const callLimit = 5_000;
-/** With a rate, a call takes what is due in this time. */
-const paceMs = 500;

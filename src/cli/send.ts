@@ -68,10 +68,9 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
   const send = async (client: ControlClient): Promise<SentMessage> => {
     try {
       return await client.send(body, { idempotencyKey: key }).catch((error: unknown) => {
-        if (options.resendUnknown !== true || !isUnknown(error)) throw error;
+        const { resend, justNow } = (isUnknown(error) ? error.details : {}) as { resend?: number; justNow?: boolean };
         // The option is about a call before this command: an outcome that this very call leaves unknown is not sent again.
-        const { resend, justNow } = error.details as { resend: number; justNow: boolean };
-        if (justNow) throw error;
+        if (options.resendUnknown !== true || resend === undefined || justNow === true) throw error;
         return client.send(body, { idempotencyKey: key, resend });
       });
     } catch (error) {

@@ -80,12 +80,10 @@ export function createHttp(
   app.decorateRequest("isMasked", true);
   app.decorateRequest("about", null);
 
-  const paths = new Map<string, { readonly pattern: RegExp; readonly methods: string[] }>();
+  const routes: { readonly pattern: RegExp; readonly method: string | string[] }[] = [];
   app.addHook("onRoute", ({ url, method }) => {
     const pattern = new RegExp(`^${url.replace(/[.]/g, "\\.").replace(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`);
-    const known = paths.get(url) ?? { pattern, methods: [] };
-    paths.set(url, known);
-    known.methods.push(...[method].flat());
+    routes.push({ pattern, method });
   });
   // Before the body is read: whether a page exists does not depend on it.
   app.addHook("onRequest", (request, reply, done) => {
@@ -94,8 +92,8 @@ export function createHttp(
       done(isDecodable(query) ? undefined : new RelayError("bad_request", "the query is not valid percent-encoded UTF-8"));
       return;
     }
-    const matching = [...paths.values()].filter(({ pattern }) => pattern.test(path));
-    const methods = [...new Set(matching.flatMap((known) => known.methods))].join(", ");
+    const matching = routes.filter(({ pattern }) => pattern.test(path));
+    const methods = [...new Set(matching.flatMap(({ method }) => method))].join(", ");
     if (methods === "") {
       done(new RelayError("not_found", missing));
       return;
