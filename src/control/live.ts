@@ -11,7 +11,9 @@ export type LiveRow = ListedEventView;
 export type Matches = ((row: LiveRow) => boolean) | null;
 
 export interface LivePage {
+  /** Oldest first. */
   readonly rows: readonly LiveRow[];
+  /** Number of events left out before or among them, because there are too many. */
   readonly skipped: number;
   /** Everything up to this seq was read. */
   readonly through: number;

@@ -166,10 +166,9 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, answer]) => {
           const ofStatus = shown.filter((example) => String(example.status ?? firstStatus) === status);
-          return [
-            status,
-            { description: answer.text, ...headersOf(headersOfAnswer(answer)), content: contentOf(answer, schemaOf, ofStatus) },
-          ];
+          const isPersonal = answer.schema !== undefined && holdsPii(answer.schema);
+          const headers = headersOf({ ...answer.headers, ...(isPersonal ? maskedText : {}) });
+          return [status, { description: answer.text, ...headers, content: contentOf(answer, schemaOf, ofStatus) }];
         }),
       ),
     },
@@ -198,10 +197,7 @@ function examplesOf(shown: readonly Example[], part: (example: Example) => unkno
   return named.length === 0 ? {} : { examples: Object.fromEntries(named) };
 }
 
-function headersOfAnswer({ schema, headers }: Answer): Readonly<Record<string, string>> {
-  const isPersonal = schema !== undefined && holdsPii(schema);
-  return { ...headers, ...(isPersonal ? { [maskedHeader]: "`true` when personal data is masked." } : {}) };
-}
+const maskedText = { [maskedHeader]: "`true` when personal data is masked." };
 
 function headersOf(headers: Readonly<Record<string, string>>): object {
   const described = Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: "string" } }]);
@@ -213,19 +209,15 @@ function contentOf(
   schemaOf: (schema: z.ZodType) => JsonSchema,
   shown: readonly Example[],
 ): object {
-  const streamed = { type: "string" };
-  return Object.fromEntries(
-    types.map((type) => {
-      const described = type === json ? schema : type === ndjson ? line : undefined;
-      return [
-        type,
-        {
-          schema: described === undefined ? streamed : schemaOf(described),
-          ...(type === json ? examplesOf(shown, ({ answer }) => answer) : {}),
-        },
-      ];
-    }),
-  );
+  const contentOfType = (type: string) => {
+    const described = type === json ? schema : type === ndjson ? line : undefined;
+    const streamed = { type: "string" };
+    return {
+      schema: described === undefined ? streamed : schemaOf(described),
+      ...(type === json ? examplesOf(shown, ({ answer }) => answer) : {}),
+    };
+  };
+  return Object.fromEntries(types.map((type) => [type, contentOfType(type)]));
 }
 
 /** References by status; each error answer names the codes that this endpoint may answer with. */
@@ -278,12 +270,8 @@ function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
   });
-  for (const [name, definition] of Object.entries($defs)) schemas[name] = referringToComponents(definition);
-  return referringToComponents(rest);
-}
-
-function referringToComponents(schema: JsonSchema): JsonSchema {
-  return JSON.parse(JSON.stringify(schema), (key, value: unknown) =>
-    key === "$ref" && typeof value === "string" ? value.replace("#/$defs/", "#/components/schemas/") : value,
-  ) as JsonSchema;
+  const referring = (part: JsonSchema) =>
+    JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/')) as JsonSchema;
+  for (const [name, definition] of Object.entries($defs)) schemas[name] = referring(definition);
+  return referring(rest);
 }

@@ -100,19 +100,14 @@ export async function* registerLines(
     const outcomes = given.length === 0 ? [] : await registerEach(given);
     // Many empty or faulty lines must not block the event loop.
     if (given.length === 0) await yieldToLoop();
-    let at = 0;
-    let report = "";
-    for (const [index, { line }] of lines.entries()) {
-      const each = read[index] as ReadLine;
-      const { result, ...more } =
-        "registration" in each
-          ? (outcomes[at++] as (typeof outcomes)[number])
-          : { result: "invalid" as const, error: each.error, ...(each.details === undefined ? {} : { details: each.details }) };
+    const report = lines.map(({ line }, index) => {
+      const { wamid, ...each } = read[index] as ReadLine;
+      const outcome = "registration" in each ? (outcomes.shift() as RegistrationOutcome) : { result: "invalid" as const, ...each };
       sums.lines += 1;
-      sums[result] += 1;
-      report += `${JSON.stringify(shown({ line, wamid: each.wamid, result, ...more }))}\n`;
-    }
-    return report;
+      sums[outcome.result] += 1;
+      return `${JSON.stringify(shown({ line, wamid, ...outcome }))}\n`;
+    });
+    return report.join("");
   }
 
   for (const batch of batchesOf(linesIn(body))) {
