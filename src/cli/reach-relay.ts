@@ -49,39 +49,34 @@ async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Su
   // One of the two is enough.
   const server = parts?.server ?? (storage === null ? readPart("server", options, io) : null);
   const found = await findRelay(server, storage);
-  if (found.at !== null) {
+  if (typeof found !== "string") {
     const { tokens = [], missingTokens = [] } = parts ?? {};
-    const client = authorized(found.at, tokens, scope, options.showPii);
+    const client = authorized(found, tokens, scope, options.showPii);
     if (client !== null && (await servesStore(client, storage))) return client;
     // A file can be read beside its relay, and any number of processes write into a database.
-    if (storage === null || !isVisible(storage) || (storage.driver === "sqlite" && scope !== "read"))
-      throw new CommandFailed(noToken(options.config, scope, found.at.url, missingTokens));
+    if (storage === null || (storage.driver === "sqlite" && (scope !== "read" || !existsSync(storage.path))))
+      throw new CommandFailed(noToken(options.config, scope, found.url, missingTokens));
   } else if (subject === "process")
-    throw new CommandFailed(`${found.why}: start the relay with "wamid-relay serve", or give its address with --relay`);
-  return openStore({ storage: storage ?? readPart("storage", options, io), scope, calls: subject === "service", found }, options, io);
+    throw new CommandFailed(`${found}: start the relay with "wamid-relay serve", or give its address with --relay`);
+  const own = storage ?? readPart("storage", options, io);
+  if (own.driver === "sqlite") await checkFile(own.path, typeof found === "string" ? found : null);
+  if (scope === "read") return readStore(await settingsForLooking(own, options, io), options.showPii);
+  return writeStore(options, io, scope, subject === "service");
 }
 
-interface FoundRelay {
-  /** Null: no relay of this store answers, for the reason in `why`. */
-  readonly at: Reachable | null;
-  readonly why: string;
-}
-
-/** The relay at the address of the settings. Sends no token. */
-async function findRelay(server: Settings["server"] | null, storage: StorageSettings | null): Promise<FoundRelay> {
-  if (server === null) return { at: null, why: "server has a fault in the settings" };
+/** The relay at the address of the settings, or why no relay of this store answers there. Sends no token. */
+async function findRelay(server: Settings["server"] | null, storage: StorageSettings | null): Promise<Reachable | string> {
+  if (server === null) return "server has a fault in the settings";
   const at = controlAddress(server);
-  if (at === null) return { at, why: "server.port is 0, so the relay's address is not known" };
-  const nobody = (why: string): FoundRelay => ({ at: null, why });
+  if (at === null) return "server.port is 0, so the relay's address is not known";
   try {
     const found = await probeListener(at, probeWithinMs);
-    if (found.kind === "nobody") return nobody(`nothing answers at ${at.url}`);
-    if (found.kind === "stranger") return nobody(`what listens at ${at.url} is no wamid-relay`);
+    if (found.kind === "nobody") return `nothing answers at ${at.url}`;
+    if (found.kind === "stranger") return `what listens at ${at.url} is no wamid-relay`;
     const holder = storage?.driver === "sqlite" && existsSync(storage.path) ? await readHolder(storage.path, "instance") : null;
-    if (holder !== null && holder !== found.instance) return nobody(`the relay at ${at.url} uses another store`);
-    return { at, why: "" };
+    return holder === null || holder === found.instance ? at : `the relay at ${at.url} uses another store`;
   } catch (error) {
-    if (error instanceof CommandFailed) return nobody(error.message);
+    if (error instanceof CommandFailed) return error.message;
     throw error;
   }
 }
@@ -136,27 +131,15 @@ export function remoteAddress(
   return { url: url.href.replace(/[?#].*$/, "").replace(/\/+$/, ""), token };
 }
 
-interface OpenOrder {
-  readonly storage: StorageSettings;
-  readonly scope: Scope;
-  readonly calls: boolean;
-  readonly found: FoundRelay;
-}
-
-async function openStore({ storage, scope, calls, found: { at, why } }: OpenOrder, options: RelayOptions, io: Io): Promise<ControlClient> {
+/** Throws when this process must not open the file. `why`: no relay answers for it. */
+async function checkFile(path: string, why: string | null): Promise<void> {
   // Created here, the file would belong to the user of this command.
-  if (storage.driver === "sqlite" && !isVisible(storage))
-    throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
-  if (at === null && storage.driver === "sqlite") {
-    const { isLocked } = await import("../store/sqlite/file.ts");
-    if (isLocked(storage.path) === true) {
-      const name = await readHolder(storage.path, "holder");
-      const holder = `another wamid-relay process${name === null ? "" : ` (${name})`}`;
-      throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give the relay's address with --relay`);
-    }
-  }
-  if (scope === "read") return readStore(await settingsForLooking(storage, options, io), options.showPii);
-  return writeStore(await settingsForWriting(options, io, calls), scope, calls, options.showPii);
+  if (!existsSync(path)) throw new CommandFailed(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
+  const { isLocked } = await import("../store/sqlite/file.ts");
+  if (why === null || isLocked(path) !== true) return;
+  const name = await readHolder(path, "holder");
+  const holder = `another wamid-relay process${name === null ? "" : ` (${name})`}`;
+  throw new CommandFailed(`${path} is in use by ${holder}; ${why}: give the relay's address with --relay`);
 }
 
 /** A client that reads the store in this process, beside relays that may use it. */
@@ -172,12 +155,16 @@ export async function readStore(settings: ReadingSettings, reveal?: boolean): Pr
   return injected({ http, close, reveal, refuse });
 }
 
-async function writeStore(settings: Settings, scope: Scope, calls: boolean, reveal: boolean | undefined): Promise<ControlClient> {
-  const [{ createRelay }, { withStandIns }, { Secret }] = await Promise.all([
+async function writeStore(options: RelayOptions, io: Io, scope: Scope, calls: boolean): Promise<ControlClient> {
+  const [{ createRelay }, { withStandIns }, { MissingSecret, Secret }, { readForLooking, readSettings }] = await Promise.all([
     import("../app/relay.ts"),
     import("../config/load.ts"),
     import("../model/secret.ts"),
+    import("./settings-option.ts"),
   ]);
+  let { settings } = readForLooking(options, io);
+  // The keys of the accounts may be missing only where the service is not called.
+  if (calls && Object.values(settings.accounts).some(({ apiKey }) => apiKey instanceof MissingSecret)) settings = readSettings(options, io);
   const token = randomBytes(24).toString("hex");
   const tokens = [{ name: "cli", token: new Secret(token), scopes: [scope, "pii" as const] }];
   const { http, close } = await createRelay({
@@ -186,11 +173,7 @@ async function writeStore(settings: Settings, scope: Scope, calls: boolean, reve
     dispatch: false,
     calls,
   });
-  return injected({ http, token, close, reveal });
-}
-
-function isVisible(storage: StorageSettings): boolean {
-  return storage.driver !== "sqlite" || existsSync(storage.path);
+  return injected({ http, token, close, reveal: options.showPii });
 }
 
 /** The process that opened the file last for writing; null when that is not known. */
@@ -218,17 +201,6 @@ async function settingsForLooking(storage: StorageSettings, options: RelayOption
     io.err(`note: ${options.config} has faults, which "wamid-relay config check" lists; this command reads only the store`);
     return { storage, routes: [], sources: {}, accounts: {} };
   }
-}
-
-/** The keys of the accounts may be missing only where the service is not called. */
-async function settingsForWriting(options: RelayOptions, io: Io, calls: boolean): Promise<Settings> {
-  const [{ readForLooking, readSettings }, { MissingSecret }] = await Promise.all([
-    import("./settings-option.ts"),
-    import("../model/secret.ts"),
-  ]);
-  const { settings } = readForLooking(options, io);
-  const lacksKey = Object.values(settings.accounts).some(({ apiKey }) => apiKey instanceof MissingSecret);
-  return lacksKey && calls ? readSettings(options, io) : settings;
 }
 
 /** The address at which the relay of these settings can be reached from this machine; null when its port is any free one. */
