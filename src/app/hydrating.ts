@@ -1,10 +1,8 @@
-import type { Settings } from "../config/schema.ts";
 import { createHydrator, type HydratedStatus } from "../hydrate/pass.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import { unobserved } from "../model/tracking.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { DueDelivery } from "../store/port.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
 import type { Background } from "./store.ts";
 import type { Supervised } from "./supervise.ts";
@@ -30,11 +28,6 @@ export function createHydrating(parts: HydratingParts) {
   const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled, passed } = parts;
   let task: Supervised | undefined;
 
-  function announced<T extends { readonly due: readonly DueDelivery[] }>(settled: T): T {
-    store.announce(settled.due);
-    return settled;
-  }
-
   /** One process reads for an account, while events of it wait. */
   const isOurs = (account: string) => store.holdLease(`hydrate ${account}`, leaseMs);
 
@@ -44,11 +37,16 @@ export function createHydrating(parts: HydratingParts) {
     return intake.submit(state, { ...found, origin: "hydrate" });
   }
 
-  const hydrator = createHydrator(settings().hydrate, {
+  const hydrator = createHydrator({
+    settings: () => settings().hydrate,
     store: {
       ...store,
       beginPass: async (account, now) => ((await isOurs(account)) ? store.beginPass(account, now) : null),
-      settleCovered: async (...order) => announced(await store.settleCovered(...order)),
+      async settleCovered(...order) {
+        const settled = await store.settleCovered(...order);
+        store.announce(settled.due);
+        return settled;
+      },
     },
     messages: {
       async poll(account, messageId, signal) {
@@ -93,7 +91,6 @@ export function createHydrating(parts: HydratingParts) {
         if (scheduled && !store.isShared) hydrator.wake(account);
       } else metrics.hydration.settled.inc({ account, state: "given-up" });
     },
-    reload: (next: Settings): void => hydrator.reload(next.hydrate),
     /** To be called before the clients are closed, and resolved before the store is. */
     async close(): Promise<void> {
       await Promise.all([task?.close(), hydrator.close()]);

@@ -34,7 +34,6 @@ export async function createReadingApi(
     diagnose: createDiagnosis({
       startedAt,
       now,
-      supervise: null,
       settings: () => settings,
       backlog: () => read.backlog(),
       quarantine: () => read.quarantine(),

@@ -1,4 +1,3 @@
-import type { Settings } from "../config/schema.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { AccountsView } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
@@ -36,8 +35,8 @@ const leaseMs = 90_000;
 
 export function createReconciling(parts: ReconcilingParts) {
   const { settings, store, services, usage, intake, polling, clock, supervise, log, metrics, watching, scheduled } = parts;
-  const scheduleOf = ({ reconcile }: Settings) => (scheduled ? reconcile : { ...reconcile, schedule: "off" });
-  const reconciler = createReconciler(scheduleOf(settings()), {
+  const reconciler = createReconciler({
+    settings: () => (scheduled ? settings().reconcile : { ...settings().reconcile, schedule: "off" }),
     store,
     clock,
     supervise,
@@ -118,7 +117,7 @@ export function createReconciling(parts: ReconcilingParts) {
 
   return {
     handlers,
-    reload: (next: Settings): void => reconciler.reload(scheduleOf(next)),
+    reload: reconciler.reload,
     /** Ends the passes in flight and releases their claims. To be called before the clients are closed. */
     async close(): Promise<void> {
       isClosing = true;

@@ -65,7 +65,7 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
     log,
     metrics,
   });
-  const diagnose = createRelayDiagnosis(parts, reloading, dispatch);
+  const diagnose = createRelayDiagnosis(parts, reloading);
   const readGauges = createGaugeReader({
     ...parts,
     settings: parts.live.current,
@@ -189,12 +189,11 @@ function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) =
   return receiver;
 }
 
-function createRelayDiagnosis(parts: Parts, reloading: Reloading, dispatch: boolean): () => Promise<Diagnosis> {
-  const { live, instance, health, store, clock, backlog, supervise, database, service, dispatcher, breakers } = parts;
+function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise<Diagnosis> {
+  const { live, instance, health, store, clock, backlog, database, service, dispatcher, breakers } = parts;
   return createDiagnosis({
     startedAt: instance.startedAt,
     now: clock.now,
-    supervise: dispatch ? supervise : null,
     settings: live.current,
     backlog,
     quarantine: createCount(clock.now, store.browse.quarantine, noQuarantine),

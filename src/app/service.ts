@@ -87,8 +87,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
   cleanup.together(() => Promise.all([reconciling.close(), hydrating.close(), services.close(shutdownTimeout), watching.close()]));
   live.follow((next) => {
     services.reload(accountsOf(next));
-    reconciling.reload(next);
-    hydrating.reload(next);
+    reconciling.reload();
   });
   accepting.onAccepted((event) => {
     // A released event arrived long ago.

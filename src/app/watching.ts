@@ -38,6 +38,8 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   let task: Supervised | undefined;
 
   async function look(diagnose: Diagnose): Promise<number> {
+    // In every process, so that the times at which entries began and ended are right.
+    const { attention } = await diagnose();
     try {
       await notes.write();
     } catch (error) {
@@ -51,7 +53,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
       const isSilent = ofAccounts.has(alarmKey({ alarm: "silence", account, route: null }));
       metrics.reconcile.silence.set({ account }, isSilent ? 1 : 0);
     }
-    if (isLeader) await changes.become(lasting((await diagnose()).attention, ofAccounts, before));
+    if (isLeader) await changes.become(lasting(attention, ofAccounts, before));
     return lookEveryMs;
   }
 
@@ -79,8 +81,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
 
   return {
     start(diagnose: Diagnose): void {
-      const firstMs = store.isShared ? lookEveryMs : 0;
-      task = supervise({ name: "watching over webhooks", firstMs, run: () => look(diagnose) });
+      task = supervise({ name: "watching over webhooks", firstMs: 0, run: () => look(diagnose) });
     },
     arrived({ account, origin, envelope }: ReceivedEvent): void {
       if (origin !== "webhook") return;

@@ -47,7 +47,7 @@ export interface PassTally {
   readonly gaveUp: GiveUpReason | null;
 }
 
-interface HydratorParts extends Omit<PassParts, "settings"> {
+interface HydratorParts extends PassParts {
   readonly finished: (pass: HydrationPass, tally: PassTally, tookMs: number) => void;
   readonly supervise: (task: { readonly name: string; readonly firstMs: number; run(signal: AbortSignal): Promise<number | null> }) => Task;
 }
@@ -61,9 +61,8 @@ interface Task {
  * Reads through the API what truncated events may have reported. Makes one pass at a time per account over all waiting
  * events. Later events wait for the next pass, so that a burst costs one or two passes.
  */
-export function createHydrator(initial: HydrateSettings, parts: HydratorParts) {
-  const { store, clock, finished, supervise } = parts;
-  let settings = initial;
+export function createHydrator(parts: HydratorParts) {
+  const { store, clock, settings, finished, supervise } = parts;
   const tasks = new Map<string, Task>();
   let isClosed = false;
   /** Accounts whose next pass is delayed. */
@@ -74,7 +73,7 @@ export function createHydrator(initial: HydrateSettings, parts: HydratorParts) {
     delayed.delete(account);
     const since = await store.waitingSince(account);
     if (since === null) return null;
-    const waitMs = since + settings.delay - clock.now();
+    const waitMs = since + settings().delay - clock.now();
     if (waitMs > 0) {
       delayed.add(account);
       return waitMs;
@@ -82,7 +81,7 @@ export function createHydrator(initial: HydrateSettings, parts: HydratorParts) {
     const startedAt = clock.now();
     const pass = await store.beginPass(account, startedAt);
     if (pass === null) return null;
-    const tally = await runHydrationPass(pass, { ...parts, settings: () => settings }, signal);
+    const tally = await runHydrationPass(pass, parts, signal);
     if (tally !== null) finished(pass, tally, clock.now() - startedAt);
     return 0;
   }
@@ -95,9 +94,6 @@ export function createHydrator(initial: HydrateSettings, parts: HydratorParts) {
         const name = `hydration for account ${account}`;
         tasks.set(account, supervise({ name, firstMs: 0, run: (signal) => passOnce(account, signal) }));
       } else if (!delayed.has(account)) task.wake();
-    },
-    reload(next: HydrateSettings): void {
-      settings = next;
     },
     /** Interrupts the passes; resolves when all have ended. */
     async close(): Promise<void> {

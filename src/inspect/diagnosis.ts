@@ -31,8 +31,6 @@ interface DiagnosisParts extends Reads<Stored> {
   /** When the process started, in unix ms. */
   readonly startedAt: number;
   readonly now: () => number;
-  /** Null for a command: it looks only when asked. */
-  readonly supervise: ((task: { readonly name: string; readonly firstMs: number; run(): Promise<number> }) => unknown) | null;
   readonly settings: () => Pick<Settings, "accounts" | "routes">;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
@@ -48,9 +46,6 @@ export interface Diagnosis {
   readonly goodSince: number;
 }
 
-/** How often to look while nobody does, so that the times at which entries began and ended are right. */
-const lookEveryMs = 15_000;
-
 /** What needs action now, from the store and the parts of this process. It remembers when each entry began and ended. */
 export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis> {
   const { now, settings } = parts;
@@ -64,7 +59,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
     stored[key] = await answerOr(read, stored[key]);
   }
 
-  async function diagnose(): Promise<Diagnosis> {
+  return async () => {
     const counted = await parts.backlog();
     await Promise.all((Object.keys(stored) as (keyof Stored)[]).map(readAgain));
     const { quarantine, breakers, alarms, stops, unreachable, database } = stored;
@@ -89,18 +84,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
     if (attention.length === 0 && !wasGood) goodSince = facts.now;
     wasGood = attention.length === 0;
     return { facts, backlog: counted, attention, goodSince };
-  }
-
-  parts.supervise?.({
-    name: "the diagnosis",
-    firstMs: 0,
-    async run() {
-      await diagnose();
-      return lookEveryMs;
-    },
-  });
-
-  return diagnose;
+  };
 }
 
 /** What is stored of the breakers of routes, by route. The process that delivers a route knows more. */

@@ -25,6 +25,7 @@ import {
 import type { ReconcileSettings } from "./settings.ts";
 
 interface ReconcilerParts {
+  readonly settings: () => ReconcileSettings;
   readonly store: PollStore;
   readonly service: Service;
   readonly tracking: Tracking;
@@ -71,9 +72,8 @@ const chunk = 100;
 const leaseMs = 600_000;
 
 /** Polls the service for messages without a recent status, on the configured schedule and on request. */
-export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts) {
-  const { service, clock, hooks } = parts;
-  let settings = initial;
+export function createReconciler(parts: ReconcilerParts) {
+  const { settings, service, clock, hooks } = parts;
   const closing = new AbortController();
   const inFlight = new Set<Promise<unknown>>();
   const scheduled = new Set<string>();
@@ -85,7 +85,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     const sums: Record<PollOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
     const polling: PollParts = {
       ...parts,
-      times: settings,
+      times: settings(),
       now: clock.now,
       polled(of, outcome) {
         sums[outcome] += 1;
@@ -102,7 +102,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     }
     if (isFaultStop(stopped)) stopped = faults.note(account, stopped);
     else if (sums.changed + sums.unchanged > 0) faults.end(account);
-    const { due, unpollable } = await countsOf(parts, settings, account, options.dueBy);
+    const { due, unpollable } = await countsOf(parts, account, options.dueBy);
     const facts = await parts.budget(account);
     const isBudget = due > 0 && stopped === null && room.left(account, facts) === 0;
     const postponed = isBudget ? due : 0;
@@ -133,7 +133,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   }
 
   function startDue(): number {
-    const { isDue, waitMs } = timetable(settings.schedule);
+    const { isDue, waitMs } = timetable(settings().schedule);
     for (const account of isDue ? service.accounts() : []) {
       // The previous scheduled pass is still running.
       if (scheduled.has(account)) continue;
@@ -151,7 +151,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     /** Polls what is due. Concurrent passes never poll the same message. */
     pass: (account: string, options: PassOptions): Promise<AccountSummary> => kept(inFlight, runPass(account, options)),
     async plan(account: string, dueBy: number): Promise<AccountPlan> {
-      const { due, unpollable, missing } = await countsOf(parts, settings, account, dueBy);
+      const { due, unpollable, missing } = await countsOf(parts, account, dueBy);
       const facts = await parts.budget(account);
       const budget = budgetOf(facts);
       const hold = holdNow(account);
@@ -168,8 +168,8 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
         lastsUntil: postponed > 0 ? lastsUntil(facts, budget, postponed) : null,
       };
     },
-    reload(next: ReconcileSettings): void {
-      settings = next;
+    /** The settings have changed. */
+    reload(): void {
       faults.clear();
       schedule.wake();
     },
@@ -188,12 +188,8 @@ function kept<T>(inFlight: Set<Promise<unknown>>, running: Promise<T>): Promise<
   return running;
 }
 
-function countsOf(
-  { store, clock }: Pick<ReconcilerParts, "store" | "clock">,
-  { after, giveUpAfter, until }: ReconcileSettings,
-  account: string,
-  dueBy: number,
-) {
+function countsOf({ store, clock, settings }: ReconcilerParts, account: string, dueBy: number) {
+  const { after, giveUpAfter, until } = settings();
   return store.countPolls({
     account,
     dueBy,
