@@ -83,7 +83,6 @@ export function createAccepting({ store, settings, metrics, log, privacy }: Acce
 
 /** How often the same is noted, in ms, by each process. */
 const everyMs = 60_000;
-/** Most numbers that a process remembers having noted. */
 const mostRemembered = 10_000;
 
 /** Notes when sources were verified by a handshake, and when each number last had an event. Nobody waits for it. */

@@ -9,7 +9,6 @@ const overAfterMs = 60_000;
 
 type Alarms = ReadonlyMap<string, Alarm>;
 
-/** The names of alarms that are older than their conditions. */
 const olderNames: Partial<Record<ConditionName, "silence" | "key" | "polls">> = {
   "no-webhooks": "silence",
   "account-stopped": "key",
@@ -110,7 +109,6 @@ export function createAlarmChanges({ store, settings, clock: { now }, log }: Pic
   return {
     inForce: () => inForce(stored?.values() ?? []),
     load: async (): Promise<Alarms> => byKey(inForce((await load()).values())),
-    /** Makes `alarms` those in force. */
     async become(alarms: Alarms): Promise<void> {
       const known = await load();
       await Promise.all([...known.values()].filter(({ isReported }) => !isReported).map(report));

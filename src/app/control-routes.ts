@@ -43,7 +43,6 @@ export interface ControlRoutesParts extends Observed, Stored, Delivering {
   readonly reread: (() => RereadSettings | Promise<RereadSettings>) | undefined;
 }
 
-/** The control API and the console over the parts of the relay. */
 export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
   const { live, store, clock, accepting, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
   const { instance, redactor, log, privacy, metrics, health, role } = parts;
@@ -114,7 +113,6 @@ async function reloadNow({ reread, reloading }: ControlRoutesParts): Promise<Rel
   throw new RelayError("settings_refused", message, toAnswer(reloadSchema, view));
 }
 
-/** The settings in effect, for `GET /v1/settings`. */
 function createSettingsView({ live, reloading, file }: ControlRoutesParts): () => Promise<SettingsView> {
   // Made at the first request after a reload: with a thousand routes it takes long.
   const printed = live.derive((now) => {

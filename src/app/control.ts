@@ -21,7 +21,6 @@ interface ActingParts {
   readonly store: Store;
   readonly now: () => number;
   readonly settings: () => Settings;
-  /** Ends the quota stops of an account; resolves with those that were in force. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly dispatcher: { tryNow(route: string): boolean };
@@ -119,7 +118,6 @@ interface RegisteringParts extends Pick<ActingParts, "store" | "now" | "settings
 }
 
 export function createRegistering({ store, now, settings, registered }: RegisteringParts): TrackPort {
-  /** Of the settings, out of those that the caller is limited to. */
   const accountNames = (limited?: readonly string[]) =>
     Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
 

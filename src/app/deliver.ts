@@ -65,7 +65,6 @@ export async function startDelivering(observed: Observed, stored: Stored, { work
   return {
     proxy,
     dispatcher,
-    /** Of the routes of the settings. */
     async breakers(): Promise<ReadonlyMap<string, BreakerView>> {
       const known = await storedBreakers(live.current().routes, store.notesOf, clock.now());
       const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {

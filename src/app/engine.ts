@@ -61,7 +61,6 @@ export interface OpenOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** A store opened for reading, while relays may use it. */
 export interface ReadingEngine {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
@@ -75,7 +74,6 @@ export interface ReadingEngine {
   close(): Promise<void>;
 }
 
-/** What lanes need of the store, on either database. */
 interface QueueStore extends DeliveryStore {
   notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
 }
@@ -101,7 +99,6 @@ interface LeasedParts {
   readonly failed: (error: unknown) => void;
 }
 
-/** The lanes of a process that shares the routes with others. */
 export function leasedLanes({ store, clock, worker, held, failed }: LeasedParts): Engine["lanes"] {
   const elapsed = createElapsed(Date.now, () => performance.now());
   return {

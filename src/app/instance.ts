@@ -12,7 +12,6 @@ export type Instance = Pick<InstanceView, "instance" | "version" | "startedAt">;
 /** The id of this process, which its store and `/healthz` show. */
 export const createInstance = (startedAt: number): Instance => ({ instance: randomUUID(), version: relayVersion(), startedAt });
 
-/** What `GET /v1/instance` shows. */
 export function viewInstance(instance: Instance, role: Exclude<Role, "work">, { storage }: Pick<Settings, "storage">): InstanceView {
   return {
     ...instance,

@@ -34,7 +34,6 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
   };
 }
 
-/** Where the store is, for people. */
 export function storeName(storage: StorageSettings): string {
   return storage.driver === "postgres" ? postgresName(storage) : storage.path;
 }

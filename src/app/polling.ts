@@ -28,7 +28,6 @@ const faultyAfter: Readonly<Record<PollFault["reason"], number>> = { "not-found"
 /** The results of one client's polls. Another base URL or key means another client, which has to find a message itself. */
 interface Standing {
   hasFound: boolean;
-  /** Since a message was found. */
   counts: Record<PollFault["reason"], number>;
   isFaulty: boolean;
 }

@@ -8,7 +8,6 @@ import { runInTurns, type Steps } from "../model/steps.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 
-/** The settings of the file, read just now. */
 export interface RereadSettings {
   readonly settings: Settings;
   /** Variables of the env file that have another value in the process environment, which wins. */

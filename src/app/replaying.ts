@@ -28,7 +28,6 @@ const stepRows = 250;
 const stepBodies = 16;
 /** One call ends after this and returns where to continue, so that the relay can stop and the client show progress. */
 const longestMs = 5_000;
-/** Most reasons that a count lists separately. */
 const mostReasons = 20;
 
 /** Replays all deliveries that match a filter, in small steps: memory holds one step. */
@@ -95,14 +94,12 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
 interface ReleasingParts {
   readonly store: Pick<Store, "findQuarantined" | "quarantined">;
   readonly now: () => number;
-  /** An event source of the current settings. */
   readonly sourceOf: (source: string) => ReadableSource | null;
   /** Accepts the event like a received one; null: its body is no longer in quarantine. */
   readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
   readonly stopping: () => boolean;
 }
 
-/** How the bodies of a source are read, and whose their events are. */
 interface ReadableSource {
   readonly account: string;
   readonly format: FormatName;

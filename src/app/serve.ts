@@ -215,7 +215,6 @@ interface GaugeParts {
   readonly now: () => number;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
-  /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
   readonly listeners: () => MaybePromise<Gauges["listeners"]>;

@@ -18,7 +18,6 @@ import type { Stored } from "./store.ts";
 import { createWatching } from "./watching.ts";
 
 interface ServiceOptions {
-  /** Whether the service is called at all. */
   readonly calls: boolean;
   /** False: it is called only on request. */
   readonly works: boolean;

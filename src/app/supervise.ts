@@ -4,7 +4,6 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Logger } from "../observe/logger.ts";
 import { StoreUnavailable } from "../store/port.ts";
 
-/** Work in the background, in steps. */
 export interface Task {
   readonly name: string;
   /** The wait before the first step, in ms. 0: it runs at once. */
@@ -22,7 +21,6 @@ export interface Supervised {
 
 export type Supervisor = ReturnType<typeof createSupervisor>;
 
-/** The wait after a failed step. */
 const retryMs = { first: 500, longest: 10_000 };
 
 /**

@@ -39,7 +39,6 @@ const fewRows = 50;
 const stepPauseMs = 20;
 /** The same while parked events are released: their deliveries are late already. */
 const releasePauseMs = 5;
-/** Pause between two passes of retention. */
 const passPauseMs = { least: 1_000, most: 60_000 };
 const expireEveryMs = 500;
 const probeEveryMs = 1_000;

@@ -6,7 +6,6 @@ import type { PollAnswer } from "../model/poll.ts";
 import { countUnread, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
 
-/** A status that a truncated event may have reported. */
 export interface HydratedStatus {
   readonly wamid: string;
   readonly status: string;
@@ -17,7 +16,6 @@ export interface HydratedStatus {
   readonly because: string;
 }
 
-/** The messages of an account, as hydration uses them. */
 export interface HydrationMessages {
   poll(account: string, messageId: string, signal: AbortSignal): Promise<PollAnswer>;
   /** Submits a status like a received event if it changes the message; true when it did. */
@@ -30,7 +28,6 @@ export interface PassParts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly settings: () => HydrateSettings;
-  /** Called after every step. */
   readonly onRead: (pass: HydrationPass, polled: number, changed: number) => void;
   readonly onSettled: (pass: HydrationPass, state: "done" | "given-up", events: number) => void;
 }

@@ -32,14 +32,12 @@ interface AccountGauges {
   readonly stops: Readonly<Record<string, number | null>>;
 }
 
-/** Read at each scrape. */
 export interface Gauges {
   readonly attention: readonly Pick<Attention, "kind" | "severity" | "subject">[];
   readonly routes: readonly RouteGauges[];
   readonly accounts: ReadonlyMap<string, AccountGauges>;
   /** Of the settings in effect. `format`: what a source's bodies are, of an automation its kind. */
   readonly sources: readonly { readonly source: string; readonly format: string }[];
-  /** How many events each listener is behind. */
   readonly listeners: readonly { readonly listener: string; readonly behind: number }[];
   readonly requestsInFlight: number;
   readonly storing: boolean;

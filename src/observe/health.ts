@@ -34,7 +34,6 @@ export function createHealth() {
 
 type AlarmView = Omit<Alarm, "since"> & { readonly since: string };
 
-/** The body posted to the alert URL. */
 export function alertBody({ state, alarm }: AlarmChange, now: number): string {
   return JSON.stringify({ ...alarmView(alarm), state, at: new Date(now).toISOString() });
 }

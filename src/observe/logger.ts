@@ -12,13 +12,10 @@ interface LogSettings {
 
 /** Masks personal data in log lines according to the setting `log.pii`. Secrets are always removed. */
 export interface Privacy {
-  /** A wamid or its mask. */
   wamid(text: string): string;
-  /** Any other foreign id. */
   id(sort: IdSort, text: string): string;
   /** A delivery's id, which contains the event's id. */
   delivery(id: string): string;
-  /** An event's kind. */
   kind(text: string): string;
   /** Free text that may contain wamids, phone numbers or secrets, such as an error. */
   text(text: string): string;

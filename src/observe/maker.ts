@@ -3,7 +3,6 @@ import { Counter, Gauge, Histogram, type Registry } from "@prometheus-io/client"
 /** How to combine the values of several processes in a query. */
 export type Combine = "sum" | "max" | "min" | "count by (version)";
 
-/** For docs/reference/metrics.md. */
 interface DescribedMetric {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";

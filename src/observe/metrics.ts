@@ -156,7 +156,6 @@ export function createMetrics(build: BuildInfo) {
     ...counts,
     described: maker.described,
     contentType: registry.contentType,
-    /** The text that Prometheus scrapes. */
     async text(gauges: Gauges): Promise<string> {
       observe(gauges);
       const texts: string[] = [];

@@ -29,7 +29,6 @@ export interface TracedEvent {
   readonly headers: Readonly<Record<string, string>> | null;
 }
 
-/** A span that is over. */
 export interface EndedSpan {
   readonly name: string;
   readonly kind: SpanKind;

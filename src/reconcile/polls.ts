@@ -151,7 +151,6 @@ export function checkClaim(claim: ClaimedPoll, now: number, times: PollTimes): S
   return dueAge <= age ? null : again(claim, since + dueAge, { rank: rankOf(state.status, polls) });
 }
 
-/** After an answer that found the message with this status. */
 export function afterAnswer(claim: ClaimedPoll, status: string | null, now: number, times: PollTimes, misses = 0): SettledPoll {
   const { message, until, since } = claim;
   const next = nextPollAge(Math.max(0, now - since), status, times);
@@ -236,7 +235,6 @@ export function rankOf(status: string | null, polls: number): number {
   return Math.min(polls, 15) + (isSettled(status) ? 16 : 0);
 }
 
-/** The wait after so many failures in a row, in milliseconds. */
 export function waitAfterFailure(failures: number): number {
   return growingWait(failures, 60_000, 3_600_000);
 }

@@ -48,7 +48,6 @@ export interface ReconcilerHooks {
 }
 
 interface PassOptions {
-  /** Polls only what was due by then (unix ms). */
   readonly dueBy: number;
   /** Ends the pass; requests in flight continue. */
   readonly signal: AbortSignal;
