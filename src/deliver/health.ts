@@ -204,7 +204,7 @@ interface Opened {
   readonly pause: number;
 }
 
-export type Breaker = ReturnType<typeof createBreaker>;
+type Breaker = ReturnType<typeof createBreaker>;
 
 /** All times are steady ms. `opened`: it was open before. */
 export function createBreaker(settings: CommonSettings["breaker"], time: () => number, opened: Opened | null = null) {

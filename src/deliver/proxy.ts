@@ -121,13 +121,8 @@ function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq
   };
 }
 
-interface ExchangeEnd {
-  readonly decision: SettlingDecision;
-  /** For the step. */
-  readonly answer: ProxiedAnswer | RelayError;
-}
-
-function endOf({ result, response, responseType = null, responseEncoding = null }: UrlOutcome): ExchangeEnd {
+/** `answer`: for the step. */
+function endOf({ result, response, responseType = null, responseEncoding = null }: UrlOutcome) {
   const dead = (reason: string): SettlingDecision => ({ kind: "dead", reason });
   if (result.kind === "failed") {
     const answer =
@@ -142,8 +137,7 @@ function endOf({ result, response, responseType = null, responseEncoding = null 
     const answer = new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
     return { decision: dead("proxied: the answer was larger than 1 MiB; the step was told of a failure"), answer };
   }
-  return {
-    decision: status < 300 ? { kind: "delivered" } : dead(`proxied: answered ${status}, which the step was given`),
-    answer: { status, contentType: responseType, contentEncoding: responseEncoding, body: response ?? Buffer.alloc(0) },
-  };
+  const decision: SettlingDecision = status < 300 ? { kind: "delivered" } : dead(`proxied: answered ${status}, which the step was given`);
+  const body = response ?? Buffer.alloc(0);
+  return { decision, answer: { status, contentType: responseType, contentEncoding: responseEncoding, body } };
 }

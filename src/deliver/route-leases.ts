@@ -8,7 +8,7 @@ export interface LeasedLanes {
   end(route: string, ms: number): Promise<void>;
 }
 
-export interface RouteLeasesParts {
+interface RouteLeasesParts {
   readonly worker: string;
   readonly store: LeaseStore;
   readonly clock: Pick<Clock, "after">;

@@ -23,7 +23,7 @@ export interface SeveralSettings extends OtherChecks {
 }
 
 /** For senders that do not sign, or do more than that. */
-export interface OtherChecks {
+interface OtherChecks {
   readonly header?: { readonly name: string; readonly values: readonly Secret[] } | undefined;
   /** Any of them is the last part of the path. */
   readonly pathSecrets?: readonly Secret[] | undefined;

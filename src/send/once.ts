@@ -255,7 +255,7 @@ export interface SendRequest {
 }
 
 /** Null when the call may start. Throws `idempotency_conflict`, `outcome_unknown`, or `conflict` while the call is in flight. */
-export function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer | null {
+function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer | null {
   if (held === null) return null;
   refuseOther(held, request);
   if (held.state === "done") return held.answer;
@@ -271,7 +271,7 @@ export function inFlight({ kind }: SendKey): RelayError {
 }
 
 /** Throws `idempotency_conflict`. */
-export function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { answer?: SendAnswer | null }, request: SendRequest): void {
+function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { answer?: SendAnswer | null }, request: SendRequest): void {
   if (held.fingerprint === request.fingerprint) return;
   const { key, what, field } = words[request.key.kind];
   const { answer = null } = held;
@@ -290,7 +290,7 @@ export function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { 
 }
 
 /** `reason`: why this call's outcome is unknown; null: an earlier call's is. */
-export function outcomeUnknown(
+function outcomeUnknown(
   key: SendKey,
   held: { readonly startedAt: number; readonly attempts: number; readonly about: string; readonly reason: string | null },
 ): RelayError {

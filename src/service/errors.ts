@@ -33,7 +33,7 @@ export type ServiceFailure =
   /** Another status, or a 502 that may come from a proxy. */
   | { readonly kind: "undocumented" };
 
-export type ServiceErrorKind = ServiceFailure["kind"];
+type ServiceErrorKind = ServiceFailure["kind"];
 
 /** `not-done`: a retry cannot act twice; `unknown`: the service may have acted. */
 export type CallEffect = "not-done" | "unknown";

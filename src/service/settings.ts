@@ -2,13 +2,8 @@ import { z } from "zod";
 import { type Secret, secretSchema } from "../model/secret.ts";
 import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
-interface ServiceUrl {
-  readonly origin: string;
-  readonly root: string;
-}
-
 /** Throws a TypeError, which does not quote it, unless it is an http(s) URL without user, query and fragment. */
-export function readServiceUrl(baseUrl: string): ServiceUrl {
+export function readServiceUrl(baseUrl: string) {
   const url = URL.parse(baseUrl);
   if (url === null || (url.protocol !== "https:" && url.protocol !== "http:")) throw new TypeError("baseUrl is not an http or https URL");
   if (url.username !== "" || url.password !== "") throw new TypeError("baseUrl holds a user or password");

@@ -6,7 +6,7 @@ import type { Tracking } from "../model/tracking.ts";
 
 export type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
 
-export function untrackedFacts(subject: Facts["subject"]): Facts {
+function untrackedFacts(subject: Facts["subject"]): Facts {
   return { subject, tracked: false, id: null, reference: null, metadata: null };
 }
 
@@ -75,7 +75,7 @@ function setAside(planner: Planner, event: RoutedEvent, error: unknown): Deliver
 }
 
 /** Masked, because the text of an error may quote the event. */
-export function planningFault(error: unknown): string {
+function planningFault(error: unknown): string {
   return `could not be planned: ${maskText(error instanceof Error ? error.message : String(error)).slice(0, 300)}`;
 }
 
@@ -148,7 +148,7 @@ export function isParked(kept: readonly KeptVerdict[]): boolean {
   return kept.some(([, verdict]) => verdict === "park");
 }
 
-export interface HydrationResult {
+interface HydrationResult {
   /** Null: all candidates were read. */
   readonly reason: string | null;
   readonly found: number;

@@ -111,9 +111,6 @@ export function signingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "s
   return secret === undefined ? secrets : [secret, ...secrets];
 }
 
-/** As undici takes them: name, value, name, value. `now`: unix ms. */
-type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
-
 const notPassed =
   /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -129,14 +126,15 @@ export function fixedHeaders(settings: Pick<HeaderSettings, "headers">, version:
   return fixed;
 }
 
-export function createDeliveryHeaders(settings: HeaderSettings, version: string): DeliveryHeaders {
+export function createDeliveryHeaders(settings: HeaderSettings, version: string) {
   const fixed = fixedHeaders(settings, version);
   const fixedList = [...fixed].flat();
   const keys = signingSecrets(settings).map(signingKey);
   const { signature } = settings;
   const metaKey = signature && createHmacKey("sha256", decodeKey(signature.secret.reveal(), "utf8"));
 
-  return (delivery, now) => {
+  /** As undici takes them: name, value, name, value. `now`: unix ms. */
+  return (delivery: OutgoingDelivery, now: number): string[] => {
     const timestamp = String(Math.floor(now / 1000));
     const headers = [...fixedList, "content-type", delivery.contentType];
     if (delivery.contentEncoding !== null) headers.push("content-encoding", delivery.contentEncoding);
@@ -168,13 +166,11 @@ export function eventHeader(event: string): string {
   return plain.test(event) ? event : encodeURIComponent(event.toWellFormed());
 }
 
-/** Null: none. */
-type SignatureHeaders = (delivery: OutgoingDelivery, now: number) => Readonly<Record<string, string>> | null;
-
 /** The relay's headers win over the original ones. */
-export function createSignatureHeaders(settings: Pick<CommonSettings, "secret" | "secrets">): SignatureHeaders {
+export function createSignatureHeaders(settings: Pick<CommonSettings, "secret" | "secrets">) {
   const keys = signingSecrets(settings).map(signingKey);
-  return ({ id, body, passHeaders }, now) => {
+  /** Null: none. */
+  return ({ id, body, passHeaders }: OutgoingDelivery, now: number): Readonly<Record<string, string>> | null => {
     if (keys.length === 0) return Object.keys(passHeaders).length === 0 ? null : passHeaders;
     const timestamp = String(Math.floor(now / 1000));
     return {

@@ -70,7 +70,7 @@ export const rejectionPresets = {
   courier: { asOf: "2026-11-23", texts: ['"message":"Error"'] },
 } as const;
 
-export type RejectionPreset = keyof typeof rejectionPresets;
+type RejectionPreset = keyof typeof rejectionPresets;
 
 const failIfBodySchema = z
   .strictObject({
@@ -110,7 +110,7 @@ interface UrlRequest {
 }
 
 /** `clock` gives unix ms. `connector` is for tests. */
-export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: number, connector?: ConnectorOptions) {
+function openUrl(to: UrlDestinationSettings, clock: () => number, keep: number, connector?: ConnectorOptions) {
   const { concurrency, timeout, maxRetryAfter, allowPrivate, tls } = to;
   const options = { connections: concurrency, connectWithin: timeout, allowPrivate, tls, ...connector };
   const pool = createPool(new URL(to.url), options);

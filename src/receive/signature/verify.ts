@@ -40,14 +40,12 @@ export interface VerifiableRequest extends CapturedRequest {
   readonly nowMs: number;
 }
 
-/** Never throws. */
-type Verifier = (request: VerifiableRequest) => Verified;
-
 /** Throws when the settings contradict themselves or a secret is not in its encoding. */
-export function createVerifier(settings: SignatureSettings & { secrets: readonly Secret[] }): Verifier {
+export function createVerifier(settings: SignatureSettings & { secrets: readonly Secret[] }) {
   const scheme = resolveScheme(settings);
   const keys = settings.secrets.map((secret) => ({ key: signatureKey(scheme, secret.reveal()), fingerprint: secret.fingerprint() }));
-  return (request) => {
+  /** Never throws. */
+  return (request: VerifiableRequest): Verified => {
     const value = readHeader(request.headers, scheme.header);
     if (value === null) return refused("missing-signature");
     const header = readSignatureHeader(scheme, value);

@@ -18,7 +18,7 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
 /** `lost`: unknown whether and when the service counted it. */
 export type SlotEnd = "answered" | "lost" | "not-sent";
 
-export interface Slot {
+interface Slot {
   readonly kind: CallKind;
   readonly number: number;
 }
