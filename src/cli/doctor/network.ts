@@ -50,72 +50,61 @@ async function checkService(name: string, account: AccountSettings, baseUrl: str
     return ok("service", `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    const [level, message, todo] = assessService(`accounts.${name}`, account, error);
-    return { check: "service", level, message: `${name}: ${message}`, todo };
+    return assessService(name, account, error);
   } finally {
     await client.close();
   }
 }
 
-function capHint(reported: number | null, planned: number): string {
-  return reported === null || reported >= planned ? "" : `: the service reports ${reported}, your plan says ${planned}`;
-}
-
 /** The fault in an account's settings that an error of `GET /me` indicates, and the remedy. */
-function assessService(
-  place: string,
-  { baseUrl, plan }: AccountSettings,
-  { failure, status }: ServiceError,
-): ["fail" | "warn", string, string] {
-  const stranger = (what: string): ["fail", string, string] => {
-    return [
-      "fail",
-      `what answers at ${baseUrl} is not the service (${what})`,
-      `check ${place}.baseUrl: the root of its API is {baseUrl}/api/v1`,
-    ];
-  };
+function assessService(name: string, { baseUrl, plan }: AccountSettings, { failure, status }: ServiceError): Finding {
+  const place = `accounts.${name}`;
+  const failed = (message: string, todo: string) => fail("service", `${name}: ${message}`, todo);
+  const warned = (message: string, todo: string) => warn("service", `${name}: ${message}`, todo);
   switch (failure.kind) {
     case "unauthenticated":
-      return [
-        "fail",
+      return failed(
         `${baseUrl} refuses the API key (401): misspelled or revoked`,
         `correct ${place}.apiKey; the account's settings at the service (API and webhooks) make a new one`,
-      ];
+      );
     case "blocked":
-      return [
-        "fail",
+      return failed(
         `${baseUrl} has blocked this address for a minute: too many calls with a bad key`,
         `find out what sends a bad key from here (see ${place}.apiKey), and look again in a minute`,
-      ];
+      );
     case "plan":
-      return [
-        "fail",
+      return failed(
         "the account's plan does not permit the API (402)",
         `${failure.cause?.suggested ?? "another plan"} would; ask for it at the service`,
-      ];
+      );
     case "quota": {
-      const resource = failure.cause?.resource;
-      const quota = resource === "apiCalls" ? "the month's quota of calls" : `the monthly quota ${resource?.slice(0, 40) ?? ""}`.trimEnd();
+      const resource = failure.cause?.resource ?? "";
+      const quota = resource === "apiCalls" ? "the month's quota of calls" : `the monthly quota ${resource.slice(0, 40)}`.trimEnd();
       const until = new Date(failure.until).toISOString();
-      return ["warn", `the key works, but ${quota} is used up until ${until}`, "wait, or change the plan at the service"];
+      return warned(`the key works, but ${quota} is used up until ${until}`, "wait, or change the plan at the service");
     }
-    case "rate-limited":
-      return [
-        "warn",
-        `the key works, but the cap per minute is used up${capHint(failure.limit, planCaps[plan].requests)}`,
+    case "rate-limited": {
+      const planned = planCaps[plan].requests;
+      const isLower = failure.limit !== null && failure.limit < planned;
+      return warned(
+        `the key works, but the cap per minute is used up${isLower ? `: the service reports ${failure.limit}, your plan says ${planned}` : ""}`,
         `who else calls for this account? ${place}.share says how much of the cap is the relay's`,
-      ];
+      );
+    }
     case "unexpected":
     case "rejected":
-      return ["warn", `${baseUrl} failed (${status}); whether the key works is not known`, "look again later"];
+      return warned(`${baseUrl} failed (${status}); whether the key works is not known`, "look again later");
     case "network":
-      return ["fail", `no answer from ${baseUrl} (${failure.code})`, `check ${place}.baseUrl, the name, and the network`];
+      return failed(`no answer from ${baseUrl} (${failure.code})`, `check ${place}.baseUrl, the name, and the network`);
     case "timeout":
-      return ["fail", `no answer from ${baseUrl} within ${failure.timeoutMs / 1000} s`, `check ${place}.baseUrl and the network`];
-    case "malformed":
-      return stranger(`${status}: ${failure.problem}`);
-    default:
-      return stranger(`${status}`);
+      return failed(`no answer from ${baseUrl} within ${failure.timeoutMs / 1000} s`, `check ${place}.baseUrl and the network`);
+    default: {
+      const what = failure.kind === "malformed" ? `${status}: ${failure.problem}` : status;
+      return failed(
+        `what answers at ${baseUrl} is not the service (${what})`,
+        `check ${place}.baseUrl: the root of its API is {baseUrl}/api/v1`,
+      );
+    }
   }
 }
 

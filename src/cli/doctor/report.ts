@@ -62,17 +62,18 @@ export function assessRisk({ condition, text, cure }: DatabaseRisk): Finding {
   return { check: checkOf[kind] ?? "postgres", level: levelOf(severity), message: text, todo: cure };
 }
 
+const waitText = (count: number) => (count === 1 ? "1 delivery waits" : `${count} deliveries wait`);
+
 /** What waits, and routes missing from the settings. */
 export function assessBacklog(groups: readonly Pick<DeliveryGroup, "route" | "state" | "count">[], routes: Settings["routes"]): Finding[] {
   const waiting = new Map<string, number>();
   for (const { route, state, count } of groups) if (state !== "dead") waiting.set(route, (waiting.get(route) ?? 0) + count);
   const missing = [...waiting].filter(([route]) => !route.startsWith("proxy:") && !routes.some(({ name }) => name === route));
   return [
-    ok("backlog", `${[...waiting.values()].reduce((sum, count) => sum + count, 0)} deliveries wait`),
-    ...missing.map(([route, count]) => {
-      const text = `${count} deliveries wait for the route ${route}, which is not in the settings`;
-      return warn("backlog", text, "put the route back, by its old name");
-    }),
+    ok("backlog", waitText([...waiting.values()].reduce((sum, count) => sum + count, 0))),
+    ...missing.map(([route, count]) =>
+      warn("backlog", `${waitText(count)} for the route ${route}, which is not in the settings`, "put the route back, by its old name"),
+    ),
   ];
 }
 

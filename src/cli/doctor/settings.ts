@@ -39,8 +39,8 @@ export function checkReaders(path: string, settings: Settings): Finding {
   const text = readFileSync(path, "utf8");
   const literal = [...secretsIn(settings)].filter((secret) => isTelling(secret) && text.includes(secret.reveal())).length;
   if (literal === 0) return ok(check, "holds no secret itself");
-  if ((statSync(path).mode & 0o004) === 0) return ok(check, `holds ${literal} secrets, and not everybody may read it`);
-  const message = `${path} holds ${literal} secrets in clear, and every user of this machine may read it`;
+  if ((statSync(path).mode & 0o004) === 0) return ok(check, `holds ${counted(literal, "secret")}, and not everybody may read it`);
+  const message = `${path} holds ${counted(literal, "secret")} in clear, and every user of this machine may read it`;
   return warn(check, message, `chmod o-r ${path}, or put the secrets into the environment as \${NAME}`);
 }
 

@@ -27,7 +27,7 @@ test.each([
 
 test.each([
   ["postgres://u@127.0.0.1/d", "holds no secret itself"],
-  ["postgres://u:of%20postgres@127.0.0.1/d", "holds 1 secrets in clear"],
+  ["postgres://u:of%20postgres@127.0.0.1/d", "holds 1 secret in clear"],
 ])("a URL in the settings file, which everybody may read: %s", (url, told) => {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-doctor-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));

@@ -116,7 +116,7 @@ test("reports stopped, dead, quarantined and unreachable with what to do", async
 
   relay.writeSettings({ routes: [] });
   const gone = find((await examine(relay)).checks, "backlog", "warn");
-  expect(gone).toMatchObject([{ message: "1 deliveries wait for the route gone, which is not in the settings" }]);
+  expect(gone).toMatchObject([{ message: "1 delivery waits for the route gone, which is not in the settings" }]);
 });
 
 test("warns about files that others can read, and accepts that no relay runs", async () => {
