@@ -1,10 +1,9 @@
 import type { Clock } from "../model/clock.ts";
 
-/** The sandbox's time, as those who command it see it. Runs like the clock beneath it until it is stopped or moved. */
 export interface ClockControls {
   now(): number;
   readonly isFrozen: boolean;
-  /** Moves time on by `ms`; what falls due on the way happens in order, each at its own time. */
+  /** What falls due on the way happens in order, each at its own time. */
   advance(ms: number): void;
   /** Stands still until `thaw`; `advance` still moves it. */
   freeze(): void;
@@ -15,10 +14,9 @@ export interface SandboxClock extends Clock, ClockControls {
   close(): void;
 }
 
-/** `start`: unix milliseconds to begin at; not given: the time of `base`. */
 export function createSandboxClock(base: Clock, start = base.now()): SandboxClock {
   const agenda = createAgenda();
-  /** Sandbox time minus base time while running; the time itself while frozen. */
+  /** Sandbox time minus base time while running. */
   let offset = start - base.now();
   let frozenAt: number | null = null;
   /** During a jump the time is that of the thing being done. */
@@ -70,7 +68,6 @@ export function createSandboxClock(base: Clock, start = base.now()): SandboxCloc
       runUntil(until, true);
       if (frozenAt === null) offset = until - base.now();
       else frozenAt = until;
-      // The wake-up was set for the time before the jump.
       wake?.cancel();
       wake = null;
       plan();
@@ -95,7 +92,7 @@ export function createSandboxClock(base: Clock, start = base.now()): SandboxCloc
   };
 }
 
-/** Things to do at a time, soonest first; at the same time, in the order in which they were added. */
+/** Soonest first; at the same time, in the order added. */
 interface Agenda {
   add(at: number, run: () => void): () => void;
   nextAt(): number | null;
@@ -157,7 +154,7 @@ export function createAgenda(): Agenda {
   };
 }
 
-/** Milliseconds that a `Retry-After` header means from `now` (unix milliseconds): seconds or a date; 0 for anything else. */
+/** The `Retry-After` header in milliseconds from `now`; 0 for one that cannot be read. */
 export function readRetryAfter(header: string | undefined, now: number): number {
   if (header === undefined) return 0;
   if (/^\d+$/.test(header.trim())) return Number(header) * 1000;

@@ -4,26 +4,25 @@ import { readRequest } from "./meta/graph-routes.ts";
 import type { DeliveryRecord, MessageRecord, RunRecord } from "./world/records.ts";
 import type { Journal, World } from "./world/world.ts";
 
-/** Something that a person who watches wants to see as it happens. Phones and wamids are in clear: the people are made up. */
+/** Phones and wamids are in clear: the people are made up. */
 export type Happening =
   | { readonly what: "message"; readonly message: MessageRecord }
   | {
       readonly what: "event";
       readonly event: string;
       readonly eventId: string;
-      /** The new status that it reports, if any, or how many updates of Meta's. */
+      /** Of Meta's requests, the number of updates. */
       readonly status: string | null;
       readonly url: string;
       readonly delivery: DeliveryRecord;
     }
   | { readonly what: "run"; readonly run: RunRecord }
   | { readonly what: "refused"; readonly method: string; readonly path: string; readonly status: number; readonly error: string }
-  /** Meta's handshake with a callback URL. */
   | ({ readonly what: "handshake" } & Handshake)
   /** The sandbox's own failure: a bug. */
   | { readonly what: "failed"; readonly error: unknown };
 
-/** Tells of messages and runs with each new status, and of deliveries with each answer, from what changes in the world. */
+/** Reports each new status of messages and runs, and each answer to a delivery. */
 export function reportChanges(world: World, report: (happening: Happening) => void): Journal {
   const last = new WeakMap<object, string>();
   const isNew = (record: object, state: string): boolean => {
@@ -49,7 +48,7 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
         const run = record as RunRecord;
         if (isNew(run, run.status)) report({ what: "run", run });
       } else if (kind === "delivery" && !changing.has(record)) {
-        // An answer changes a delivery in two steps, of which only the second is reported.
+        // An answer changes a delivery twice; only the second is reported.
         changing.add(record);
         queueMicrotask(() => {
           changing.delete(record);
@@ -67,7 +66,7 @@ function statusIn(body: string, isMeta: boolean): string | null {
   return typeof status === "string" ? status : null;
 }
 
-/** Tells of each call that the service answered with an error. What `/sandbox` refuses, its caller sees. */
+/** Not what `/sandbox` refuses: its caller sees that. */
 export function reportRefusals(app: FastifyInstance, report: (happening: Happening) => void): void {
   app.addHook("onSend", (request, reply, payload, done) => {
     if (reply.statusCode >= 400 && !request.url.startsWith("/sandbox")) {

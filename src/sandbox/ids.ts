@@ -1,17 +1,14 @@
 import { uuidv7, type Wamid } from "../model/ids.ts";
 
-/** Phone numbers without the plus, 10 to 13 digits: a country's prefix and eight digits drawn at random. */
+/** Without the plus, 10 to 13 digits. */
 export function createPhones(random: Random): () => string {
   const prefixes = ["54911", "5411", "1305", "34", "521"] as const;
   return () => `${random.pick(prefixes)}${String(random.below(10 ** 8)).padStart(8, "0")}`;
 }
 
 /**
- * Makes wamids like those seen in the field: `wamid.` and base64, 58 to 62
- * characters, padded or not, the recipient's phone number readable once decoded. Every part of the
- * shape beyond that is the sandbox's choice: to the relay a wamid is opaque. Unique within one maker,
- * and the same again from the same seed. `phone` is 5 to 15 digits (E.164; the shortest `to` that the
- * service takes has 5), without the plus.
+ * Wamids as seen in the field: base64 that holds the recipient's phone; the rest is the sandbox's choice. Unique within one maker.
+ * `phone` is 5 to 15 digits, without the plus.
  */
 export function createWamids(random: Random): (phone: string) => Wamid {
   let made = 0;
@@ -19,7 +16,7 @@ export function createWamids(random: Random): (phone: string) => Wamid {
     if (!/^\d{5,15}$/.test(phone)) throw new RangeError("a phone number is 5 to 15 digits");
     // Framing takes 10 bytes; 39 to 42 bytes in all make 52 to 56 characters of base64.
     const length = Math.min(32 - phone.length, Math.max(18, 29 - phone.length));
-    // The counter keeps them unique; the random half keeps neighbours from looking alike.
+    // The counter keeps them unique.
     const drawn = random
       .bytes(8)
       .toString("hex")
@@ -38,7 +35,7 @@ export function createWamids(random: Random): (phone: string) => Wamid {
   };
 }
 
-/** The phone number inside a wamid that the sandbox made; null for other text. */
+/** Null for a wamid that the sandbox did not make. */
 export function phoneInWamid(wamid: string): string | null {
   const bytes = Buffer.from(wamid.slice("wamid.".length), "base64");
   const length = bytes[2] ?? 0;
@@ -46,16 +43,12 @@ export function phoneInWamid(wamid: string): string | null {
   return bytes[0] === 0x1c && /^\d{5,15}$/.test(phone) ? phone : null;
 }
 
-/**
- * Makes UUIDs that grow and never repeat ("Ids are UUIDs that grow over time", messaging-service-api.md).
- * `now` gives unix milliseconds; a clock that stands still or steps back does not make ids do so.
- * `after` is the greatest id of an earlier run: new ones are greater.
- */
+/** UUIDs that grow and never repeat, even when the clock stands still. `after`: the greatest id of an earlier run. */
 export function createGrowingIds(options: { readonly now: () => number; readonly random: Random; readonly after?: string }): () => string {
   const { now, random, after } = options;
   let lastTime = after === undefined ? 0 : Number.parseInt(after.replaceAll("-", "").slice(0, 12), 16) + 1;
   let inTime = 0;
-  /** A counter in the 12 bits after the time keeps ids of one millisecond growing (RFC 9562, 6.2, method 1). */
+  /** RFC 9562, 6.2, method 1: a counter in the 12 bits after the time. */
   return () => {
     const time = now();
     if (time > lastTime) {
@@ -75,18 +68,18 @@ export function createGrowingIds(options: { readonly now: () => number; readonly
   };
 }
 
-/** Randomness that can be repeated: the same seed gives the same numbers on every machine. Not for secrets. */
+/** Repeatable: the same seed gives the same numbers. Not for secrets. */
 export interface Random {
   next(): number;
   below(limit: number): number;
   chance(probability: number): boolean;
   pick<const L extends readonly [unknown, ...unknown[]]>(list: L): L[number];
   bytes(size: number): Buffer;
-  /** An independent stream named `label`: what one part draws does not shift what another draws. */
+  /** An independent stream: what one part draws does not shift another. */
   fork(label: string): Random;
 }
 
-/** SplitMix32 for the state, as in Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014). */
+/** SplitMix32 (Steele, Lea, Flood 2014). */
 export function createRandom(seed: number | string): Random {
   let state = hash(String(seed));
   const uint32 = (): number => {
@@ -111,7 +104,7 @@ export function createRandom(seed: number | string): Random {
   };
 }
 
-/** FNV-1a, 32 bits: spreads seeds that differ in one character. */
+/** FNV-1a, 32 bits. */
 function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let at = 0; at < text.length; at += 1) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);

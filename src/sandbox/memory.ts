@@ -7,27 +7,26 @@ import { SandboxRefused } from "./sandbox-refused.ts";
 import { createWorld, type Journal, type World } from "./world/world.ts";
 
 interface MemorySettings {
-  /** Path of the SQLite file; not given: all is forgotten at the end. */
+  /** Not given: all is forgotten at the end. */
   readonly file: string | undefined;
   readonly seed: string | number | undefined;
   readonly baseClock: Clock;
   readonly keepMessages: number;
   readonly newSecret: () => string;
   readonly secret: string | undefined;
-  /** Hears of every change too; made when the world is there. */
   readonly watch: ((world: World) => Journal) | null;
 }
 
-/** The world, and what must go on from where an earlier run left it: time, ids, chance and the secret. */
+/** The world, and what goes on from an earlier run: time, ids, chance and the secret. */
 export interface Memory {
   readonly world: World;
   readonly clock: SandboxClock;
-  /** The clock as those see it who command it: what they do to it is remembered. */
+  /** What is done to it is remembered. */
   readonly clockControls: ClockControls;
   readonly ids: () => string;
   readonly random: Random;
   readonly secret: string;
-  /** The one of the earlier run; `secret` when there was none. */
+  /** Of the earlier run, if any. */
   readonly formerSecret: string;
   readonly file: StateFile | null;
   close(): void;
@@ -35,12 +34,11 @@ export interface Memory {
 
 interface Setup {
   readonly id: "setup";
-  /** Signs what is posted to a webhook URL that was given no secret of its own. */
   secret: string;
   starts: number;
   /** Sandbox time minus the machine's. */
   clockOffset: number;
-  /** Where the clock stands still; null while it runs. */
+  /** Null while the clock runs. */
   frozenAt: number | null;
 }
 
@@ -48,7 +46,7 @@ interface Setup {
 export async function openMemory(settings: MemorySettings): Promise<Memory> {
   const { baseClock, watch } = settings;
   const file = settings.file === undefined ? null : await openStateFile(settings.file);
-  // Silent at first: what comes from the file is not written into it again.
+  // Empty at first: what comes from the file is not written again.
   const journals: Journal[] = [];
   const changed: Journal["changed"] = (...change) => {
     for (const journal of journals) journal.changed(...change);
@@ -117,12 +115,12 @@ function readWorld(file: StateFile | null, world: World): { readonly setup: Setu
 
 const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** The sandbox's memory on disk: every record as JSON under its kind and id, written once per turn of the event loop. */
+/** Every record as JSON under its kind and id, written once per turn of the event loop. */
 interface StateFile {
   readonly journal: Journal;
-  /** Every record of the file, in the order in which they were first written. */
+  /** In the order first written. */
   records(): IterableIterator<{ readonly kind: string; readonly record: { readonly id: string } }>;
-  /** Resolves once everything noted so far is in the file; rejects when it could not be written. */
+  /** Rejects when what was noted could not be written. */
   written(): Promise<void>;
   close(): void;
 }
@@ -133,10 +131,7 @@ interface Change {
   readonly record: object | null;
 }
 
-/**
- * Opens or makes the file, for this process alone until it is closed or ends.
- * Throws SandboxRefused for a file that is not a state file, is newer, is in use, or cannot be written.
- */
+/** The file is this process's alone. Throws SandboxRefused. */
 export async function openStateFile(path: string): Promise<StateFile> {
   const database = await openDatabase(path);
   const read = database.prepare<[], { kind: string; json: string }>("SELECT kind, json FROM record ORDER BY rowid");
@@ -154,7 +149,7 @@ export async function openStateFile(path: string): Promise<StateFile> {
   const write = (): void => {
     if (noted.size === 0) return;
     writeAll(noted.values());
-    // Only now: what a full disk kept out is tried again with the next change.
+    // Only now: what failed is tried again with the next change.
     noted = new Map();
   };
   const atTurnsEnd = (): Promise<void> => {
@@ -195,19 +190,19 @@ export async function openStateFile(path: string): Promise<StateFile> {
   };
 }
 
-/** `PRAGMA application_id` of a state file: "wRSb". */
+/** "wRSb". */
 const applicationId = 0x77525362;
-/** `PRAGMA user_version`: the shape of the file. */
+/** The shape of the file. */
 const version = 1;
 
 async function openDatabase(path: string): Promise<Database> {
-  // Loaded here: without a state file the sandbox needs no SQLite, and starts the sooner.
+  // Loaded here: without a state file the sandbox needs no SQLite.
   const { default: Sqlite } = await import("better-sqlite3");
   let database: Database | null = null;
   try {
     database = new Sqlite(path, { timeout: 500 });
     const pragma = (text: string) => database?.pragma(text, { simple: true });
-    // The lock goes when the process does, however it ends. First of all: a file opened otherwise would be shared for good.
+    // First of all: the lock goes when the process does.
     pragma("locking_mode = exclusive");
     const [application, shape] = [pragma("application_id"), pragma("user_version")];
     const isEmpty = database.prepare("SELECT 1 FROM sqlite_schema").get() === undefined;
@@ -215,8 +210,7 @@ async function openDatabase(path: string): Promise<Database> {
     if (application === applicationId && Number(shape) > version) {
       throw new SandboxRefused(`${path} was written by a newer wamid-relay (shape ${shape}, this one knows ${version})`);
     }
-    // With WAL, what was committed outlives the process; only the machine's own crash could lose the last moments,
-    // which for a sandbox is well enough.
+    // Only a crash of the machine could lose the last moments.
     pragma("journal_mode = wal");
     pragma("synchronous = normal");
     database.transaction(() => {

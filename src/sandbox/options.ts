@@ -11,7 +11,7 @@ export const planNames = Object.keys(plans) as [Plan, ...Plan[]];
 
 export const webhookUrl = z.url({ protocol: /^https?$/, error: "is not an http or https URL" });
 export const eventKinds = z.array(z.string().min(1).max(128)).min(1);
-/** What a bearer token can be made of (RFC 6750, 2.1). */
+/** RFC 6750, 2.1. */
 export const keyText = z.string().regex(/^[A-Za-z0-9._~+/=-]{8,200}$/, "must be 8 to 200 letters, digits or . _ ~ + / = -");
 
 /** A webhook URL to set up. `events` as `message.status`, `message.*` or `*`; without `secret` the sandbox's own signs. */
@@ -26,11 +26,9 @@ export const webhookOptionsSchema = z.strictObject({
 
 export type WebhookOptions = z.output<typeof webhookOptionsSchema>;
 
-/** What `startSandbox` takes, beside a clock and a listener. */
 export const sandboxOptionsSchema = z.strictObject({
   /** `meta`: webhooks, handshake and sends are those of Meta's Cloud API, beside the service's API. */
   format: z.enum(["standard", "meta"]).default("standard"),
-  /** 0: any free port. */
   port: z.number().int().min(0).max(65535).default(0),
   /** `/sandbox` has no key: everybody who reaches this address may do anything with the sandbox. */
   host: z.string().min(1).default("127.0.0.1"),
@@ -40,7 +38,6 @@ export const sandboxOptionsSchema = z.strictObject({
   speed: z.number().positive().max(1e6).default(1),
   /** The same seed makes the same lives; not given: others each time. */
   seed: z.union([z.string(), z.number()]).optional(),
-  /** No caps and no quotas. */
   isUnlimited: z.boolean().default(false),
   /** So many messages are remembered; beyond, the oldest are forgotten to which nothing more will happen. */
   keepMessages: z.number().int().min(1).default(usualMessages),
@@ -59,7 +56,7 @@ export const sandboxOptionsSchema = z.strictObject({
   verifyToken: z.string().min(1).optional(),
   /** Ids of numbers that `main` has; not given: one, made up. */
   phoneNumberIds: z.array(z.string().regex(/^[0-9]{1,32}$/, "must be digits")).default([]),
-  /** Path of the SQLite file to remember everything in; not given: memory only. */
+  /** SQLite file to remember everything in; not given: memory only. */
   file: z.string().min(1).optional(),
 });
 export interface SandboxOptions extends z.input<typeof sandboxOptionsSchema> {

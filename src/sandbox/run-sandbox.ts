@@ -72,7 +72,6 @@ export interface Sandbox extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Starts the service; `startSandbox` (start-sandbox.ts) describes it. */
 export async function runSandbox({ clock: baseClock = systemClock, onHappening, onPost, ...given }: SandboxOptions): Promise<Sandbox> {
   const settings = sandboxOptionsSchema.parse(given);
   const memory = await openMemory({
@@ -211,7 +210,6 @@ async function startOn(
   };
 }
 
-/** The same after a restart with the same state file. */
 function tokenFrom(secret: string): string {
   return createHash("sha256").update(`verify token\0${secret}`).digest("hex").slice(0, 32);
 }

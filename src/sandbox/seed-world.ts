@@ -14,7 +14,7 @@ interface SeedParts {
   readonly formerSecret: string;
 }
 
-/** What the options ask of `main`, at the first start and at any later one: added where it is not there yet. */
+/** At every start: adds what the options ask of `main` and is not there yet. */
 export function seedWorld(parts: SeedParts): void {
   const { world, setup, plan, key, webhooks, phoneNumberIds, secret, formerSecret } = parts;
   const account = world.accounts.get(mainAccount) ?? newMain(parts);
@@ -40,7 +40,6 @@ export function seedWorld(parts: SeedParts): void {
   }
 }
 
-/** What a new sandbox has: an account with a key and a connected number, three approved templates, two automations. */
 function newMain({ setup, plan = "escala", key, phoneNumberIds }: SeedParts): AccountRecord {
   const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
   setup.giveKey(account, "first", key);

@@ -16,7 +16,6 @@ const axes = {
   secretEncoding: z.enum(["utf8", "hex", "base64", "whsec"]).optional(),
 };
 
-/** Axes by family of signatures; what the settings give takes precedence. */
 const presets = {
   plain: { prefix: "" },
   meta: { header: "x-hub-signature-256", prefix: "sha256=" },
@@ -46,7 +45,7 @@ const presets = {
   },
 } as const;
 
-/** How the sandbox signs, with the words of a source's `signature` in the relay's settings. */
+/** Takes the words of a source's `signature` in the relay's settings. */
 export const signingSchema = z
   .strictObject({
     preset: z.enum(Object.keys(presets) as [keyof typeof presets, ...(keyof typeof presets)[]]).optional(),
@@ -56,7 +55,6 @@ export const signingSchema = z
       .optional(),
     header: header.optional(),
     ...axes,
-    /** For those who verify; a signature is made the same with any. */
     tolerance: z.union([z.string(), z.number()]).optional(),
     publicUrl: z.url().optional(),
   })
@@ -90,10 +88,7 @@ export interface RequestToSign {
   readonly timestampMs: number;
 }
 
-/**
- * Makes the signature headers of a request, written without the relay's own code for it.
- * Throws RangeError, which does not quote the secret, when the secret is not in its encoding.
- */
+/** Makes the signature headers. Throws RangeError, which does not quote the secret, when it is not in its encoding. */
 export function createSigner(settings: SigningSettings, secret: string): (request: RequestToSign) => Record<string, string> {
   const { algorithm = "sha256", encoding = "hex", content = "{body}", prefix = "", separator = ",", ...more } = filled(settings);
   const { timestampHeader, timestampField, timestampUnit, idHeader, publicUrl = "", secretEncoding = "utf8" } = more;
@@ -105,7 +100,6 @@ export function createSigner(settings: SigningSettings, secret: string): (reques
       timestampUnit === "iso" ? new Date(timestampMs).toISOString() : String(Math.floor(timestampMs / (timestampUnit === "ms" ? 1 : 1000)));
     const values: Record<string, string | Buffer> = { body, timestamp, id, method, url: publicUrl.replace(/\/+$/, "") + target };
     const hmac = createHmac(algorithm, key);
-    // Between fixed text stand the names of what is put in.
     for (const [place, part] of parts.entries()) hmac.update(place % 2 === 0 ? part : (values[part] as string | Buffer));
     const signature = prefix + hmac.digest(encoding);
     const signsTime = content.includes("{timestamp}");
@@ -127,10 +121,7 @@ function keyOf(secret: string, encoding: "utf8" | "hex" | "base64" | "whsec"): B
 
 export type SignatureVerdict = "valid" | "invalid" | "absent";
 
-/**
- * Checks a delivery as a downstream would (standardwebhooks.com): one of the space-separated entries is right. The
- * timestamp's age is not checked: tests run on clocks of their own.
- */
+/** As a downstream would (standardwebhooks.com). The timestamp's age is not checked: tests run on clocks of their own. */
 export function verifyStandardWebhook(headers: IncomingHttpHeaders, body: Buffer, secret: string): SignatureVerdict {
   const { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature } = headers;
   if (typeof signature !== "string") return "absent";

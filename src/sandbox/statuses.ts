@@ -2,14 +2,11 @@ import type { Random } from "./ids.ts";
 
 const outbound = ["pending", "sent", "failed", "delivered", "read"] as const;
 
-/** The statuses of the service's document ("Message status"), ranked here apart from the relay's table, so that both cannot share a mistake. */
+/** Ranked apart from the relay's table, so that both cannot share a mistake. */
 export const messageStatuses = [...outbound, "received"] as const;
 export type MessageStatus = (typeof messageStatuses)[number];
 
-/**
- * Whether a message with the status `from` takes the status `to`: one that comes later in the list. `failed` comes before
- * `delivered`, as another device of the same person may get the message. Inbound messages keep theirs.
- */
+/** Later in the list. `failed` comes before `delivered`, as another device of the same person may get the message. */
 export function supersedes(from: MessageStatus, to: MessageStatus): boolean {
   return from !== "received" && to !== "received" && outbound.indexOf(from) < outbound.indexOf(to);
 }
@@ -18,7 +15,6 @@ export function reaches(status: MessageStatus, target: MessageStatus): boolean {
   return status === target || supersedes(target, status);
 }
 
-/** Whether a `message.status` event reports it: `pending` is the answer to a send, and `received` is a customer's message. */
 export function isReported(status: MessageStatus): boolean {
   return status !== "pending" && status !== "received";
 }
@@ -31,7 +27,7 @@ export interface LifeStep {
   readonly errorCode?: string | number;
 }
 
-/** Share of each life; what is left of 1 is `read`. Three in ten have read receipts off: `delivered` is their last word. */
+/** What is left of 1 is `read`. Three in ten have read receipts off. */
 export interface LifeShares {
   readonly delivered: number;
   readonly failed: number;
@@ -40,7 +36,7 @@ export interface LifeShares {
 
 export const usualLives: LifeShares = { delivered: 0.3, failed: 0.08, failedThenDelivered: 0.02 };
 
-/** Provider codes that mean something; a mix of numbers, numeric text and words as met in the field. */
+/** Numbers, numeric text and words, as met in the field. */
 export const failureCodes = [131026, 131047, "131049", 131056, "130429", "rate_limited"] as const;
 
 export function pickLife(random: Random, shares: LifeShares = usualLives): Life {
@@ -51,11 +47,7 @@ export function pickLife(random: Random, shares: LifeShares = usualLives): Life 
   return "read";
 }
 
-/**
- * The statuses of one message in the order they happen. `pending` is not among them: it is the answer
- * to `POST /messages` and not an event. A failure on one phone may be followed by delivery on another
- * of the same person.
- */
+/** In the order they happen, after `pending`. */
 export function messageLife(random: Random, life: Life = pickLife(random)): readonly LifeStep[] {
   const sent: LifeStep = { status: "sent" };
   const delivered: LifeStep = { status: "delivered" };
@@ -66,7 +58,6 @@ export function messageLife(random: Random, life: Life = pickLife(random)): read
     case "delivered":
       return [sent, delivered];
     case "failed":
-      // Some numbers are refused before the message leaves.
       return random.chance(0.3) ? [failed()] : [sent, failed()];
     case "failed-then-delivered":
       return [sent, failed(), delivered];

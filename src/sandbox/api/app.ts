@@ -10,21 +10,18 @@ interface ApiParts {
   readonly now: () => number;
   readonly limits: Limits;
   readonly random: Random;
-  /** What is set now; the same objects for as long as nothing is set anew, since `times` is counted by them. */
+  /** The same objects until they are set anew: `times` is counted by them. */
   readonly faults: () => readonly ApiFaultSettings[];
   readonly failed: (error: unknown) => void;
   readonly routes: (api: FastifyInstance) => void;
 }
 
-/**
- * The service over HTTP: what `routes` adds lies under `/api/v1`, behind the gate. The app itself has only the service's
- * error shapes and JSON bodies: `/sandbox`, MCP and incoming webhooks are added to it, outside the gate.
- */
+/** The service over HTTP: `routes` lie under `/api/v1`, behind the gate. What is added to the app itself is outside it. */
 export function createApiApp({ now, limits, random, faults, failed, routes }: ApiParts): FastifyInstance {
   const app = Fastify({
     routerOptions: { ignoreTrailingSlash: true },
     return503OnClosing: false,
-    // What Fastify refuses before there is a route, such as %zz in a path: a path that does not exist, and still a call.
+    // A path that Fastify cannot decode, such as %zz, does not exist and still counts as a call.
     frameworkErrors: (_error, request, reply) => {
       const { status, body, headers } = answerTo(framed(), failed);
       const text = JSON.stringify(body);
@@ -56,7 +53,6 @@ export function createApiApp({ now, limits, random, faults, failed, routes }: Ap
     (api, _options, done) => {
       addGate(api, limits);
       addApiFaults(api, { faults, random });
-      // Of its own, so that the gate stands before unknown paths too.
       api.setNotFoundHandler(() => {
         throw noSuchPath();
       });
@@ -68,7 +64,7 @@ export function createApiApp({ now, limits, random, faults, failed, routes }: Ap
   return app;
 }
 
-/** "Bodies are JSON": anything else is a 400 in the shape of a validation error. No body at all is `undefined`. */
+/** "Bodies are JSON": anything else is a 400 in the shape of a validation error. */
 function addJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {

@@ -1,11 +1,7 @@
 import type { z } from "zod";
 import { invalid, type Problem } from "./fault.ts";
 
-/**
- * The value as the schema gives it, or the 400 whose `error.message` lists what is wrong, each problem with its `path`
- * (messaging-service-api.md, "Errors", "Shape"). Texts are Spanish; those that a schema brings itself (`z.string("…")`,
- * `.refine(…, "…")`) are used as they are.
- */
+/** The value as the schema gives it. Throws the 400 that lists each problem with its `path` (messaging-service-api.md, "Errors"). */
 export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value, { error: problemText });
   if (result.success) return result.data;
@@ -14,7 +10,6 @@ export function checked<S extends z.ZodType>(schema: S, value: unknown): z.outpu
 
 function problemsOf(issue: z.core.$ZodIssue): Problem[] {
   const path = issue.path.map((step) => (typeof step === "number" ? step : String(step)));
-  // An unknown field is named in the path, as every other field is.
   if (issue.code === "unrecognized_keys") return issue.keys.map((key) => ({ path: [...path, key], message: issue.message }));
   return [{ path, message: issue.message }];
 }
@@ -38,7 +33,6 @@ const formats: Readonly<Record<string, string>> = {
   e164: "un teléfono en formato internacional, por ejemplo +5491122334455",
 };
 
-/** Why a value was not taken, in Argentine Spanish, to be shown as is ("Errors", messaging-service-api.md). */
 function problemText(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case "invalid_type":

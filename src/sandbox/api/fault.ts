@@ -20,7 +20,6 @@ export interface Problem {
   readonly message: string;
 }
 
-/** 400 for missing or wrongly typed fields and parameters: `error.message` is a JSON text with the list. */
 export function invalid(problems: readonly Problem[]): ApiFault {
   return new ApiFault(400, { error: { message: JSON.stringify(problems) } });
 }
@@ -29,12 +28,10 @@ export function refused(status: 400 | 401 | 404 | 409 | 500 | 502, error: string
   return new ApiFault(status, { error, cause: null });
 }
 
-/** 429 of a per-minute cap: body `{error}` only. */
 export function tooManyPerMinute(error: string, limit: number, retryAfterSeconds: number): ApiFault {
   return new ApiFault(429, { error }, { "retry-after": String(retryAfterSeconds), "x-ratelimit-limit": String(limit) });
 }
 
-/** 429 of an address that keeps using bad keys: body `{error}`, no headers. */
 export function blockedAddress(error: string): ApiFault {
   return new ApiFault(429, { error });
 }
@@ -46,12 +43,12 @@ interface LimitCause {
   readonly used: number;
 }
 
-/** 402 when a maximum of the plan is reached, 429 when a monthly quota is used up; both with `cause`. */
+/** 402 for a maximum of the plan, 429 for a monthly quota. */
 export function limitReached(status: 402 | 429, error: string, cause: LimitCause): ApiFault {
   return new ApiFault(status, { error, cause: { type: "upgrade", reason: "limit", ...cause, suggested: suggestedPlan[cause.plan] } });
 }
 
-/** 402 when the plan does not have the feature at all. The word for `reason` is the sandbox's choice. */
+/** The plan lacks the feature. The word for `reason` is the sandbox's choice. */
 export function notInPlan(error: string, plan: Plan, resource: string): ApiFault {
   return new ApiFault(402, {
     error,
@@ -65,14 +62,13 @@ export function limitsOf(plan: Plan): PlanLimits {
 
 type Answer = Pick<ApiFault, "status" | "body" | "headers">;
 
-/** The text of a 500, which the document does not show. */
 export const unexpectedText = "Ocurrió un error inesperado. Probá de nuevo en unos minutos.";
 
 export function noSuchPath(): ApiFault {
   return refused(404, "No existe esa dirección en la API.");
 }
 
-/** What the caller sees of anything thrown; `failed` gets what is not an answer of the service. */
+/** `failed` gets what is not an answer of the service. */
 export function answerTo(error: unknown, failed: (error: unknown) => void): Answer {
   if (error instanceof ApiFault) return error;
   const code = (error as { code?: unknown } | null)?.code;
@@ -80,7 +76,6 @@ export function answerTo(error: unknown, failed: (error: unknown) => void): Answ
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
     return invalid([{ path: [], message: "El cuerpo tiene que ser JSON, con Content-Type: application/json." }]);
   }
-  // The body was cut off, or its length is not the one announced.
   if (typeof code === "string" && code.startsWith("FST_ERR_CTP_")) return invalid([{ path: [], message: "El cuerpo no llegó entero." }]);
   failed(error);
   return refused(500, unexpectedText);

@@ -4,10 +4,8 @@ import type { Random } from "../ids.ts";
 import { type Caller, capReached, type Limits } from "../limits/limits.ts";
 import { type ApiFault, limitsOf, refused, unexpectedText } from "./fault.ts";
 
-/** The API root, below which all keys and limits hold ("Conventions", messaging-service-api.md). */
 export const apiRoot = "/api/v1";
 
-/** Meta's path for sends. Only the format `meta` has it. */
 export const graphMessages = "/:version(^v[0-9]+[.][0-9]+$)/:phoneNumberId/messages";
 const sendPaths: readonly unknown[] = [`${apiRoot}/messages`, graphMessages];
 
@@ -17,10 +15,7 @@ export function callerOf(request: FastifyRequest): Caller {
   return caller;
 }
 
-/**
- * Every request under `api`, unknown paths included, must bring a valid key and find room under its account's limits;
- * otherwise it ends here with the ApiFault that `limits` throws. One that comes past has been counted.
- */
+/** Every request, unknown paths included, must bring a valid key and find room under its account's limits. */
 export function addGate(api: FastifyInstance, limits: Limits): void {
   api.decorateRequest("caller", null);
   api.addHook("onRequest", (request, _reply, done) => {
@@ -30,14 +25,12 @@ export function addGate(api: FastifyInstance, limits: Limits): void {
   });
 }
 
-/** Also for what Fastify refuses before it looks for a route. */
 export function letIn(limits: Limits, request: FastifyRequest): Caller {
   const caller = limits.authenticate(request.headers.authorization, request.ip);
   limits.admit(caller.account, isSend(request) ? "message" : "other");
   return caller;
 }
 
-/** Only what reaches an endpoint for sends itself counts against the cap of messages. */
 function isSend(request: FastifyRequest): boolean {
   return request.method === "POST" && sendPaths.includes(request.routeOptions.url);
 }
@@ -45,10 +38,7 @@ function isSend(request: FastifyRequest): boolean {
 const providerText = "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
 const cutJson = '{"id":"019';
 
-/**
- * Spoils answers as `faults` says. Only calls that the gate let in meet a fault, and only when their body could be read:
- * they have been counted, whatever the fault.
- */
+/** Only calls that the gate let in, and whose body could be read, meet a fault: they have been counted. */
 export function addApiFaults(
   api: FastifyInstance,
   { faults, random }: { readonly faults: () => readonly ApiFaultSettings[]; readonly random: Random },
@@ -108,13 +98,9 @@ function answerOf({ answer, error, retryAfter }: ApiFaultSettings, request: Fast
   return answer === 502 ? refused(502, error ?? providerText) : refused(500, error ?? unexpectedText);
 }
 
-/** The fault that a call meets, and null when it meets none. `route`: the path of its route; undefined when there is none. */
 type FaultPicker = (faults: readonly ApiFaultSettings[], method: string, route: string | undefined) => ApiFaultSettings | null;
 
-/**
- * The first in the list for the call's endpoint, has some of its `times` left, and is drawn by its `share`.
- * With both `times` and `share` it is drawn until it has struck so many times.
- */
+/** The first fault for the endpoint that has some of its `times` left and is drawn by its `share`. */
 function createFaultPicker(random: Random): FaultPicker {
   const struck = new WeakMap<ApiFaultSettings, number>();
   return (faults, method, route) => {
@@ -130,7 +116,7 @@ function createFaultPicker(random: Random): FaultPicker {
   };
 }
 
-/** `GET /messages/{id}`, as the document writes it, against Fastify's `/api/v1/messages/:id`; names of parameters do not matter. */
+/** `GET /messages/{id}`, as the document writes it, against Fastify's `/api/v1/messages/:id`. */
 function isEndpoint(endpoint: string, method: string, route: string): boolean {
   return endpoint.replace(/\{[^/]*\}/g, ":") === `${method} ${route.slice(apiRoot.length).replace(/:[^/]*/g, ":")}`;
 }

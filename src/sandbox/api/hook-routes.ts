@@ -9,7 +9,7 @@ import { type ApiFault, refused } from "./fault.ts";
 
 const root = "/hooks/automations";
 
-/** Where an automation's incoming webhook is: the sandbox's choice, as the document shows neither path nor payload. */
+/** The sandbox's choice: the document shows neither path nor payload. */
 export function hookPath({ hookId }: Pick<AutomationRecord, "hookId">): string {
   return `${root}/${hookId}`;
 }
@@ -22,10 +22,7 @@ export interface HookParts {
   readonly automations: Automations;
 }
 
-/**
- * Incoming webhooks of automations (messaging-service-api.md, "Automation incoming webhook"). The path is the secret:
- * no key. Calls count as API calls of the account and share its per-minute cap. Answers 201 `{runId}`.
- */
+/** Incoming webhooks of automations (messaging-service-api.md). The path is the secret; calls count as API calls of the account. */
 export function addHookRoutes(app: FastifyInstance, { world, limits, automations }: HookParts): void {
   const behind = (request: FastifyRequest): { account: AccountRecord; automation: AutomationRecord } => {
     const { hookId } = request.params as { hookId: string };
@@ -50,7 +47,7 @@ export function addHookRoutes(app: FastifyInstance, { world, limits, automations
   });
 }
 
-/** Every other field is a variable of the run: a text as it is, anything else as its JSON text. The sandbox's choice. */
+/** The sandbox's choice: every other field is a variable of the run. */
 function textsOf(fields: Readonly<Record<string, unknown>>): Record<string, string> {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]));
 }

@@ -28,14 +28,14 @@ export function addMessagesRoutes(app: FastifyInstance, { world, messaging, answ
   });
   app.get<{ Params: { id: string } }>("/messages/:id", (request, reply) => {
     const { account } = callerOf(request);
-    // An id that is no UUID names no message: 404 as well, the sandbox's choice.
+    // The sandbox's choice: an id that is no UUID gives 404 as well.
     const message = world.messages.of(account.id, request.params.id.toLowerCase());
     if (message === undefined) throw messageNotFound();
     return reply.send(messageView(message));
   });
 }
 
-/** The document names the first five fields; the others are the sandbox's choice. */
+/** The sandbox's choice, but for the first five fields. */
 function messageView(message: MessageRecord): Record<string, unknown> {
   const { id, wamid, status, conversationId, errorCode, contactId, phone, phoneNumberId, text, templateId, campaignId } = message;
   return {
@@ -55,7 +55,7 @@ function messageView(message: MessageRecord): Record<string, unknown> {
   };
 }
 
-/** `GET /me`: all its fields are the sandbox's choice. */
+/** The sandbox's choice: all fields. */
 export function addMeRoutes(app: FastifyInstance, { world }: { readonly world: World }): void {
   app.get("/me", (request, reply) => {
     const { id, plan, contactLimit, isConnected, numbers, createdAt } = callerOf(request).account;
@@ -86,7 +86,7 @@ const querySchema = z.object({
   phone: z.string().exactOptional(),
 });
 
-/** The names of the fields other than `phone` are the sandbox's choice, as is that attributes are texts. */
+/** The sandbox's choice, but for `phone`. */
 const bodySchema = z.object({
   phone: z.string(),
   name: z.string().exactOptional(),
@@ -98,7 +98,7 @@ export function addContactsRoutes(app: FastifyInstance, { world, messaging }: Co
     const { account } = callerOf(request);
     const { phone, ...place } = checked(querySchema, request.query);
     if (phone !== undefined) {
-      // The other parameters have no say then: the sandbox's choice.
+      // The sandbox's choice: the other parameters have no say then.
       const contact = world.contacts.find(account.id, parsePhone(phone) ?? "");
       return reply.send({ data: contact === undefined ? [] : [contactView(contact)], next: null });
     }
@@ -109,7 +109,7 @@ export function addContactsRoutes(app: FastifyInstance, { world, messaging }: Co
     const { account } = callerOf(request);
     const { phone, ...facts } = checked(bodySchema, request.body);
     const { contactId, isNew } = messaging.contactFor(account.id, phone, facts);
-    // 201 for a new one, 200 for one that was there: the sandbox's choice.
+    // The sandbox's choice: 200 for one that was there.
     return reply.code(isNew ? 201 : 200).send(contactView(world.contacts.get(contactId) as ContactRecord));
   });
 }
@@ -122,15 +122,15 @@ export function addTemplatesRoutes(app: FastifyInstance, { world }: { readonly w
   app.get("/templates", (request, reply) => reply.send({ data: approvedTemplates(world, callerOf(request).account.id).map(templateView) }));
 }
 
-/** Exactly the fields of messaging-service-api.md, "Template (as listed)": the text and the examples are not among them. */
+/** Exactly the fields of "Template (as listed)". */
 function templateView({ id, name, metaName, language, category, wabaId, variables }: TemplateRecord): Record<string, unknown> {
   return { id, name, metaName, language, category, wabaId, variables: variables.map(({ name, label }) => ({ name, label })) };
 }
 
-/** "Not paginated; returns the latest 100" (messaging-service-api.md, "GET /campaigns"). */
+/** "Not paginated; returns the latest 100". */
 const latest = 100;
 
-/** `GET /campaigns`, newest first: the order is the sandbox's choice, as is `data` around the list. */
+/** The sandbox's choice: newest first, and `data` around the list. */
 export function addCampaignsRoutes(app: FastifyInstance, { world }: { readonly world: World }): void {
   app.get("/campaigns", (request, reply) => {
     const campaigns = world.campaigns.list(callerOf(request).account.id).slice(-latest).reverse();
@@ -138,12 +138,12 @@ export function addCampaignsRoutes(app: FastifyInstance, { world }: { readonly w
   });
 }
 
-/** The document names the totals only: deliveries, reads, replies. */
+/** The document names deliveries, reads and replies only. */
 function campaignView({ id, name, templateId, createdAt, total, sent, deliveries, reads, replies, failed }: CampaignRecord): unknown {
   return { id, name, templateId, createdAt: new Date(createdAt).toISOString(), total, sent, deliveries, reads, replies, failed };
 }
 
-/** Which fields are required is the sandbox's choice: `phone` alone. Others than these are ignored. */
+/** The sandbox's choice: only `phone` is required. */
 const runSchema = z.object({
   phone: z.string(),
   name: z.string().min(1).max(200).optional(),
@@ -156,7 +156,7 @@ export function addRunsRoutes(app: FastifyInstance, { world, automations }: { wo
     const { phone, name, data } = checked(runSchema, request.body);
     const automation = world.automations.of(account.id, request.params.id.toLowerCase());
     if (automation === undefined) throw refused(404, "No existe esa automatización en tu cuenta.");
-    // It is there, but cannot be started so: 409 as for a paused one, and the sandbox's choice.
+    // The sandbox's choice: 409, as for a paused one.
     if (automation.trigger !== "manual") throw refused(409, "La automatización no tiene el disparador de inicio manual.");
     const run = automations.start(account.id, automation, { phone, data, ...(name === undefined ? {} : { name }) });
     reply.code(201).send({ runId: run.id });

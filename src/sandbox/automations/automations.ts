@@ -5,16 +5,12 @@ import { createRunner, isWithHuman, type RunnerParts } from "./runner.ts";
 import { createSignedRequests } from "./signed-requests.ts";
 
 export interface AutomationsParts extends Omit<RunnerParts, "requests"> {
-  /** The machine's: for the 10 s that a receiver has. */
   readonly baseClock: Clock;
 }
 
 export type Automations = ReturnType<typeof createAutomations>;
 
-/**
- * Who may start a run, and one run at a time per conversation (messaging-service-api.md, "Conversation rules").
- * Methods throw ApiFault.
- */
+/** Who may start a run, and one run at a time per conversation ("Conversation rules"). Methods throw ApiFault. */
 export function createAutomations(parts: AutomationsParts) {
   const { world, clock, ids, messaging, baseClock } = parts;
   const requests = createSignedRequests(baseClock);
@@ -32,7 +28,7 @@ export function createAutomations(parts: AutomationsParts) {
       data: { ...data },
       status: "running",
       error: null,
-      // A run keeps the steps it began with, whatever the editor does meanwhile.
+      // A run keeps the steps that it began with.
       left: structuredClone(automation.steps),
       nextAt: now,
       messageId: null,
@@ -52,19 +48,18 @@ export function createAutomations(parts: AutomationsParts) {
       if (automation.status === "paused") throw refused(409, "La automatización está pausada.");
       const { conversation } = messaging.contactFor(account, phone, name === undefined ? {} : { name });
       if (conversation.runId !== null) throw refused(409, "La conversación ya tiene una automatización en curso.");
-      // While a human answers, it starts all the same, as the document names no refusal, and fails at its first message: the sandbox's choice.
+      // The sandbox's choice: while a human answers, a run starts, and fails at its first message.
       return begin(automation, conversation, data);
     },
-    /** Starts what has the trigger `customer-message`, unless a human replied within 24 hours or a run is in progress. */
     customerWrote(account: string, conversation: ConversationRecord, message: MessageRecord): void {
       if (conversation.runId !== null || isWithHuman(conversation, clock.now())) return;
-      // Of several, the oldest: the sandbox's choice.
+      // The sandbox's choice: the oldest of several.
       const automation = world.automations
         .list(account)
         .find(({ trigger, status }) => trigger === "customer-message" && status === "published");
       if (automation !== undefined) begin(automation, conversation, { text: message.text });
     },
-    /** A run goes on once its message has left, and fails when one of its messages does: to be called for each change of a status. */
+    /** To be called for each change of a status. */
     messageChanged: runner.messageChanged,
     resume() {
       for (const run of world.runs.all()) if (run.status === "running") runner.resume(run);

@@ -8,7 +8,7 @@ import type { AccountRecord, AutomationRecord, AutomationStep, ConversationRecor
 import type { World } from "../world/world.ts";
 import type { SignedRequests } from "./signed-requests.ts";
 
-/** A step begins so long after the one before ended, at speed 1: the sandbox's choice. */
+/** The sandbox's choice, at speed 1. */
 const betweenStepsMs = 100;
 
 type Step<T extends AutomationStep["type"]> = Extract<AutomationStep, { type: T }>;
@@ -70,7 +70,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
 
   const send = (run: RunRecord, step: Step<"send">): void => {
     if (isWithHuman(conversationOf(run), clock.now())) {
-      // The sandbox's choice: the run says that it could not send, rather than skip its message and look completed.
+      // The sandbox's choice: the run fails, rather than skip its message and look completed.
       end(run, "Alguien del equipo respondió en el chat: las automatizaciones no responden ahí durante 24 horas.");
       return;
     }
@@ -97,7 +97,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
         end(run, "No se pudo firmar el pedido HTTP: el token no es una clave para la firma de la automatización.");
         return;
       }
-      // An exit that leads nowhere goes on with the next step: the sandbox's choice.
+      // The sandbox's choice: an exit that leads nowhere goes on with the next step.
       run.left.splice(0, 1, ...((outcome === "success" ? step.onSuccess : step.onError) ?? []));
       proceed(run);
     });
@@ -167,10 +167,8 @@ function textOf(error: unknown): string {
 }
 
 /**
- * What a run that sent `message` does now: goes on once it left, fails if it failed, else waits.
- * A message that has left may be bound to fail all the same, as one to a number without an account, and a run whose
- * last message that is must not end as completed: so a failure that is to come is waited for. One that
- * stays pending holds up nothing. All of it is the sandbox's choice.
+ * The sandbox's choice. A message that has left may still be bound to fail, and its run must not end as completed: a failure to come
+ * is waited for. A message that stays pending holds up nothing.
  */
 function deliveryOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
   if (status === "failed") return "failed";
@@ -186,17 +184,17 @@ function failureText({ errorCode }: MessageRecord): string {
 
 const day = 24 * 60 * 60_000;
 
-/** Whether a human colleague replied within the last 24 hours, so that automations keep still (messaging-service-api.md, "Conversation rules"). */
+/** A human colleague replied within the last 24 hours, so automations keep still ("Conversation rules"). */
 export function isWithHuman({ humanRepliedAt }: ConversationRecord, now: number): boolean {
   return humanRepliedAt !== null && now - humanRepliedAt < day;
 }
 
 type RunData = RunRecord["data"];
 
-/** Blanks are trimmed afterwards: beside `\s*` the name would take cubic time on many of them. */
+/** Blanks are trimmed afterwards: `\s*` here would take cubic time on many of them. */
 const variable = /\{\{([^{}]+)\}\}/g;
 
-/** `text` with each `{{name}}` filled in from a run's data. A name that the data does not have leaves nothing: the sandbox's choice. */
+/** The sandbox's choice: a name that the data does not have leaves nothing. */
 export function fillText(text: string, data: RunData): string {
   return text.replace(variable, (_, padded: string) => {
     const name = padded.trim();
@@ -204,10 +202,7 @@ export function fillText(text: string, data: RunData): string {
   });
 }
 
-/**
- * The body of a request. A text that is an object or list in JSON is one: values go into it as JSON writes them, so that
- * what they say cannot change its structure.
- */
+/** Text that is a JSON object or list is one: values are escaped, so that they cannot change its structure. */
 export function fillBody(body: unknown, data: RunData): unknown {
   if (typeof body !== "string") return fillJson(body, data);
   const escaped = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, JSON.stringify(value).slice(1, -1)]));
@@ -225,7 +220,7 @@ export function fillJson(value: unknown, data: RunData): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillJson(item, data)]));
 }
 
-/** A template's variables, filled in. Those that come out empty are left out, so that the contact's data or the fallback takes their place. */
+/** Variables that come out empty are left out, so that the contact's data or the fallback takes their place. */
 function fillVariables(variables: Readonly<Record<string, string>>, data: RunData): Record<string, string> {
   const filled = Object.entries(variables).map(([name, text]) => [name, fillText(text, data)] as const);
   return Object.fromEntries(filled.filter(([, text]) => text !== ""));

@@ -6,29 +6,22 @@ import { lookupFunction } from "../../net/name-lookup.ts";
 import { createSigner } from "../signing.ts";
 import type { AutomationRecord } from "../world/records.ts";
 
-/** "Receiver of an automation's signed request must answer within 10 seconds." (messaging-service-api.md, "Other constants") */
+/** messaging-service-api.md, "Other constants". */
 export const answerWithinMs = 10_000;
 
 const mostBytesRead = 1024 * 1024;
 
-/**
- * Which exit the step takes. `unsigned`: the token is no key for the automation's signature, so nothing was sent;
- * `closed`: the sandbox stopped before the exit was known.
- */
+/** `unsigned`: the token does not fit the automation's signature; `closed`: the sandbox stopped first. */
 export type RequestOutcome = "success" | "error" | "unsigned" | "closed";
 
 export interface SignedRequests {
-  /** Posts `body` as JSON, signed with the automation's token. Never rejects. */
   post(automation: AutomationRecord, url: string, body: unknown, id: string): Promise<RequestOutcome>;
   close(): Promise<void>;
 }
 
-/**
- * The outgoing requests of automations. The deadline and a signature's timestamp follow `clock`, the machine's: the
- * receiver lives in the machine's time, wherever the sandbox's clock stands.
- */
+/** `clock` is the machine's: the receiver lives in the machine's time. */
 export function createSignedRequests(clock: Clock): SignedRequests {
-  // As many connections as it takes: a request that waits for one would have its receiver's seconds run out unasked.
+  // Connections have no limit: a request that waits for one would use up its receiver's seconds.
   const agent = new Agent({ allowH2: false, connect: takingContinue(buildConnector({ lookup: lookupFunction(), allowH2: false })) });
   let closed = false;
 
@@ -38,12 +31,11 @@ export function createSignedRequests(clock: Clock): SignedRequests {
     const cancelDeadline = clock.after(answerWithinMs, () => controller.abort());
     try {
       const answer = await request(url, { method: "POST", headers, body, dispatcher: agent, signal });
-      // The answer is whole once its body is: one that drips past the deadline is late.
+      // An answer whose body drips past the deadline is late.
       await answer.body.dump({ limit: mostBytesRead, signal });
       if (closed) return "closed";
       return answer.statusCode >= 200 && answer.statusCode < 300 ? "success" : "error";
     } catch {
-      // No URL, no listener, a reset, too late: it makes no difference to the step.
       return closed ? "closed" : "error";
     } finally {
       cancelDeadline();

@@ -8,7 +8,7 @@ import { approvedTemplates, templateToSend } from "../messaging/templates.ts";
 import type { CampaignRecord, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
-/** A bulk send: to the `phones` given, or to so many strangers (`recipients`); exactly one of the two. */
+/** Exactly one of `phones` and `recipients`, which is a number of strangers. */
 export interface CampaignOrder {
   readonly name: string;
   readonly templateId?: string | undefined;
@@ -18,7 +18,7 @@ export interface CampaignOrder {
 }
 
 export interface Campaigns {
-  /** The record is there at once; its messages follow in batches. Throws ApiFault: no phones, a bad phone, no template. */
+  /** The messages follow in batches. Throws ApiFault. */
   start(account: string, order: CampaignOrder): CampaignRecord;
   resume(): void;
 }
@@ -36,7 +36,7 @@ const usualPerSecond = 80;
 const batchMs = 100;
 const mostStrangers = 1_000_000;
 
-/** Bulk sends. They go past the gate, so they count against no limit of the API ("Client guidance"). */
+/** Campaigns go past the gate, so they count against no limit of the API ("Client guidance"). */
 export function createCampaigns({ world, clock, ids, random, messaging }: Parts): Campaigns {
   const phoneRandom = random.fork("campaigns");
 
@@ -47,7 +47,6 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
       messaging.send(account, { to, template: { id: templateId }, campaignId: id }, "campaign");
     } catch (error) {
       if (!(error instanceof ApiFault)) throw error;
-      // Refused by the service or the provider: there is no message, and no event will come.
       campaign.failed += 1;
     }
   };
@@ -102,7 +101,7 @@ function templateFor(world: World, account: string, id: string | undefined): str
   return template.id;
 }
 
-/** Each phone once, in the order given. Strangers' follow each other, so that in 10,000 each number that means something comes once. */
+/** Strangers' phones follow each other, so that in 10,000 each number with a fixed outcome comes once. */
 function phonesOf({ phones, recipients, perSecond }: CampaignOrder, random: Random): string[] {
   if ((phones === undefined) === (recipients === undefined)) {
     throw invalid([{ path: ["phones"], message: "Mandá exactamente uno de phones y recipients." }]);
@@ -116,17 +115,15 @@ function phonesOf({ phones, recipients, perSecond }: CampaignOrder, random: Rand
   return Array.from({ length: recipients }, (_, place) => `+54911${String(first + place).padStart(8, "0")}`);
 }
 
-/** Keeps the totals of campaigns as their messages move ("deliveries, reads, replies per campaign"). */
 export interface CampaignTotals {
   messaged(message: MessageRecord): void;
   moved(message: MessageRecord, before: Readonly<MessageRecord>): void;
-  /** A contact wrote: the first time after a campaign's message it is the reply to the last one. */
   replied(contactId: string): void;
   resume(): void;
 }
 
 export function createCampaignTotals(world: World): CampaignTotals {
-  /** The last campaign that wrote to a contact who has not replied since. */
+  /** By contact, the last campaign that they have not replied to. */
   const unanswered = new Map<string, string>();
   const messaged = ({ contactId, campaignId }: MessageRecord): void => {
     if (campaignId !== null) unanswered.set(contactId, campaignId);

@@ -6,7 +6,6 @@ import type { AccountRecord, WebhookRecord } from "../world/records.ts";
 import { newSecret } from "./account-setup.ts";
 import { type ControlParts, found, Refusal, type Routes } from "./routes.ts";
 
-/** A century: what is asked beyond it is a mistake. */
 const longestAdvanceMs = 100 * 366 * 24 * 3_600_000;
 const clockOrder = z.strictObject({
   advanceMs: z.number().int().min(0).max(longestAdvanceMs).optional(),
@@ -64,7 +63,6 @@ export function addWorldRoutes({ on }: Routes, { world, clock, faults, posting, 
   on("DELETE", "/blocks", () => forgetBlocks());
 }
 
-/** Accounts with what they use and may use: numbers, API keys, webhook URLs, and AI apps connected over MCP. */
 export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, posting, callbacks, defaultPlan }: ControlParts): void {
   const { on, create, listed, put } = routes;
   on("GET", "/accounts", () => ({ data: [...world.accounts.all()].map(shownAccount) }));
@@ -95,7 +93,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
     usageOf(account, query(usageQuery).shown === "1" ? limits.shownUsage(account) : limits.usage(account)),
   );
   on("PUT", "/usage", ({ account, body }) => {
-    // Asked first, so that a month that is over does not take the new numbers with it.
+    // Read first: it may begin a new month, which clears the old numbers.
     account.usage = { ...limits.usage(account), ...body(usageChange) };
     put("accounts", account);
     return usageOf(account, limits.usage(account));

@@ -17,7 +17,6 @@ import type {
 } from "../world/records.ts";
 import { type World, wabaIdOf } from "../world/world.ts";
 
-/** What a caller gives of a template; the rest is made up. */
 export const templateOrder = z.strictObject({
   name: z.string().min(1).max(200),
   body: z.string().min(1).max(4096),
@@ -65,17 +64,17 @@ export const automationOrder = z.strictObject({
   signature: signingSchema.optional(),
 });
 
-/** The account's settings page: what a person sets up there, within the plan's maximums. Methods throw 402 beyond them. */
+/** What a person sets up in the service's settings. Throws 402 beyond the plan's maximums. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
 
-/** `service`: short name of the service, for the signature's header and the front of keys. `secret`: signs where none is given. */
+/** `service` names the signature's header and begins keys; `secret` signs where none is given. */
 export function createAccountSetup(parts: {
   readonly world: World;
   readonly now: () => number;
   readonly ids: () => string;
   readonly service: string;
   readonly secret: () => string;
-  /** Of callback URLs; null: URLs are not Meta's. */
+  /** Null: the format is not `meta`. */
   readonly verifyToken: string | null;
 }) {
   const { world, now, ids, service, secret, verifyToken } = parts;
@@ -102,13 +101,13 @@ export function createAccountSetup(parts: {
       world.accounts.put(account);
       return number;
     },
-    /** "A revoked key … does not count toward the key maximum" ("Authentication", 3). */
+    /** A revoked key does not count ("Authentication", 3). */
     addKey(account: AccountRecord, label: string): KeyRecord {
       const valid = world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length;
       mustFit(account, "apiKeys", valid, limitsOf(account.plan).keys, "claves de API");
       return this.giveKey(account, label);
     },
-    /** Past the maximum: a plan without the API has no key by itself, and what the service answers there is to be seen too. */
+    /** Past the maximum, so that a plan without the API has a key to be refused with. */
     giveKey(account: AccountRecord, label: string, key = newKey(service)): KeyRecord {
       const record = { ...owned(account.id), key, label, revokedAt: null };
       world.keys.put(record);
@@ -161,12 +160,11 @@ export function createAccountSetup(parts: {
   };
 }
 
-/** "It starts with a fixed live-key prefix" ("Authentication", 2); which one is the sandbox's choice. */
+/** The sandbox's choice of prefix ("Authentication", 2). */
 function newKey(service: string): string {
   return `${service}_live_${randomBytes(20).toString("hex")}`;
 }
 
-/** A webhook secret; what it looks like is the sandbox's choice. */
 export function newSecret(): string {
   return `whsec_${randomBytes(24).toString("base64")}`;
 }
@@ -184,7 +182,6 @@ function mustFit(account: AccountRecord, resource: string, used: number, limit: 
   throw limitReached(402, `Tu plan permite hasta ${limit} ${what}.`, { plan, resource, limit, used });
 }
 
-/** Names at the network provider have lower-case letters, digits and underscores. */
 function metaNameOf(name: string): string {
   const plain = name
     .normalize("NFD")

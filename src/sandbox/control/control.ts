@@ -9,10 +9,7 @@ import { addAccountRoutes, addWorldRoutes } from "./account-routes.ts";
 import { addFlowRoutes, addMessageRoutes, addPeopleRoutes } from "./message-routes.ts";
 import { type ControlParts, createRoutes, type Routes } from "./routes.ts";
 
-/**
- * Adds every endpoint of docs/contributing/sandbox.md, "Control API". No key: every client that reaches the address may call.
- * `{error}` in English for what is wrong with the request; what the service itself would refuse is answered as it would.
- */
+/** Every endpoint of docs/contributing/sandbox.md, "Control API". No key: every client that reaches the address may call. */
 export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {
   void app.register(async (scope) => {
     const routes = createRoutes(scope, parts.world);
@@ -25,7 +22,6 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     addMessageRoutes(routes, parts, stopping.promise);
     if (parts.meta !== null) addMetaRoutes(routes, { world: parts.world, meta: parts.meta });
   });
-  // Of its own: what the service says of unknown paths is about its API.
   void app.register(
     async (scope) => {
       scope.setNotFoundHandler(({ method, url }, reply) => {
@@ -43,7 +39,7 @@ const newRequest = z.strictObject({
   seed: z.string().default("requests"),
 });
 
-/** Requests of any size, about people and messages that are nowhere else. The same order gives the same updates. */
+/** Requests of any size. The same order gives the same updates. */
 function addMetaRoutes(
   { create }: Routes,
   { world, meta }: { readonly world: World; readonly meta: Pick<MetaPublisher, "request"> },
@@ -57,7 +53,6 @@ function addMetaRoutes(
   });
 }
 
-/** Inbound messages and statuses in turn, spread over all numbers; `padding`: characters added to each inbound text. */
 function madeUp(world: World, count: number, seed: string, padding: number): Update[] {
   const random = createRandom(seed);
   const phone = createPhones(random.fork("phones"));

@@ -31,14 +31,13 @@ const statusOrder = z.strictObject({
 });
 const eventsQuery = pageQuery.extend({ event: z.string().optional(), wamid: z.string().optional() });
 const newEvent = z.strictObject({ event: z.string().min(1).max(256), data: z.record(z.string(), z.unknown()).default({}) });
-/** A handler's patience; what takes longer is asked again. */
 const waitQuery = z.object({ forMs: wholeNumber(600_000).default(0) });
 
 const { status: automationStatus, steps } = automationOrder.shape;
 const automationChange = z.strictObject({ status: automationStatus.unwrap().exactOptional(), steps: steps.unwrap().exactOptional() });
 
 export function addPeopleRoutes({ on, create }: Routes, { world, messaging, customerWrites }: ControlParts): void {
-  // Whatever a customer writes counts as the reply to the last campaign message that they got: two words for one thing.
+  // Two words for one thing: a customer's message is the reply to the last campaign message.
   for (const word of ["messages", "replies"]) {
     create(`/customers/:phone/${word}`, ({ account, id, body }) => customerWrites(account.id, { phone: id, ...body(customerWord) }));
   }
@@ -79,7 +78,6 @@ export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setu
   on("GET", "/runs/:id", ({ account, id }) => found(world.runs.of(account.id, id), `run ${id}`));
 }
 
-/** Messages with their true status, and the events that were emitted with their deliveries. `stopping`: the sandbox stops. */
 export function addMessageRoutes(
   { on, create }: Routes,
   { world, messaging, publisher, posting, baseClock }: ControlParts,
@@ -124,7 +122,7 @@ export function addMessageRoutes(
     if (posting.waiting() > 0 && forMs > 0) {
       const late = Promise.withResolvers<void>();
       const cancel = baseClock.after(forMs, late.resolve);
-      // Who waits would hold up a stop.
+      // A waiting request would hold up a stop.
       await Promise.race([posting.idle(), late.promise, stopping]);
       cancel();
     }

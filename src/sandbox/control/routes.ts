@@ -28,15 +28,13 @@ export interface ControlParts {
   readonly posting: Posting;
   readonly faults: FaultBox;
   readonly forgetBlocks: () => void;
-  /** `http://127.0.0.1:<port>` once it listens. */
   readonly url: () => string;
   readonly defaultPlan: Plan;
-  /** Null: the webhooks are the service's own. */
   readonly callbacks: Callbacks | null;
   readonly meta: Pick<MetaPublisher, "request"> | null;
 }
 
-/** What `/sandbox` itself refuses: `{error}` in English. What the service would refuse is an ApiFault. */
+/** What `/sandbox` itself refuses, in English. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly status: 400 | 404 | 409;
@@ -59,11 +57,9 @@ export function read<S extends z.ZodType>(schema: S, value: unknown): z.output<S
   throw new Refusal(400, problems.join("; "));
 }
 
-/** Status, body and headers for anything thrown in a `/sandbox` route; null for unforeseen errors. */
 export function answerOf(error: unknown): { status: number; body: object; headers: Readonly<Record<string, string>> } | null {
   if (error instanceof Refusal) return { status: error.status, body: { error: error.message }, headers: {} };
   if (error instanceof ApiFault) return error;
-  // Fastify's own: a body that is too large.
   const { statusCode, message } = error as { statusCode?: number; message?: string };
   if (typeof statusCode === "number" && statusCode < 500) return { status: statusCode, body: { error: message }, headers: {} };
   return null;
@@ -71,13 +67,9 @@ export function answerOf(error: unknown): { status: number; body: object; header
 
 export const wholeNumber = (most: number) => z.coerce.number().int().min(0).max(most);
 
-/** Any fields beside the ones of a schema for a query: `account`. */
 export const pageQuery = z.object({ limit: wholeNumber(1_000).min(1).default(100), after: z.string().optional() });
 
-/**
- * A page of `list`, which is in order of ids: those after `after` that match. `next` is null on the last page, and to be
- * kept for later otherwise. Reads from the place on, not from the beginning.
- */
+/** A page of `list`, which is in order of ids; `next` is null on the last page. */
 export function pageOf<T extends { readonly id: string }>(
   list: readonly T[],
   { limit, after }: { readonly limit: number; readonly after?: string | undefined },
@@ -93,7 +85,6 @@ export function pageOf<T extends { readonly id: string }>(
   return { data, next: null };
 }
 
-/** A call to `/sandbox`. What is read from it and is not as it should be throws {@link Refusal}. */
 export interface Call {
   /** The one that `?account=` names; `main` when none is named. */
   readonly account: AccountRecord;
@@ -105,10 +96,10 @@ export interface Call {
 type RecordOf<K extends keyof World> = NonNullable<ReturnType<World[K]["get"]>>;
 
 export interface Routes {
-  /** `path` is below `/sandbox`. What `act` returns is the body, with 200; after DELETE there is none, and 204. */
+  /** Answers 200 with what `act` returns, or 204 after DELETE. */
   on(method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, act: (call: Call) => unknown): void;
   create(path: string, act: (call: Call) => unknown): void;
-  /** `GET /{table}`: all of an account's records, as `shown` has them. Returns what finds the record that a path's `:id` means. */
+  /** Adds `GET /{table}`. Returns what finds the record of a path's `:id`. */
   listed<K extends keyof World>(table: K, shown?: (record: RecordOf<K>) => unknown): (call: Call) => RecordOf<K>;
   put<K extends keyof World>(table: K, record: RecordOf<K>): RecordOf<K>;
 }
@@ -130,9 +121,8 @@ export function createRoutes(app: FastifyInstance, world: World): Routes {
     if (answer !== null) return reply.code(answer.status).headers(answer.headers).send(answer.body);
     return reply.code(500).send({ error: `the sandbox failed: ${(error as Error).stack ?? String(error)}` });
   });
-  // Always JSON, whatever the header says (curl -d says something else), and nothing at all where nothing is needed.
+  // Read as JSON whatever the header says: curl -d says something else.
   app.removeAllContentTypeParsers();
-  // A long list of a campaign's phones is no small body.
   app.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: 64 * 1024 ** 2 }, (_request, body, done) => {
     const value = body.length === 0 ? { value: undefined } : parseWithin(body as Buffer, bodyLimits);
     if ("value" in value) done(null, value.value);

@@ -1,45 +1,37 @@
 import type { SignatureVerdict } from "../signing.ts";
 
 export interface Arrival {
-  /** 1 for the first arrival at this downstream, of any delivery. */
   readonly number: number;
   readonly path: string;
-  /** The `webhook-id` header; empty when absent. */
+  /** Empty when absent. */
   readonly deliveryId: string;
-  /** How many times this delivery has arrived by now, this time included. */
   readonly attempt: number;
-  /** `id` of the event and `data.wamid`, where the body has them. */
   readonly eventId: string | null;
   readonly wamid: string | null;
-  /** The status answered; null when none was (hang, reset). */
+  /** Null for a hang or a reset. */
   readonly answered: number | null;
   readonly signature: SignatureVerdict | "unchecked";
-  /** Null with `keepBodies: false`. */
   readonly body: Buffer | null;
 }
 
 export interface ArrivalCounts {
   arrivals: number;
-  /** Distinct deliveries answered 2xx. */
   taken: number;
-  /** Arrivals of a delivery that had been answered 2xx before. */
+  /** Of a delivery that was answered 2xx before. */
   duplicates: number;
-  /** Arrivals not answered 2xx. */
   failed: number;
-  /** Signatures that were checked and not valid. */
   badSignatures: number;
   withoutId: number;
 }
 
 export interface ArrivalLog {
-  /** Tells which attempt this is, before the answer is known. */
   begin(deliveryId: string): number;
   note(arrival: Arrival): void;
   readonly all: readonly Arrival[];
   counts(path?: string): ArrivalCounts;
 }
 
-/** The downstream's record. With `keepArrivals: false` only counts are kept, and per delivery its id and two numbers. */
+/** Without `keepArrivals` only counts are kept, and an id and two numbers per delivery. */
 export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }): ArrivalLog {
   const all: Arrival[] = [];
   const attempts = new Map<string, number>();
@@ -85,10 +77,7 @@ function noCounts(): ArrivalCounts {
   return { arrivals: 0, taken: 0, duplicates: 0, failed: 0, badSignatures: 0, withoutId: 0 };
 }
 
-/**
- * When an event was accepted: anywhere from `after` to `before`. A known position p is `{after: p, before: p}`;
- * what a sender knows of concurrent posts is an interval (see `Acknowledgement`).
- */
+/** An event was accepted anywhere from `after` to `before`: of concurrent posts the sender knows no more. */
 export interface AcceptedAt {
   readonly after: number;
   readonly before: number;
@@ -97,16 +86,13 @@ export interface AcceptedAt {
 export interface OrderViolation {
   readonly path: string;
   readonly wamid: string;
-  /** This event arrived although the other had been accepted before it and was not taken yet. */
   readonly early: string;
   readonly late: string;
 }
 
 /**
- * Where deliveries of one message reached a path in another order than their events were accepted
- * (DESIGN.md, "Promises", 3): one must not arrive at all before each accepted earlier was taken, and
- * one that was never taken (dead letter, or still to come) must at least have been tried earlier.
- * Events whose position is unknown are left out. One violation per event that came too late.
+ * Where deliveries of one message reached a path in another order than their events were accepted (promise 3). One must not arrive
+ * before each accepted earlier was taken; one never taken must at least have been tried earlier.
  */
 export function findOrderViolations(
   arrivals: Iterable<Arrival>,
@@ -125,7 +111,6 @@ export function findOrderViolations(
 
 interface Delivered extends AcceptedAt {
   readonly eventId: string;
-  /** Number of its first arrival, and of the first that was answered 2xx. */
   readonly first: number;
   taken: number | null;
 }

@@ -4,38 +4,32 @@ import { verifyAsMeta } from "../meta/callbacks.ts";
 import { verifyStandardWebhook } from "../signing.ts";
 import { type Arrival, type ArrivalCounts, createArrivalLog } from "./arrivals.ts";
 
-/** How a downstream fails: an answer, no answer at all, or a connection cut. */
 export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";
 
 export interface DownstreamSettings {
-  /** Loopback port; 0 or not given: a free one. */
   readonly port?: number;
-  /** False: arrivals are kept without their bodies. */
   readonly keepBodies?: boolean;
-  /** False: only counts are kept, and the ids of deliveries (some 150 bytes each), for long runs. */
+  /** False: only counts and ids are kept, for long runs. */
   readonly keepArrivals?: boolean;
-  /** Standard Webhooks secrets by path: deliveries there are checked. */
+  /** Standard Webhooks secrets by path. */
   readonly secrets?: Readonly<Record<string, string>>;
-  /** The same with app secrets: deliveries there are signed as by Meta. */
+  /** Meta app secrets by path. */
   readonly appSecrets?: Readonly<Record<string, string>>;
 }
 
 export interface Downstream {
-  /** `http://127.0.0.1:<port>`, without a path; any path is taken. */
   readonly url: string;
-  /** In the order in which they arrived whole; empty with `keepArrivals: false`. */
   readonly arrivals: readonly Arrival[];
   counts(path?: string): ArrivalCounts;
-  /** From now on fails so, on all paths or one, until `recover`. */
+  /** Fails so until `recover`, on all paths or one. */
   fail(failure: Failure, path?: string): void;
-  /** Takes deliveries again; connections that hang are cut. */
   recover(): void;
   close(): Promise<void>;
 }
 
 const anyPath = "*";
 
-/** A small receiver of deliveries, for tests and the demo: keeps what came, and fails on request. */
+/** A small receiver of deliveries, for tests and the demo. */
 export async function startDownstream(settings: DownstreamSettings = {}): Promise<Downstream> {
   const { port = 0, keepBodies = true, keepArrivals = true, secrets = {}, appSecrets = {} } = settings;
   const log = createArrivalLog({ keepArrivals });
@@ -102,7 +96,6 @@ export async function startDownstream(settings: DownstreamSettings = {}): Promis
   };
 }
 
-/** What the delivery is about. An enriched or original body both carry the event's `id`; other bodies are fine too. */
 function readSubject(body: Buffer): Pick<Arrival, "eventId" | "wamid"> {
   try {
     const event = JSON.parse(body.toString("utf8")) as { id?: unknown; data?: { wamid?: unknown } | null } | null;

@@ -2,17 +2,15 @@ import type { EventFaults } from "../faults.ts";
 import type { Random } from "../ids.ts";
 import { bodyOf, type SandboxEvent } from "./event-maker.ts";
 
-/** The faults that one delivery will meet. They concern its first try, but for `truncate`, which is for good. */
+/** What one delivery meets at its first try; `truncate` is for good. */
 export interface DeliveryFaults {
   readonly drop: boolean;
   readonly truncate: boolean;
   readonly wrongSignature: boolean;
-  /** How the body posted beside the right one is no envelope; null: none is. */
   readonly malformed: Malformation | null;
-  /** When the copy is posted, counted from the first try, in milliseconds at speed 1; null: there is none. */
+  /** From the first try, at speed 1; null: no copy. */
   readonly duplicateAfterMs: number | null;
   readonly reorder: boolean;
-  /** Milliseconds of the sandbox's clock, whatever the speed. */
   readonly delayMs: number;
 }
 
@@ -26,13 +24,9 @@ export const noFaults: DeliveryFaults = {
   delayMs: 0,
 };
 
-/** The longest gap between a delivery and its copy: the sandbox's choice. */
 const longestGapMs = 1_000;
 
-/**
- * Draws the faults of one delivery after the other. Each fault has a stream of its own, so that its share
- * does not shift whom the others meet: from one seed the n-th delivery always fares the same.
- */
+/** Each fault has a stream of its own, so that its share does not shift whom the others meet. */
 export function createFaultDraw(random: Random): (shares: EventFaults) => DeliveryFaults {
   const streamOf = (fault: string) => random.fork(`fault/${fault}`);
   const [drop, truncate, wrong, reorder, delay] = ["drop", "truncate", "wrong-signature", "reorder", "delay"].map(streamOf) as [
@@ -66,12 +60,10 @@ function drawGap(random: Random): number {
 export const malformations = ["broken-json", "no-object", "wrong-id-type", "wrong-data-type", "missing-field", "invalid-utf8"] as const;
 type Malformation = (typeof malformations)[number];
 
-/** The bytes of `event`, spoilt. Different events give different bytes. */
 export function malformedBody(event: SandboxEvent, malformation: Malformation, random: Random): Buffer {
   const json = (value: unknown) => Buffer.from(JSON.stringify(value), "utf8");
   switch (malformation) {
     case "broken-json":
-      // Cut anywhere after the id: never valid, because the last brace is missing.
       return bodyOf(event).subarray(0, 50 + random.below(bodyOf(event).length - 50));
     case "no-object":
       return json([event]);

@@ -13,23 +13,19 @@ import { createEmit, createPublisher, isOn } from "./publisher.ts";
 
 export interface EventsSettings {
   readonly world: World;
-  /** The sandbox's: times of events, waits between tries, what faults hold back. */
   readonly clock: Clock;
-  /** The machine's: how long a receiver has, and the time that is signed. */
   readonly baseClock: Clock;
   readonly ids: () => string;
   readonly random: Random;
   readonly limits: Pick<Limits, "spend">;
   readonly faults: () => EventFaults;
-  /** Divides the waits between tries, and what the faults `reorder` and `duplicate` wait. */
   readonly speed: number;
   readonly retry?: EventRetry;
-  /** How long a receiver has; 10 s as in "Other constants" for automations' requests: the sandbox's choice for events. */
+  /** The sandbox's choice: 10 s, as for automations' requests. */
   readonly timeoutMs?: number;
-  /** Deliveries that may wait for one URL; following ones are dropped: the sandbox's choice, for its memory's sake. */
+  /** Beyond it deliveries to one URL are dropped: the sandbox's choice. */
   readonly mostWaiting?: number;
   readonly onError?: (error: unknown) => void;
-  /** Given: the webhooks are those of Meta's Cloud API, with these faults. */
   readonly meta?: (() => MetaFaults) | undefined;
   readonly onPost?: ((post: ObservedPost) => void) | undefined;
 }
@@ -41,7 +37,6 @@ export interface MetaEvents {
   readonly early: EarlyStatuses;
 }
 
-/** Signed events and their way to webhook URLs (messaging-service-api.md, "Events"), or Meta's webhooks. */
 export function createEvents(settings: EventsSettings): {
   readonly publisher: Publisher;
   readonly posting: Posting;
@@ -59,7 +54,7 @@ export function createEvents(settings: EventsSettings): {
   };
   const poster = observePosts(createPoster({ baseClock, timeoutMs, connections: atOnce }), onPost);
   const posting = createPosting({ ...settings, random, poster, retry, atOnce, mostWaiting, onError });
-  // Bodies of Meta's are neither truncated nor replaced: a wrong item is in the middle of a request.
+  // Requests of Meta are not truncated, and have a wrong item instead of a wrong body.
   const drawFaults = () => ({ ...draw(faults()), ...(meta === undefined ? {} : { truncate: false, malformed: null }) });
   const emit = createEmit({ world, ids, limits, posting, drawFaults });
   if (meta === undefined || early === null) return { publisher: createPublisher({ ...settings, emit, onError }), posting, meta: null };

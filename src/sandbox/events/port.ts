@@ -2,11 +2,11 @@ import type { MessageRecord } from "../world/records.ts";
 
 export interface Publisher {
   messageStatus(message: MessageRecord): void;
-  /** A customer wrote. The document shows no event for it; Meta has one. */
+  /** The document shows no event for it; Meta has one. */
   messageReceived(message: MessageRecord): void;
   automationCompleted(account: string, runId: string): void;
   automationFailed(account: string, runId: string, error: string): void;
-  /** Any other kind, or other data: for what the document does not show. Without `about`, `wamid` and `runId` of `data` say what it is about. */
+  /** For what the document does not show. Without `about`, `data` says what it is about. */
   publish(
     account: string,
     event: string,
@@ -17,14 +17,11 @@ export interface Publisher {
 
 export interface Posting {
   resume(): void;
-  /** Deliveries not ended yet, those waiting for a retry included, and posts that faults add. */
+  /** Deliveries and side posts that have not ended. */
   waiting(): number;
-  /**
-   * To be called when a webhook was disabled or deleted: what waits for it is dropped at once. Without
-   * the call it is dropped at its turn. A new secret, URL or choice of kinds needs no call.
-   */
+  /** After a webhook was disabled or deleted: drops what waits for it. */
   webhookChanged(webhookId: string): void;
   idle(): Promise<void>;
-  /** Cuts what is in flight; what has not ended stays `waiting` in the records, for `resume`. */
+  /** What has not ended stays `waiting` in the records, for `resume`. */
   close(): Promise<void>;
 }

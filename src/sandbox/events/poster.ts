@@ -9,7 +9,7 @@ import type { WebhookRecord } from "../world/records.ts";
 import type { Answer } from "./after-try.ts";
 
 export interface PostOrder {
-  /** Read at the time of the post: a rotated secret applies at once. */
+  /** Read at each post: a rotated secret applies at once. */
   readonly webhook: WebhookRecord;
   readonly eventId: string;
   readonly body: Buffer;
@@ -20,19 +20,17 @@ export interface PostOrder {
 export interface Poster {
   post(order: PostOrder): Promise<Answer>;
   forget(webhookId: string): void;
-  /** Cuts what is in flight: it ends as `cut`, and so does every later post. */
+  /** What is in flight, and every later post, ends as `cut`. */
   close(): Promise<void>;
 }
 
 interface PosterSettings {
-  /** The machine's: deadlines, and the time that is signed. */
   readonly baseClock: Clock;
-  /** How long a receiver has, connecting included. */
   readonly timeoutMs: number;
   readonly connections: number;
 }
 
-/** A webhook as last seen; made anew when its URL, its secret or its way to sign has changed. */
+/** Made anew when the webhook's URL, secret or signature changed. */
 interface Place {
   readonly url: string;
   readonly secret: string;
@@ -43,7 +41,7 @@ interface Place {
   readonly sign: ReturnType<typeof createSigner>;
 }
 
-/** Connections are each webhook's own, so that a URL that hangs does not hold up another on the same host. */
+/** Each webhook has its own connections, so that a URL that hangs does not hold up another on its host. */
 export function createPoster({ baseClock, timeoutMs, connections }: PosterSettings): Poster {
   const places = new Map<string, Place>();
   const retired = new Set<Pool>();
@@ -77,7 +75,7 @@ export function createPoster({ baseClock, timeoutMs, connections }: PosterSettin
     const { pool, path, sign } = placeOf(webhook);
     // A wrong signature is one over other bytes: it has the right form and proves nothing.
     const signed = signature === "right" ? body : Buffer.concat([body, Buffer.from(" ")]);
-    // The time signed is the machine's, as receivers compare it with theirs: the sandbox's choice.
+    // The sandbox's choice: the machine's time, which receivers compare with.
     const request = { method: "POST", url: webhook.url, body: signed, id: eventId, timestampMs: baseClock.now() };
     const headers = { "content-type": "application/json", "user-agent": "wamid-relay-sandbox", ...sign(request) };
     const exchange = new Exchange(baseClock, timeoutMs, resolve);
@@ -112,13 +110,9 @@ export function createPoster({ baseClock, timeoutMs, connections }: PosterSettin
 type Controller = Dispatcher.DispatchController;
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
 
-/** An answer's body is read to its end for the connection's sake, and up to here. It is not used. */
 const mostAnswerBytes = 64 * 1024;
 
-/**
- * One post and its answer under one deadline. The status line decides: an answer whose body does not end
- * counts as that answer. A class, because undici calls it back at each step and there is one for each post.
- */
+/** One post under one deadline. The status line decides, even when the body does not end. A class, as there is one for each post. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (answer: Answer) => void;
   readonly #timeoutMs: number;
@@ -143,7 +137,6 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Controller, status: number, headers: Headers): void {
-    // 100 to 199 announce the answer and are none.
     if (status < 200) {
       this.#interim += 1;
       if (this.#interim <= mostInterim) return;
@@ -188,20 +181,20 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** One post to a webhook URL as it went out, and its answer. Further tries, copies and spoilt posts are posts of their own. */
+/** One post to a webhook URL and its answer. Tries, copies and spoilt posts are posts of their own. */
 export interface ObservedPost {
   readonly url: string;
   readonly eventId: string;
   readonly body: Buffer;
-  /** `event`: rightly signed, as it or its copy should be. The others are what faults add. */
+  /** `event`: rightly signed. The others are what faults add. */
   readonly sort: "event" | "malformed" | "wrongly-signed";
   readonly answered: number | null;
-  /** Numbers that grow with every begin and end of a post: one whose `ended` is less than another's `began` was over before it. */
+  /** Both count begins and ends: a post whose `ended` is less than another's `began` was over before it. */
   readonly began: number;
   readonly ended: number;
 }
 
-/** The same poster, and reports each post as it ends; not those that closing cut off. */
+/** Posts that closing cut off are not reported. */
 export function observePosts(poster: Poster, report: (post: ObservedPost) => void): Poster {
   let number = 0;
   return {

@@ -10,7 +10,6 @@ import type { Poster, PostOrder } from "./poster.ts";
 
 interface PostingSettings {
   readonly world: World;
-  /** World time: retries, and what faults hold back. */
   readonly clock: Clock;
   readonly baseClock: Clock;
   readonly random: Random;
@@ -22,7 +21,7 @@ interface PostingSettings {
   readonly onError: (error: unknown) => void;
 }
 
-/** Longest that a delivery is held back for a later event to overtake it, at speed 1: the sandbox's choice. */
+/** The sandbox's choice, at speed 1. */
 const longestHoldMs = 10_000;
 
 export interface DeliveryPosting extends Posting {
@@ -31,8 +30,8 @@ export interface DeliveryPosting extends Posting {
 }
 
 /**
- * The way of a delivery: held back (by faults only) → in its message's line → first try → waits → next try → …
- * It may end at each step. The records say how far it is, so that a restart can go on from there.
+ * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
+ * records say how far it is, for a restart.
  */
 export function createPosting(settings: PostingSettings): DeliveryPosting {
   const { world, clock, baseClock, poster, retry, speed, atOnce, mostWaiting, onError } = settings;
@@ -102,7 +101,6 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
   const first = (post: PendingPost) => laneOf(post).add(() => postFirst(post), post.line);
   const hold = (post: PendingPost): void => {
     const { eventId, webhookId } = post.delivery;
-    // An event of no message has nothing that could overtake it but time.
     const line = post.line ?? eventId;
     const { overtaking } = pending.of(webhookId);
     const isHeld = overtaking.hold(line, eventId, () => first(post));
@@ -122,7 +120,6 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
     hasRoom: (webhookId) => pending.of(webhookId).all.size < mostWaiting,
     resume() {
       const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
-      // Ids grow: the older event goes first.
       for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) {
         const event = world.events.get(delivery.eventId);
         // Faults were drawn before the restart, and are over.
@@ -163,7 +160,7 @@ interface SidePostsSettings {
   readonly onEnd: () => void;
 }
 
-/** Posts beside a delivery that faults ask for: once each, whatever the answer, and on no record. */
+/** Posts that faults add beside a delivery: once each, and on no record. */
 function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePostsSettings) {
   let count = 0;
   const plan = (post: PendingPost, lane: Lane, afterMs: number, spoil: (order: PostOrder) => PostOrder): void => {
@@ -202,7 +199,6 @@ interface UrlQueue {
   readonly all: Set<PendingPost>;
 }
 
-/** `atOnce`: posts in flight to one URL. */
 function createPendingPosts(atOnce: number, onError: (error: unknown) => void) {
   const urls = new Map<string, UrlQueue>();
   let total = 0;
@@ -234,10 +230,9 @@ function createPendingPosts(atOnce: number, onError: (error: unknown) => void) {
   };
 }
 
-/** A delivery that has not ended. The body is not here: it stays in the event's record. */
 export interface PendingPost {
   readonly delivery: DeliveryRecord;
-  /** Events of one message, or of one run, keep their order. Null: of none. */
+  /** Events of one message or run keep their order; null: of none. */
   readonly line: string | null;
   readonly faults: DeliveryFaults;
   isPosting: boolean;
@@ -252,7 +247,7 @@ function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryR
   if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
 }
 
-/** Deliveries of one URL that are held back until a later event of the same message has overtaken them: one of a message at a time. */
+/** Holds deliveries back until a later event of the same message has overtaken them: one of a message at a time. */
 function createOvertaking() {
   const held = new Map<string, { readonly eventId: string; readonly release: () => void }>();
   const releaseIf = (line: string, isDue: (eventId: string) => boolean): void => {
@@ -262,10 +257,7 @@ function createOvertaking() {
     one.release();
   };
   return {
-    /**
-     * Calls `release` once, when the first try of a later event of `line` has ended. False, and it is not held,
-     * when one of `line` is held already: another has to overtake that.
-     */
+    /** Calls `release` when a later event of `line` was tried. False: one of `line` is held already. */
     hold(line: string, eventId: string, release: () => void): boolean {
       if (held.has(line)) return false;
       held.set(line, { eventId, release });
@@ -277,7 +269,7 @@ function createOvertaking() {
   };
 }
 
-/** What is to be posted for a delivery, from the records as they are now; a text says why nothing is. */
+/** Text says why nothing is posted. */
 function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | string {
   const webhook = world.webhooks.get(delivery.webhookId);
   if (webhook === undefined) return "webhook deleted";
@@ -288,9 +280,8 @@ function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | 
   return { webhook, eventId: event.id, body, signature: "right" };
 }
 
-/** Work for one webhook URL: so much at once, and in order where a line is named. */
 interface Lane {
-  /** Runs `work` once a place is free and the work added before to the same line has ended. */
+  /** Runs once a place is free and earlier work of the line has ended. */
   add(work: () => Promise<void>, line?: string | null): void;
 }
 
@@ -299,10 +290,7 @@ interface Job {
   readonly line: string | null;
 }
 
-/**
- * At most `limit` at once. Work waits as closures without bodies, so that a URL that is down costs little.
- * `onError` receives the error of work that rejects; such work ends its turn too.
- */
+/** At most `limit` at once. `onError` receives the error of work that rejects. */
 export function createLane(limit: number, onError: (error: unknown) => void): Lane {
   let ready: Job[] = [];
   let taken = 0;

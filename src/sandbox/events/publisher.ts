@@ -17,12 +17,12 @@ interface EmitSettings {
   readonly posting: Pick<DeliveryPosting, "add" | "hasRoom">;
 }
 
-/** Stores events, and makes a delivery of each for every webhook URL that is subscribed to its kind. */
+/** Stores an event, with a delivery for every webhook URL subscribed to its kind. */
 export function createEmit({ world, ids, limits, drawFaults, posting }: EmitSettings): (record: EventRecord) => void {
   const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
     const faults = drawFaults();
     const dropped = (): string | null => {
-      // Each event to each URL is one of the quota, whatever becomes of it afterwards ("Events", 4 and 5).
+      // Counts against the quota whatever becomes of it ("Events", 4 and 5).
       if (!limits.spend(account, "webhookDeliveries")) return "monthly quota of webhook deliveries used up";
       if (faults.drop) return "fault: drop";
       return posting.hasRoom(webhook.id) ? null : "too many deliveries wait for this URL";
@@ -46,7 +46,6 @@ export function createEmit({ world, ids, limits, drawFaults, posting }: EmitSett
   return (record) => {
     world.events.put(record);
     const owner = world.accounts.get(record.account);
-    // Webhooks are of the plans escala and enterprise ("What the service does").
     if (owner === undefined || !plans[owner.plan].api) return;
     for (const webhook of world.webhooks.list(record.account)) {
       if (isOn(webhook) && isSubscribed(webhook.events, record.event)) deliver(owner, webhook, record);
@@ -95,7 +94,7 @@ function textOf(value: unknown): string | null {
   return typeof value === "string" ? value : null;
 }
 
-/** Whether a webhook URL that chose `kinds` gets events of kind `event`: the kind itself, `*`, or its family as `message.*`. */
+/** `kinds` may have `*`, or families such as `message.*`. */
 export function isSubscribed(kinds: readonly string[], event: string): boolean {
   return kinds.some((kind) => kind === event || kind === "*" || (kind.endsWith(".*") && event.startsWith(kind.slice(0, -1))));
 }

@@ -10,26 +10,22 @@ export interface Caller {
 
 type Quota = Exclude<keyof Usage, "month" | "apiCalls">;
 
-/** Who may call, and how often (messaging-service-api.md, "Authentication" and "Limits"). All throw ApiFault. */
+/** messaging-service-api.md, "Authentication" and "Limits". All throw ApiFault. */
 export interface Limits {
-  /** By the Authorization header, from an address. Counts bad keys, and blocks addresses. */
+  /** Counts bad keys, and blocks addresses. */
   authenticate(authorization: string | undefined, address: string): Caller;
-  /** Counts a call against the per-minute caps and the monthly quota. `POST /messages` counts against both caps. */
+  /** `POST /messages` counts against both caps. */
   admit(account: AccountRecord, call: "message" | "other"): void;
-  /** Counts one of a monthly quota; false when it is used up. */
+  /** False: the quota is used up. */
   spend(account: AccountRecord, what: Quota): boolean;
-  /** The usage of this month as it is now; changed in place. */
+  /** Of this month; changed in place. */
   usage(account: AccountRecord): Usage;
-  /** The usage as the settings page shows it: that of the last full half minute. */
+  /** That of the last full half minute. */
   shownUsage(account: AccountRecord): Usage;
-  /**
-   * Requests to the API in the busiest sliding 60 s so far, and in the last 60 s, counted on arrival. Apart from them
-   * `refused`: all those that `admit` did not let in.
-   */
+  /** Requests in the last and the busiest sliding 60 s. `refused`: not let in, and in neither. */
   perMinute(account: string): Readonly<Record<Cap, { readonly last: number; readonly peak: number }>> & { readonly refused: number };
 }
 
-/** The two caps on what happens in a minute (messaging-service-api.md, "Per-minute caps"). */
 type Cap = "requests" | "messages";
 
 interface AccountCalls {
@@ -40,7 +36,7 @@ interface AccountCalls {
 
 const quotas = { webhookDeliveries: "deliveries", automationSteps: "steps", automationRequests: "automationRequests" } as const;
 const inSpanish = new Intl.NumberFormat("es-AR");
-/** The settings page's counters are up to so late ("Monthly quotas and maximums"). */
+/** "Monthly quotas and maximums". */
 const shownEveryMs = 30_000;
 
 interface LimitsParts {
@@ -49,16 +45,13 @@ interface LimitsParts {
   readonly isUnlimited: boolean;
 }
 
-/**
- * `clock` is the sandbox's. `isUnlimited` lifts the per-minute caps and the monthly quotas and nothing else: calls are
- * still counted, keys must be valid, addresses are blocked, and a plan without the API stays without.
- */
+/** `isUnlimited` lifts caps and quotas only: keys must be valid, and a plan without the API stays without. */
 export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits & {
   forgetBlocks(): void;
 } {
   const badKeys = createBadKeys();
   const calls = new Map<string, AccountCalls>();
-  /** Usage at the beginning of a half minute in which something was counted. */
+  /** Usage at the beginning of the half minute last counted in. */
   const snapshots = new Map<string, { readonly halfMinute: number; readonly usage: Usage }>();
   const halfMinute = () => Math.floor(clock.now() / shownEveryMs);
 
@@ -90,7 +83,6 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
     world.accounts.put(account);
   }
 
-  /** Throws when one more call of `caps` would be too many; counts nothing. */
   function checkRoom(account: AccountRecord, limits: PlanLimits, caps: readonly Cap[], now: number): void {
     const { windows } = callsOf(account.id);
     for (const cap of caps) {
@@ -127,7 +119,7 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
       const now = clock.now();
       const limits = limitsOf(account.plan);
       const found = callsOf(account.id);
-      // The message cap first: a call that exceeds both is refused for messages. A refused call counts nowhere.
+      // A call that exceeds both is refused for messages. A refused call counts nowhere.
       const caps: readonly Cap[] = call === "message" ? ["messages", "requests"] : ["requests"];
       try {
         if (!limits.api) throw notInPlan("Tu plan no incluye la API. Pasate a un plan que la incluya.", account.plan, "api");
@@ -144,7 +136,7 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
     },
     spend(account, what) {
       const plan = limitsOf(account.plan);
-      // Webhooks come with the API, so a plan without it has no deliveries to lift the quota of.
+      // A plan without the API has no deliveries to lift the quota of.
       if (what === "webhookDeliveries" && !plan.api) return false;
       const limit = plan[quotas[what]];
       if (!isUnlimited && limit !== null && usage(account)[what] >= limit) return false;
@@ -155,7 +147,7 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
     shownUsage(account) {
       const used = usage(account);
       const snapshot = snapshots.get(account.id);
-      // Nothing was counted in this half minute: what is now was so at its beginning.
+      // Nothing was counted in this half minute.
       return { ...(snapshot?.halfMinute === halfMinute() ? snapshot.usage : used) };
     },
     perMinute(account) {
@@ -172,7 +164,6 @@ function blocked(): ApiFault {
   return blockedAddress("Hubo demasiados pedidos con claves inválidas desde tu dirección IP. Esperá un minuto y volvé a intentar.");
 }
 
-/** "If the message cap was exceeded, the error text speaks of messages per minute." */
 export function capReached(cap: Cap, limit: number, retryAfterSeconds: number): ApiFault {
   const what = cap === "messages" ? "mensajes por minuto" : "pedidos por minuto";
   return tooManyPerMinute(
@@ -187,36 +178,30 @@ const behindUtcMs = 3 * 3_600_000;
 const dayMs = 24 * 3_600_000;
 let last = { day: Number.NaN, month: "" };
 
-/** The month that quotas are counted in, as `2026-11`: it begins on day 1 at 00:00 in Argentina ("Limits"). */
+/** Such as `2026-11`: it begins on day 1 at 00:00 in Argentina ("Limits"). */
 export function quotaMonth(now: number): string {
   const there = now - behindUtcMs;
   const day = Math.floor(there / dayMs);
-  // Asked several times for each call and each delivery: writing a date out cost 2 % of a busy sandbox.
+  // Cached: writing a date out cost 2 % of a busy sandbox.
   if (day !== last.day) last = { day, month: new Date(there).toISOString().slice(0, 7) };
   return last.month;
 }
 
 const minuteMs = 60_000;
 
-/** Counts in one-minute windows. Times are unix milliseconds. */
+/** Times are unix milliseconds. */
 export interface MinuteWindow {
-  /** Counted in the window that is open at `now`; 0 when none is. */
   count(now: number): number;
-  /** Counts one; opens a window when none is open. */
   add(now: number): void;
-  /** Whole seconds until the open window ends, at least 1. */
+  /** Whole seconds, at least 1. */
   secondsLeft(now: number): number;
 }
 
-/**
- * A window opens with the first call after the last one ended, and lasts exactly a minute. The sandbox's choice: the
- * document says only "one-minute windows". Windows on the clock's minutes would forgive a client that counts by its own
- * clock's minutes, which no client may rely on.
- */
+/** The sandbox's choice: a window opens with the first call after the last one ended. No client may rely on the clock's minutes. */
 export function createMinuteWindow(): MinuteWindow {
   let openedAt = Number.NEGATIVE_INFINITY;
   let counted = 0;
-  // A machine's clock may be set back: a window of the future is none.
+  // The clock may be set back.
   const isOpen = (now: number) => now >= openedAt && now < openedAt + minuteMs;
   return {
     count: (now) => (isOpen(now) ? counted : 0),
@@ -231,7 +216,7 @@ export function createMinuteWindow(): MinuteWindow {
   };
 }
 
-/** What arrived in a sliding minute: (now − 60 s, now]. Exact to the millisecond, wherever windows of a cap begin. */
+/** What arrived in the sliding minute (now − 60 s, now]. */
 interface BusiestMinute {
   add(now: number): void;
   last(now: number): number;
@@ -239,7 +224,6 @@ interface BusiestMinute {
 }
 
 export function createBusiestMinute(): BusiestMinute {
-  /** Oldest first, from `first` on. */
   let times: number[] = [];
   let first = 0;
   let newest = Number.NEGATIVE_INFINITY;
@@ -268,20 +252,16 @@ export function createBusiestMinute(): BusiestMinute {
   };
 }
 
-/** "More than 20 requests per minute from one IP address with invalid keys blocks that IP for one minute." */
 const mostBadKeys = 20;
 
 interface BadKeys {
   isBlocked(address: string, now: number): boolean;
-  /** Notes a request without a valid key. True when it is the one too many: from it on the address is blocked. */
+  /** True: it is the one too many, and the address is blocked. */
   add(address: string, now: number): boolean;
   forget(): void;
 }
 
-/**
- * The sandbox's choice: the minute slides, so that no 21 bad calls within 60 s get through wherever they begin; requests
- * without a key count as those with a wrong one do; what comes during the block is not counted, and does not prolong it.
- */
+/** The sandbox's choice: the minute slides, a missing key counts as a wrong one, and calls during the block do not prolong it. */
 function createBadKeys(): BadKeys {
   const times = new Map<string, number[]>();
   const blockedUntil = new Map<string, number>();

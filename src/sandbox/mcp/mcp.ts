@@ -11,13 +11,13 @@ import { approvedTemplates } from "../messaging/templates.ts";
 import type { AccountRecord, AppRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
-/** Revisions of MCP that this small server speaks, newest first; of what they differ in, it has nothing. */
+/** Newest first. */
 const revisions = ["2025-11-25", "2025-06-18", "2025-03-26"] as const;
 
-/** Error codes of JSON-RPC 2.0, section 5.1, and the service's own for a cap ("Responses at the limit", messaging-service-api.md). */
+/** JSON-RPC 2.0, 5.1, and the service's own for a cap ("Responses at the limit"). */
 const codes = { parse: -32700, invalidRequest: -32600, methodNotFound: -32601, invalidParams: -32602, tooManyCalls: -32000 } as const;
 
-/** One message to the server; without `id` it is a notification. Batches are no part of MCP any more. */
+/** Without `id` it is a notification. */
 const messageSchema = z.object({
   jsonrpc: z.literal("2.0"),
   id: z.union([z.string(), z.number()]).optional(),
@@ -38,13 +38,9 @@ interface McpAnswer {
   readonly body: object | null;
 }
 
-/** The service's MCP server: answers one JSON-RPC message of an app. */
 function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: AccountRecord, app: AppRecord, body: Buffer) => McpAnswer {
   const windows = new Map<string, MinuteWindow>();
-  /**
-   * One that reads and one that sends. Which tools there are, and their shapes, is the sandbox's choice: the document shows
-   * the limits alone.
-   */
+  /** The sandbox's choice: the document shows the limits alone. */
   const tools = [
     {
       name: "list_templates",
@@ -71,7 +67,6 @@ function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: A
     },
   ];
 
-  /** "MCP tool calls per minute, per app": counts one, unless there is no room. */
   const hasRoom = (app: AppRecord, most: number): boolean => {
     const window = windows.get(app.id) ?? createMinuteWindow();
     windows.set(app.id, window);
@@ -82,7 +77,7 @@ function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: A
   };
   const callTool = (account: AccountRecord, app: AppRecord, { name, arguments: args = {} }: { name?: unknown; arguments?: unknown }) => {
     const { toolCalls } = limitsOf(account.plan);
-    // Only calls of tools count, whatever comes of them: the cap is on "MCP tool calls".
+    // "MCP tool calls per minute, per app": whatever comes of them.
     if (!hasRoom(app, toolCalls)) {
       return {
         error: { code: codes.tooManyCalls, message: `La app superó el límite de ${toolCalls} llamadas a herramientas por minuto.` },
@@ -95,7 +90,7 @@ function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: A
       return { result: { content: [{ type: "text", text: JSON.stringify(found) }], structuredContent: found, isError: false } };
     } catch (error) {
       if (!(error instanceof ApiFault)) throw error;
-      // As MCP wants it: the model gets the error and may correct itself.
+      // As MCP wants it: the model may correct itself.
       return { result: { content: [{ type: "text", text: JSON.stringify(error.body) }], isError: true } };
     }
   };
@@ -134,19 +129,16 @@ function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: A
   };
 }
 
-/** The draft is named by the dialect of JSON Schema that MCP takes for granted; `$schema` would only repeat it. */
+/** `$schema` would only repeat MCP's default dialect. */
 function jsonSchemaOf(schema: z.ZodType): object {
   const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: "input" });
   return inputSchema;
 }
 
-/** Where AI apps connect: the sandbox's choice. */
+/** The sandbox's choice. */
 const mcpPath = "/mcp";
 
-/**
- * The MCP server, over its "Streamable HTTP" without streams. An app's token is its bearer key: the sandbox's choice, as
- * "details of its auth" are not shown (messaging-service-api.md, "Authentication", 7). Calls are no API calls.
- */
+/** MCP's "Streamable HTTP" without streams. The sandbox's choice: an app's token is its bearer key ("Authentication", 7). */
 export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
   const { world } = parts;
   const answer = createMcp(parts);
@@ -159,7 +151,7 @@ export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
     const { status, body } = refused(401, "Falta el token de la app, o no es válido.");
     throw new ApiFault(status, body, { "www-authenticate": "Bearer" });
   };
-  // In a context of its own: JSON that cannot be read is JSON-RPC's matter here.
+  // JSON that cannot be read is JSON-RPC's matter here.
   app.register((mcp, _options, done) => {
     mcp.removeAllContentTypeParsers();
     mcp.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, parsed) => parsed(null, body));

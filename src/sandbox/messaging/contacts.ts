@@ -13,21 +13,19 @@ export interface Contact {
   readonly conversation: ConversationRecord;
 }
 
-/** Contacts, each with its one conversation. Phones as `parsePhone` gives them. */
 export function createContacts({ world, clock, ids }: { world: World; clock: Clock; ids: () => string }) {
   return {
     find(account: string, phone: string): Contact | null {
       const contact = world.contacts.find(account, phone);
       return contact === undefined ? null : { contact, conversation: conversationOf(world, contact) };
     },
-    /** 402 when the account may not have one more. */
+    /** Throws 402 when the account may not have one more. */
     admitOne(account: string): void {
       const record = world.accounts.get(account);
       const limit = record?.contactLimit ?? null;
       const used = world.contacts.list(account).length;
       if (record !== undefined && limit !== null && used >= limit) throw contactLimitReached(record, limit, used);
     },
-    /** Whatever the limit says. */
     create(account: string, phone: string, { name, attributes }: ContactFacts = {}): Contact {
       const owned = { account, createdAt: clock.now() };
       const id = ids();
@@ -45,7 +43,7 @@ export function createContacts({ world, clock, ids }: { world: World; clock: Clo
       world.conversations.put(conversation);
       return { contact, conversation };
     },
-    /** The sandbox's choice: what is not given stays, attributes are added to those there are. */
+    /** The sandbox's choice: attributes are added to those there are. */
     update(contact: ContactRecord, { name, attributes }: ContactFacts): void {
       if (name === undefined && attributes === undefined) return;
       contact.name = name ?? contact.name;
@@ -63,15 +61,10 @@ function conversationOf(world: World, contact: ContactRecord): ConversationRecor
 
 interface ContactPage {
   readonly data: readonly ContactRecord[];
-  /** Where the next page begins; null on the last page. */
   readonly next: string | null;
 }
 
-/**
- * A page of `contacts`, which are in order of their ids (messaging-service-api.md, "GET /contacts"). A page that is
- * full has a `next` even when nothing follows: it then finds nothing, or what was added since. `after` need
- * not be there any more, nor ever have been: the sandbox's choice.
- */
+/** "GET /contacts". A full page has a `next` even when nothing follows. The sandbox's choice: `after` need not exist. */
 export function contactPage(contacts: readonly ContactRecord[], { limit, after }: { limit: number; after?: string }): ContactPage {
   const start = after === undefined ? 0 : firstAfter(contacts, after);
   const data = contacts.slice(start, start + limit);
@@ -80,7 +73,7 @@ export function contactPage(contacts: readonly ContactRecord[], { limit, after }
 
 const windowMs = 24 * 60 * 60 * 1000;
 
-/** Whether free text may be sent: the customer wrote within the last 24 hours, the very last millisecond included. */
+/** The customer wrote within the last 24 hours. */
 export function isWindowOpen({ customerWroteAt }: Pick<ConversationRecord, "customerWroteAt">, now: number): boolean {
   return customerWroteAt !== null && now - customerWroteAt <= windowMs;
 }

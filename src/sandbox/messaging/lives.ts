@@ -23,7 +23,7 @@ function become(message: MessageRecord, now: number, { status, errorCode }: Omit
   if (reaches(status, "read")) message.readAt ??= now;
 }
 
-/** Moves messages through what their `future` holds; the only place that changes a status. */
+/** The only place that changes a status. */
 export function createLives({ world, clock, publisher, totals }: Parts) {
   const change = (message: MessageRecord, step: Omit<FutureStep, "at">): void => {
     const before = { ...message };
@@ -39,7 +39,7 @@ export function createLives({ world, clock, publisher, totals }: Parts) {
     const isLate = !supersedes(message.status, step.status);
     if (!isLate) change(message, step);
     world.messages.put(message);
-    // A note that comes late is reported as what it says; the record knows better.
+    // A late note is reported as what it says.
     publish(isLate ? { ...message, status: step.status } : message);
   };
   const follow = (message: MessageRecord): void => {
@@ -64,7 +64,7 @@ export function createLives({ world, clock, publisher, totals }: Parts) {
   };
 }
 
-/** Milliseconds after the step before, from and to, at speed 1: most messages reach the phone "in seconds" (messaging-service-api.md, "Message status"). */
+/** Milliseconds after the step before, from and to, at speed 1. */
 const waits: Readonly<Partial<Record<MessageStatus, readonly [number, number]>>> = {
   sent: [200, 1_000],
   delivered: [500, 4_000],
@@ -72,10 +72,7 @@ const waits: Readonly<Partial<Record<MessageStatus, readonly [number, number]>>>
   failed: [300, 3_000],
 };
 
-/**
- * The life of a message to `phone`, accepted at `now` (unix milliseconds): what it becomes, and when.
- * `speed` divides the waits. The same `random` gives the same life.
- */
+/** `now` in unix milliseconds. The same `random` gives the same life. */
 export function planLife(phone: string, { now, random, speed }: { now: number; random: Random; speed: number }): FutureStep[] {
   const outcome = outcomeFor(phone);
   let at = now;

@@ -16,16 +16,15 @@ interface Parts {
   readonly clock: Clock;
   readonly ids: () => string;
   readonly random: Random;
-  /** Divides the delays of messages' lives. */
   readonly speed: number;
   readonly publisher: Publisher;
 }
 
 type Content = Pick<MessageRecord, "text" | "templateId">;
 
-/** In digits (E.164): a wamid holds no more, though the document's `to` may have them. */
+/** In digits (E.164): a wamid holds no more. */
 const longestRealPhone = 15;
-/** The code of a message that is moved to `failed` without one: the document has it present whenever a message failed. */
+/** The document has a code present whenever a message failed. */
 const unnamedFailure = 131000;
 const windowClosedCode = 131047;
 
@@ -76,7 +75,7 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     provider.accept(account, phone);
     const life = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
     const willFail = content.templateId === null && isTooLate(known);
-    // Nothing refuses it from here on: what was refused created nothing.
+    // From here on nothing refuses it: what was refused created nothing.
     const sent = record(known ?? contacts.create(account, phone), {
       ...content,
       origin,
@@ -97,7 +96,7 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       const phone = requirePhone(text);
       const { numbers } = accountOf(account);
       if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted)) throw noSuchNumber();
-      // A customer who writes becomes a contact whatever the limit: it "applies only" to POST /contacts and messaging.
+      // The contact limit "applies only" to POST /contacts and messaging.
       const from = contacts.find(account, phone) ?? contacts.create(account, phone);
       if (name !== undefined && from.contact.name === null) contacts.update(from.contact, { name });
       from.conversation.customerWroteAt = clock.now();

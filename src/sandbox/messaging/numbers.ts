@@ -4,9 +4,8 @@ import type { AccountRecord, SendingNumber } from "../world/records.ts";
 import { disconnected, invalidPhone, noNumber, noSuchNumber, rejectedByProvider } from "./refusals.ts";
 
 interface FixedOutcome {
-  /** The statuses they take, in order. Not given: most are read. */
+  /** Not given: most are read. */
   readonly steps?: readonly LifeStep[];
-  /** So many times slower than others. */
   readonly slowness?: number;
   readonly reports?: number;
   readonly rejection?: { readonly reason: string; readonly isTemporary: boolean };
@@ -17,7 +16,7 @@ const delivered: LifeStep = { status: "delivered" };
 const read: LifeStep = { status: "read" };
 const failed = (errorCode: string | number): LifeStep => ({ status: "failed", errorCode });
 
-/** Numbers with a fixed outcome, by their last four digits (docs/contributing/sandbox.md). */
+/** By the last four digits (docs/contributing/sandbox.md). */
 const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   // No account on the network.
   "0000": { steps: [failed(131026)] },
@@ -27,7 +26,7 @@ const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   "0002": { steps: [] },
   // The phone is switched off.
   "0003": { steps: [sent] },
-  // Fails, and another device of the same person gets it afterwards.
+  // Another device of the same person gets it.
   "0004": { steps: [sent, failed(131047), delivered] },
   "0005": { rejection: { reason: "la cuenta del proveedor no tiene un método de pago válido (131042).", isTemporary: false } },
   "0006": {
@@ -35,7 +34,7 @@ const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   },
   // The two notes cross on their way.
   "0007": { steps: [sent, read, delivered] },
-  // The marketing limit; the code as text, as some providers have it.
+  // The marketing limit; some providers have the code as text.
   "0008": { steps: [failed("131049")] },
   "0009": { slowness: 10 },
   "0010": { reports: 2 },
@@ -43,12 +42,10 @@ const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
 
 const usual: FixedOutcome = {};
 
-/** `phone` with or without its plus. */
 export function outcomeFor(phone: string): FixedOutcome {
   return fixedOutcomes[phone.slice(-4)] ?? usual;
 }
 
-/** Most people have read receipts on. */
 const readShare = 0.8;
 
 export function stepsOf(outcome: FixedOutcome, random: Random): readonly LifeStep[] {
@@ -56,24 +53,21 @@ export function stepsOf(outcome: FixedOutcome, random: Random): readonly LifeSte
 }
 
 /**
- * A phone in international format as the world's records have it: `+` and 5 to 31 digits, nothing else; null for any
- * other text. So many because the document takes a `to` of 6 to 32 characters, though no real phone has more than 15
- * digits (E.164). It starts with `+`: a space before it is refused. Spaces, hyphens, dots and brackets after it are
- * dropped: the sandbox's choice.
+ * `+` and 5 to 31 digits, as the document takes a `to` of 6 to 32 characters; null for other text. The sandbox's choice: spaces,
+ * hyphens, dots and brackets are dropped.
  */
 export function parsePhone(text: string): string | null {
   const bare = text.replace(/(?<!^)[\s().-]/g, "");
   return /^\+[1-9]\d{4,30}$/.test(bare) ? bare : null;
 }
 
-/** The same; other text is refused with 400. */
 export function requirePhone(text: string): string {
   const phone = parsePhone(text);
   if (phone === null) throw invalidPhone();
   return phone;
 }
 
-/** The number a message goes out from: the one asked for, or the first connected. 409 when there is none. */
+/** The one asked for, or the first connected. Throws 409 when there is none. */
 export function sendingNumber({ isConnected, numbers }: AccountRecord, phoneNumberId?: string): SendingNumber {
   if (!isConnected) throw disconnected();
   const connected = numbers.filter((number) => number.isConnected);
@@ -82,11 +76,11 @@ export function sendingNumber({ isConnected, numbers }: AccountRecord, phoneNumb
   return number;
 }
 
-/** The network provider's first word on a message. Who was rejected for a while is not in the state file: after a restart each is rejected once more. */
+/** The rejections are not in the state file: after a restart each comes once more. */
 export function createProvider() {
   const rejectedBefore = new Set<string>();
   return {
-    /** 502 when it does not take messages to `phone`; what is rejected for a while is taken the second time. */
+    /** 502 for a rejection; a temporary one passes the second time. */
     accept(account: string, phone: string): void {
       const { rejection } = outcomeFor(phone);
       if (rejection === undefined) return;

@@ -2,16 +2,12 @@ import { z } from "zod";
 import { type ApiFault, limitReached, refused } from "../api/fault.ts";
 import type { AccountRecord } from "../world/records.ts";
 
-/**
- * What the service says when it does not send (messaging-service-api.md, "Codes"). The wording is the sandbox's
- * choice; the language, Argentine Spanish, is the document's.
- */
+/** The sandbox's choice of words (messaging-service-api.md, "Codes"). */
 export const invalidPhone = (): ApiFault =>
   refused(400, "El teléfono no es válido: usá el formato internacional, con + y código de país (por ejemplo, +5491122334455).");
 
 export const messageNotFound = (): ApiFault => refused(404, "No encontramos ese mensaje en tu cuenta.");
 
-/** The order of a tester, not of the service's own. */
 export const notOurStatus = (): ApiFault =>
   refused(400, "Sólo los mensajes del cliente están en received, y ahí se quedan: no se les puede dar otro estado.");
 
@@ -38,11 +34,7 @@ export const contactLimitReached = (account: AccountRecord, limit: number, used:
 
 const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.string()).exactOptional() });
 
-/**
- * Body of `POST /messages` (messaging-service-api.md, "POST /messages"). Both `text` and `template`, or neither, is a
- * validation error like a missing field: the sandbox's choice, as is ignoring unknown fields.
- * Whether `to` is a phone is not asked here: that error is a text of its own.
- */
+/** "POST /messages". The sandbox's choice: unknown fields are ignored. A bad phone is refused elsewhere, with a text of its own. */
 export const outgoingBodySchema = z
   .object({
     to: z.string().min(6).max(32),

@@ -9,7 +9,7 @@ export function approvedTemplates(world: World, account: string): TemplateRecord
     .reverse();
 }
 
-/** 404 when the account has no such template (any more), 409 when the provider has not approved it, or has rejected it. */
+/** Throws 404 when it is not there, 409 when it is not approved. */
 export function templateToSend(world: World, account: string, id: string): TemplateRecord {
   const template = world.templates.of(account, id.toLowerCase());
   if (template === undefined) throw templateGone();
@@ -20,10 +20,8 @@ export function templateToSend(world: World, account: string, id: string): Templ
 type Values = Readonly<Record<string, string>>;
 
 /**
- * The text of a template as the customer sees it (messaging-service-api.md, "POST /messages", 3): each variable is
- * the value sent, else the contact's datum, else the template's fallback, else its example. What a value holds is
- * never filled in again. The sandbox's choices: a value sent may be empty, a contact's empty datum is none, and
- * `{{names}}` that the template does not declare stay as they are.
+ * "POST /messages", 3: the value sent, else the contact's datum, else the fallback, else the example. The sandbox's choices: a value
+ * sent may be empty, an empty datum is none, and undeclared `{{names}}` stay.
  */
 export function fillTemplate(template: TemplateRecord, sent: Values, contact: Pick<ContactRecord, "name" | "attributes"> | null): string {
   const declared = new Map(template.variables.map((variable) => [variable.name, variable]));

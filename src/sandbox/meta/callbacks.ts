@@ -9,17 +9,16 @@ import type { World } from "../world/world.ts";
 export interface Handshake {
   readonly url: string;
   readonly isVerified: boolean;
-  /** Null: it succeeded. */
   readonly reason: string | null;
 }
 
 const timeoutMs = 10_000;
-/** Meta tries once, when the URL is saved. The sandbox tries again, so that a receiver may start after it. */
+/** Meta tries once. The sandbox tries again, so that a receiver may start after it. */
 const againMs = 1_000;
 
 export type Callbacks = ReturnType<typeof createCallbacks>;
 
-/** Meta's handshake with callback URLs. Nothing is posted to a URL before it succeeded. */
+/** Nothing is posted to a URL before its handshake succeeded. */
 export function createCallbacks(parts: {
   readonly world: World;
   readonly baseClock: Clock;
@@ -52,7 +51,7 @@ export function createCallbacks(parts: {
   };
   return {
     verify,
-    /** Tries once, and then until it succeeds; resolves after the first try. */
+    /** Tries until it succeeds; resolves after the first try. */
     async verifySoon(webhook: WebhookRecord): Promise<void> {
       if (webhook.meta === undefined || webhook.meta.isVerified) return;
       const handshake = await verify(webhook);
@@ -64,7 +63,7 @@ export function createCallbacks(parts: {
   };
 }
 
-/** Why the handshake failed; null: it succeeded. */
+/** Null: it succeeded. */
 async function ask(url: string, token: string, challenge: string, signal: AbortSignal): Promise<string | null> {
   const asked = new URL(url);
   asked.searchParams.append("hub.mode", "subscribe");
@@ -81,13 +80,12 @@ async function ask(url: string, token: string, challenge: string, signal: AbortS
   }
 }
 
-/** Signs the bytes of a body with the app secret, as Meta does; written without the relay's own code for it. */
+/** As Meta does, with the app secret. */
 export function signAsMeta(appSecret: string): (request: { readonly body: Buffer }) => Record<string, string> {
   const hex = (algorithm: "sha1" | "sha256", body: Buffer) => createHmac(algorithm, appSecret).update(body).digest("hex");
   return ({ body }) => ({ "x-hub-signature": `sha1=${hex("sha1", body)}`, "x-hub-signature-256": `sha256=${hex("sha256", body)}` });
 }
 
-/** Checks a delivery as an app behind Meta's webhooks would. */
 export function verifyAsMeta(headers: IncomingHttpHeaders, body: Buffer, appSecret: string): SignatureVerdict {
   const given = headers["x-hub-signature-256"];
   if (given === undefined) return "absent";

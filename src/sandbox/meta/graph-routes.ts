@@ -22,7 +22,7 @@ interface Parts {
   readonly answerAfter: (message: MessageRecord) => Promise<void>;
 }
 
-/** Adds Meta's endpoint for sends, with the keys, caps and faults of the service's own. */
+/** Meta's endpoint for sends, with the keys, caps and faults of the service's own. */
 export function addGraphRoutes(app: FastifyInstance, { world, limits, random, faults, messaging, answerAfter }: Parts): void {
   const send = (account: string, phoneNumberId: string, body: GraphSend): MessageRecord => {
     const to = body.recipient === undefined ? parsePhone(`+${waIdOf(body.to ?? "")}`) : phoneOf(world, account, body.recipient);
@@ -62,7 +62,6 @@ export function addGraphRoutes(app: FastifyInstance, { world, limits, random, fa
   });
 }
 
-/** The phone of the contact with this business-scoped id. */
 function phoneOf(world: World, account: string, userId: string): string | null {
   return world.contacts.list(account).find(({ phone }) => userIdOf(phone) === userId)?.phone ?? null;
 }
@@ -78,7 +77,7 @@ function findTemplate(world: World, account: string, wanted: NonNullable<GraphSe
 const parameter = z.object({ type: z.string(), text: z.string().optional(), parameter_name: z.string().optional() });
 const component = z.object({ type: z.string(), parameters: z.array(parameter).default([]) });
 
-/** What the sandbox takes of Meta's `POST /{version}/{phone_number_id}/messages`: texts, templates, and the mark that a message was read. */
+/** Texts, templates, and the mark that a message was read. */
 const graphBodySchema = z.union([
   z.object({ messaging_product: z.literal("whatsapp"), status: z.literal("read"), message_id: z.string() }),
   z
@@ -125,7 +124,7 @@ class GraphFault extends Error {
   }
 }
 
-/** The service's refusals as the Graph API answers them. Null: it is none. */
+/** Null: it is no refusal of the service. */
 function graphFaultOf(error: unknown): GraphFault | null {
   if (error instanceof GraphFault) return error;
   if (!(error instanceof ApiFault)) return null;
@@ -158,7 +157,6 @@ function graphErrorBody({ message, code, details }: GraphFault): Json {
   return { error: { message, type: "OAuthException", code, error_data: data, fbtrace_id: trace } };
 }
 
-/** One update as it is in a request. */
 export interface RequestItem {
   readonly wabaId: unknown;
   readonly field: unknown;
@@ -173,7 +171,7 @@ interface Request {
   readonly entry: readonly { readonly id: unknown; readonly changes: readonly { readonly field: unknown; readonly value: Json }[] }[];
 }
 
-/** All updates of a request, read without the relay's own code for it. Throws for a body that is no request of Meta's. */
+/** All updates of a request. Throws for a body that is no request of Meta's. */
 export function readRequest(body: Buffer): RequestItem[] {
   const { entry } = JSON.parse(body.toString("utf8")) as Request;
   return entry.flatMap(({ id, changes }) =>
@@ -187,7 +185,7 @@ export function readRequest(body: Buffer): RequestItem[] {
   );
 }
 
-/** What makes an update the same as another one. Null: it is not an update. */
+/** What makes updates the same. Null: it is not an update. */
 export function identityOf({ field, list, item }: RequestItem): string | null {
   if (typeof item !== "object" || item === null) return null;
   if (list === null) return JSON.stringify([field, item]);

@@ -11,11 +11,10 @@ export interface MessageFacts {
   readonly now: number;
 }
 
-/** The updates for the status that a sent message has now. None: Meta does not report it. */
+/** Of the message's present status. None: Meta does not report it. */
 export function statusUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   const { message, number, wabaId, now } = facts;
   const { wamid, status, future } = message;
-  // Delivered and read at once: Meta reports only the latter.
   if (status === "delivered" && future[0]?.status === "read" && isStruck("skip", wamid, faults.skip)) return [];
   const shared = {
     id: wamid,
@@ -62,7 +61,7 @@ export function receivedUpdate(facts: MessageFacts, faults: MetaFaults): Update 
   return { field: "messages", list: "messages", wabaId, number, wamid: null, contact, item };
 }
 
-/** A call: two events, and statuses in the list that also holds those of messages. */
+/** Statuses of calls are in the list that also holds those of messages. */
 function callUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   const { message, number, wabaId, now } = facts;
   const id = `wacid.${Buffer.from(`call/${message.wamid}`).toString("base64")}`;
@@ -78,7 +77,6 @@ function callUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   ];
 }
 
-/** A field that no receiver knows yet. */
 function unknownUpdate({ message, wabaId, now }: MessageFacts): Update {
   const value = { event: "CHANGED", about: `${message.id}/${message.status}` };
   return { field: "future_updates", list: null, wabaId, wamid: null, time: now, value };

@@ -13,9 +13,7 @@ interface MetaPublisherSettings {
   readonly clock: Clock;
   readonly ids: () => string;
   readonly faults: () => MetaFaults;
-  /** Share of the requests with an item of a wrong type. */
   readonly malformed: () => number;
-  /** Divides how long updates wait for others. */
   readonly speed: number;
   readonly emit: (record: EventRecord) => void;
   readonly onError: (error: unknown) => void;
@@ -27,7 +25,7 @@ export interface MetaPublisher extends Publisher {
   flush(): void;
 }
 
-/** Gathers updates into requests. All accounts' updates go to the URLs of `main`: an app of Meta has one callback. */
+/** All accounts' updates go to the URLs of `main`: an app of Meta has one callback. */
 export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublisher {
   const { world, clock, ids, faults, malformed, speed, emit, onError } = settings;
   let gathered: Update[] = [];
@@ -41,7 +39,7 @@ export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublis
       account: mainAccount,
       createdAt: clock.now(),
       event: [...new Set(updates.map(({ field }) => field))].join(","),
-      // Meta keeps no order, except that requests about one message seldom overtake each other.
+      // Requests about one message seldom overtake each other; Meta keeps no other order.
       wamid: wamids.size === 1 ? wamid : null,
       runId: null,
       body: requestBody(withWrongItem(updates, malformed())),
@@ -96,7 +94,7 @@ export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublis
   };
 }
 
-/** The updates; for this share of requests, with a wrong item in the middle. */
+/** For this share of requests, a wrong item stands in the middle. */
 function withWrongItem(updates: readonly Update[], share: number): readonly Update[] {
   const [first] = updates;
   if (first === undefined || first.list === null) return updates;
@@ -106,25 +104,23 @@ function withWrongItem(updates: readonly Update[], share: number): readonly Upda
   return [...updates.slice(0, middle), { ...first, list: "statuses", contact: null, item: 7 }, ...updates.slice(middle)];
 }
 
-/** Longest that an answer to a send waits for the message's first status, in milliseconds. */
 const longestWaitMs = 5_000;
 
 export type EarlyStatuses = ReturnType<typeof createEarlyStatuses>;
 
-/** Keeps the answers to some sends back until the first status was posted: a sender then sees a status of an id that it does not know. */
+/** Some answers to sends wait until the first status was posted: the sender then sees a status of an unknown id. */
 export function createEarlyStatuses(parts: {
   readonly baseClock: Clock;
   readonly faults: () => MetaFaults;
   readonly hasReceiver: () => boolean;
 }) {
   const { baseClock, faults, hasReceiver } = parts;
-  /** By wamid. */
   const waiting = new Map<string, () => void>();
   return {
     posted(body: Buffer): void {
       if (waiting.size === 0) return;
       const text = body.toString("latin1");
-      // A wamid may hold slashes, which the body escapes.
+      // The body escapes slashes.
       for (const [wamid, resolve] of waiting) if (text.includes(JSON.stringify(wamid).replaceAll("/", "\\/"))) resolve();
     },
     async before({ wamid, future }: Pick<MessageRecord, "wamid" | "future">): Promise<void> {

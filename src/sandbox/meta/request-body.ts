@@ -1,10 +1,10 @@
 import type { Json, Update } from "./update.ts";
 
-/** Most updates and bytes of one request (Meta, "Webhooks overview"). */
+/** Meta, "Webhooks overview". */
 export const mostUpdates = 1_000;
 export const mostBytes = 3_000_000;
 
-/** One request with these updates: an entry per business account, a change per field, number and list. */
+/** An entry per business account, a change per field, number and list. */
 export function requestBody(updates: readonly Update[]): string {
   const entries = [...Map.groupBy(updates, ({ wabaId }) => wabaId)].map(([id, all]) => {
     const changes = [...Map.groupBy(all, changeOf).values()].map(changeFor);
@@ -14,14 +14,13 @@ export function requestBody(updates: readonly Update[]): string {
   return asMetaWrites({ object: "whatsapp_business_account", entry: entries });
 }
 
-/** JSON in ASCII: other characters and slashes are escaped. Meta signs this form. */
+/** JSON in ASCII with escaped slashes, the form that Meta signs. */
 export function asMetaWrites(value: unknown): string {
   return JSON.stringify(value)
     .replaceAll("/", "\\/")
     .replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** Updates with the same key share a change. */
 function changeOf(update: Update): unknown {
   return update.list === null ? update : `${update.field} ${update.number.phoneNumberId} ${update.field === "messages" ? update.list : ""}`;
 }

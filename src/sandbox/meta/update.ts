@@ -3,11 +3,11 @@ import type { SendingNumber } from "../world/records.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** One thing that Meta reports: an element of a list in `value`, or a whole `value`. */
+/** An element of a list in `value`, or a whole `value`. */
 export type Update = {
   readonly field: string;
   readonly wabaId: string;
-  /** Set when a status of this message is among it. */
+  /** Set when it is a status of this message. */
   readonly wamid: string | null;
 } & (
   | {
@@ -19,12 +19,12 @@ export type Update = {
   | { readonly list: null; readonly value: unknown; readonly time: number }
 );
 
-/** Chance by name: what happens to one message or person does not shift what happens to another. */
+/** Chance by name: what happens to one does not shift what happens to another. */
 export function isStruck(fault: string, subject: string, share: number): boolean {
   return share > 0 && createRandom(`${fault}/${subject}`).chance(share);
 }
 
-/** So many decimal digits, the same for the same name; the first is not 0. */
+/** The same for the same name; the first is not 0. */
 export function digitsOf(name: string, count: number): string {
   const random = createRandom(name);
   return Array.from({ length: count }, (_, place) => (place === 0 ? 1 + random.below(9) : random.below(10))).join("");

@@ -4,7 +4,7 @@ export type PostResult =
   | {
       readonly kind: "answered";
       readonly status: number;
-      /** Null for an answer that the relay does not document for this case, and for 5xx after the last try. */
+      /** Null for an answer that the relay does not document, and for 5xx after the last try. */
       readonly answer: Answer | null;
       readonly said?: string;
       readonly tries: number;
@@ -17,7 +17,7 @@ export type PostResult =
       readonly tookMs: number;
     };
 
-/** Reads the relay's answer. 429 is what an address gets that has sent too many bad signatures, and refuses like 401. */
+/** 429 is for an address with too many bad signatures, and refuses like 401. */
 export function readAnswer(status: number, body: string): Answer | null {
   if (status === 401 || status === 429) return "unauthorized";
   if (status !== 200 && status !== 202) return null;
@@ -31,7 +31,7 @@ export function readAnswer(status: number, body: string): Answer | null {
   }
 }
 
-/** For a request with several items: what came of the most important of them. */
+/** For several items: what came of the most important. */
 function wordOf(counts: Readonly<Record<string, unknown>>): Answer | null {
   const words = { events: "accepted", quarantined: "quarantined", unassigned: "unassigned", duplicates: "duplicate" } as const;
   const found = Object.entries(words).find(([key]) => Number(counts[key]) > 0);
@@ -39,7 +39,6 @@ function wordOf(counts: Readonly<Record<string, unknown>>): Answer | null {
 }
 
 export interface SenderSummary {
-  /** Posts that ended, and the HTTP requests it took. */
   readonly posts: number;
   readonly tries: number;
   readonly accepted: number;
@@ -86,7 +85,6 @@ export function createSenderCounts(): SenderCounts {
   };
 }
 
-/** What a post plays; summaries count by it. */
 export const postSorts = [
   "status",
   "campaign",
@@ -99,14 +97,10 @@ export const postSorts = [
 ] as const;
 export type PostSort = (typeof postSorts)[number];
 
-/** The relay's answers to a post that was received (DESIGN.md, "receive"). */
 const answers = ["accepted", "duplicate", "quarantined", "unassigned", "unauthorized"] as const;
 export type Answer = (typeof answers)[number];
 
-/**
- * What the relay should answer. Duplicates may travel side by side, so it is unknown which of them
- * comes first: for an event, of all posts with its id one is `accepted` and each other is `duplicate`.
- */
+/** Duplicates may travel side by side: of all posts of one event, one is `accepted` and each other is `duplicate`. */
 export type Expectation =
   | { readonly of: "post"; readonly answer: "accepted" | "quarantined" | "unauthorized" }
   | { readonly of: "event"; readonly id: EventId };
@@ -116,7 +110,7 @@ export interface PostSubject {
   readonly event: string;
   readonly wamid: Wamid | null;
   readonly runId: RunId | null;
-  /** False for messages of campaigns, of which the receiver has never heard. */
+  /** False for campaigns' messages, which the receiver does not know. */
   readonly ours: boolean;
 }
 

@@ -8,22 +8,17 @@ import type { Post, PostSort, PostSubject } from "./post-result.ts";
 
 export interface ScenarioSettings {
   readonly seed: number | string;
-  /** Unix milliseconds at which the first event happens. */
+  /** Unix milliseconds. */
   readonly start: number;
-  /** How many of our messages live their lives. */
   readonly messages: number;
   readonly mix?: Partial<ScenarioMix>;
   readonly lives?: LifeShares;
   readonly alive?: number;
-  /** How many posts may overtake one that is held back. */
   readonly window?: number;
   readonly campaignSize?: number;
 }
 
-/**
- * The posts of a run, from a seed: the same settings give the same posts, byte for byte. Pure and
- * lazy: holds no more than `alive` messages and the posts held back, however long the run.
- */
+/** The same settings give the same posts, byte for byte. Lazy: holds at most `alive` messages and the posts held back. */
 export function* scenario(settings: ScenarioSettings): Generator<Post, void, undefined> {
   const { seed, start, messages, lives = usualLives, alive = 32, window = 64, campaignSize = 50 } = settings;
   const mix = { ...usualMix, ...settings.mix };
@@ -72,7 +67,7 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
       yield* postRefused(event, { sort: "malformed", body: malformedBody(event, random.pick(malformations), random), signature: "right" });
     }
     if (random.chance(mix.wronglySigned)) {
-      // Half of them forge an event that is real: it must be taken all the same when it comes from the service.
+      // Half forge a real event, which must be taken all the same from the service.
       const forged = random.chance(0.5) ? status : make.messageStatus(newWamid(phone()), "read");
       yield* postRefused(forged, { sort: "wrongly-signed", body: bodyOf(forged), signature: random.chance(0.7) ? "wrong" : "absent" });
     }
@@ -114,7 +109,6 @@ interface HeldBack {
   rest(): Generator<Post, void, undefined>;
 }
 
-/** Posts that wait for their place in the sequence. Memory: only the posts that wait. */
 function createHeldBack(): HeldBack {
   const byPlace = new Map<number, Post[]>();
   let next = 0;
@@ -140,20 +134,19 @@ function createHeldBack(): HeldBack {
   };
 }
 
-/** Probabilities, each from 0 to 1. */
+/** Probabilities. The first three are of an event, the others beside a status of our messages. */
 export interface ScenarioMix {
-  /** Of an event: that it is held back and overtaken by up to `window` others. */
+  /** Overtaken by up to `window` others. */
   readonly outOfOrder: number;
-  /** Of an event: that it is posted again, byte for byte. Half of the copies follow at once. */
+  /** Half of the copies follow at once. */
   readonly duplicated: number;
-  /** Of an event: that it is posted again with the same id and other bytes. */
+  /** The same id, other bytes. */
   readonly altered: number;
-  /** Beside a status of one of our messages: that another post of this sort goes out. */
   readonly automation: number;
   readonly truncated: number;
   readonly malformed: number;
   readonly wronglySigned: number;
-  /** That a campaign posts a burst of `campaignSize` statuses of unregistered messages. */
+  /** A burst of `campaignSize` statuses. */
   readonly campaign: number;
 }
 
@@ -168,7 +161,6 @@ const usualMix: ScenarioMix = {
   campaign: 0.005,
 };
 
-/** Everything in order and once, nothing else. */
 export const plainMix: ScenarioMix = {
   outOfOrder: 0,
   duplicated: 0,
@@ -180,13 +172,10 @@ export const plainMix: ScenarioMix = {
   campaign: 0,
 };
 
-/** How often the pace looks at the clock: one timer for all who wait, whatever the rate. */
+/** One timer for all who wait, whatever the rate. */
 const tickMs = 5;
 
-/**
- * Lets `rate` per second through, evenly over each few milliseconds, and does not make up for time in
- * when nothing was requested (no burst after a stall longer than `burstMs`). Resolves at once while within the rate.
- */
+/** Lets `rate` per second through, without a burst after a stall longer than `burstMs`. Undefined: at once. */
 export function createPace(rate: number, clock: Clock, burstMs = 100): () => Promise<void> | undefined {
   let due = clock.now();
   let tick: Promise<void> | null = null;

@@ -8,35 +8,33 @@ import { createSenderCounts, type Post, type PostResult, readAnswer, type Sender
 import { createPace } from "./scenario.ts";
 
 export interface SenderSettings {
-  /** Where to post: the relay's `/webhooks/{source}`. */
   readonly url: string;
   readonly signature: SigningSettings;
   readonly secret: string;
   readonly clock: Clock;
   readonly concurrency: number;
-  /** Posts per second; not given: as fast as `concurrency` allows. */
+  /** Per second; not given: as fast as `concurrency` allows. */
   readonly rate?: number;
   readonly retry?: SenderRetry;
-  /** How long one try may take, in milliseconds (providers give up at 3 to 20 s). */
+  /** Of one try, in milliseconds. */
   readonly timeoutMs?: number;
-  /** For `tls.connect`. */
   readonly tls?: buildConnector.BuildOptions;
-  /** False: keep no record by event id, for runs of millions. */
+  /** False: no record by event id, for runs of millions. */
   readonly keepAcknowledgements?: boolean;
 }
 
 interface RunOptions {
-  /** Once aborted, no further post begins and no further try is made. */
+  /** Once aborted, no further post or try begins. */
   readonly signal?: AbortSignal;
   onResult?(post: Post, result: PostResult): void;
 }
 
 export interface Sender {
-  /** Posts one, with its retries. Never rejects: what happened is data. */
+  /** Never rejects: what happened is data. */
   post(post: Post, signal?: AbortSignal): Promise<PostResult>;
-  /** Posts all, `concurrency` at once; begins in the order given. The summary is of this run. */
+  /** Begins in the order given. */
   run(posts: Iterable<Post>, options?: RunOptions): Promise<SenderSummary>;
-  /** What the relay has said about each event so far, over all runs. */
+  /** Over all runs. */
   readonly acknowledged: ReadonlyMap<EventId, Acknowledgement>;
   close(): Promise<void>;
 }
@@ -62,7 +60,7 @@ export function createSender(settings: SenderSettings): Sender {
   const headersOf = (post: Post): Record<string, string> => {
     const headers = { "content-type": "application/json", "user-agent": "wamid-relay-sandbox" };
     if (post.signature === "absent") return headers;
-    // A wrong signature is one over other bytes: it has the right form and proves nothing.
+    // Over other bytes: it has the right form.
     const body = post.signature === "right" ? post.body : Buffer.concat([post.body, Buffer.from(" ")]);
     const request = { method: "POST", url: settings.url, body, id: post.subject.id, timestampMs: clock.now() };
     return { ...headers, ...sign(request) };
@@ -139,7 +137,6 @@ export function createSender(settings: SenderSettings): Sender {
   };
 }
 
-/** Resolves after `ms`, or at once when `signal` aborts. */
 function waitFor(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -152,53 +149,49 @@ function waitFor(clock: Clock, ms: number, signal: AbortSignal | undefined): Pro
   });
 }
 
-/** How a sender repeats a post that nothing accepted. The service's own schedule is not shown: this is the sandbox's choice. */
+/** The sandbox's choice. */
 interface SenderRetry {
-  /** Tries in all, the first included. */
+  /** In all, the first included. */
   readonly tries: number;
-  /** Wait before the second try, in milliseconds; doubled each time. */
+  /** Doubled each time, in milliseconds. */
   readonly firstMs: number;
-  /** No wait is longer, whatever Retry-After says. */
+  /** Whatever Retry-After says. */
   readonly longestMs: number;
 }
 
 const usualRetry: SenderRetry = { tries: 6, firstMs: 200, longestMs: 30_000 };
 
-/** True for answers worth another try: the relay's own trouble (5xx). A 4xx stays a 4xx. */
 export function isWorthRetry(status: number): boolean {
   return status >= 500;
 }
 
-/** Milliseconds to wait after try number `tried` (1 for the first). `retryAfter` is the header, in seconds or as a date. */
+/** Milliseconds; `tried` is 1 after the first. */
 export function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
   return Math.min(retry.longestMs, Math.max(growingWait(tried, retry.firstMs, retry.longestMs), readRetryAfter(retryAfter, now)));
 }
 
-/** What the relay has said about one event id, over all posts of it. */
+/** Over all posts of one event. */
 export interface Acknowledgement {
-  /** Answers of each kind. More than one `accepted` breaks promise 2 (DESIGN.md, "Promises"). */
+  /** More than one breaks promise 2. */
   readonly accepted: number;
   readonly duplicate: number;
   /** Posts that ended without a 2xx. */
   readonly refused: number;
-  /** True when a post of it was tried more than once: the try whose answer was lost may have been the accepted one. */
+  /** The try whose answer was lost may have been the accepted one. */
   readonly retried: boolean;
-  /**
-   * Ticks of the sender's own counter between which the event was accepted: an event whose `before`
-   * is less than another's `after` was accepted first. `before` is Infinity while there is no 2xx.
-   */
+  /** Ticks between which it was accepted; `before` is Infinity while there is no 2xx. */
   readonly after: number;
   readonly before: number;
 }
 
 interface Acknowledgements {
-  /** `from` and `to` are the ticks at which the post began and ended. */
+  /** Ticks at which the post began and ended. */
   note(post: Post, result: PostResult, from: number, to: number): void;
-  /** By event id, the posts that are events and rightly signed. */
+  /** Posts that are events and rightly signed. */
   readonly byEvent: ReadonlyMap<EventId, Acknowledgement>;
 }
 
-/** The sender's record of what was acknowledged, to compare with what is stored. About 200 bytes an event. */
+/** About 200 bytes an event. */
 export function createAcknowledgements(): Acknowledgements {
   const byEvent = new Map<EventId, { -readonly [K in keyof Acknowledgement]: Acknowledgement[K] }>();
   return {
@@ -218,7 +211,7 @@ export function createAcknowledgements(): Acknowledgements {
         return;
       }
       known[answer] += 1;
-      // The answer "accepted" identifies the post; short of that it was some post begun by now.
+      // Short of "accepted" it was some post begun by now.
       if (answer === "accepted") known.after = from;
       else if (known.accepted === 0) known.after = Math.min(known.after, from);
       known.before = Math.min(known.before, to);

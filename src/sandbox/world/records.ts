@@ -2,10 +2,7 @@ import type { Wamid } from "../../model/ids.ts";
 import type { SigningSettings } from "../signing.ts";
 import type { MessageStatus } from "../statuses.ts";
 
-/**
- * What the sandbox remembers. Every record is plain JSON, so that a state file can hold it. Times are unix
- * milliseconds of the sandbox's clock. Records may be changed in place; `put` them afterwards.
- */
+/** Plain JSON, for the state file. Times are unix milliseconds of the sandbox's clock. `put` records changed in place. */
 interface Owned {
   readonly id: string;
   readonly account: string;
@@ -14,7 +11,7 @@ interface Owned {
 
 export type Plan = keyof typeof plans;
 
-/** Counted since day 1 of `month` (Argentina time), as `2026-11`. */
+/** Since day 1 of `month`, as `2026-11`. */
 export interface Usage {
   month: string;
   apiCalls: number;
@@ -32,11 +29,9 @@ export interface SendingNumber {
 /** `id` and `account` are both its name. */
 export interface AccountRecord extends Owned {
   plan: Plan;
-  /** Null: unlimited. The document shows no contact limit per plan. */
+  /** Null: unlimited. */
   contactLimit: number | null;
-  /** The account's connection to the network as a whole. */
   isConnected: boolean;
-  /** In the order in which they were connected. */
   numbers: SendingNumber[];
   usage: Usage;
 }
@@ -49,12 +44,12 @@ export interface KeyRecord extends Owned {
 
 export interface WebhookRecord extends Owned {
   url: string;
-  /** Event kinds; `*` for all, `message.*` for a family. */
+  /** May have `*`, or families such as `message.*`. */
   events: string[];
   secret: string;
   signature: SigningSettings;
   isEnabled: boolean;
-  /** A callback URL of Meta's; not there: a URL of the service. */
+  /** Set for a callback URL of Meta's. */
   meta?: { readonly verifyToken: string; isVerified: boolean };
 }
 
@@ -72,9 +67,9 @@ export interface ContactRecord extends Owned {
 
 export interface ConversationRecord extends Owned {
   readonly contactId: string;
-  /** When the customer last wrote: free text may be sent for 24 hours from then. */
+  /** Free text may be sent for 24 hours from then. */
   customerWroteAt: number | null;
-  /** When a human colleague last replied: automations keep still for 24 hours from then. */
+  /** Automations keep still for 24 hours from then. */
   humanRepliedAt: number | null;
   runId: string | null;
 }
@@ -83,7 +78,7 @@ export interface TemplateVariable {
   readonly name: string;
   readonly label: string;
   readonly example: string;
-  /** Text used when neither the call nor the contact has a value; without one, the example is. */
+  /** Used when neither the call nor the contact has a value. */
   readonly fallback?: string;
 }
 
@@ -93,7 +88,7 @@ export interface TemplateRecord extends Owned {
   readonly language: string;
   readonly category: string;
   readonly wabaId: string;
-  /** With `{{name}}` where a variable goes. */
+  /** With `{{name}}` for a variable. */
   readonly body: string;
   readonly variables: TemplateVariable[];
   status: "approved" | "pending" | "rejected";
@@ -122,11 +117,9 @@ export interface MessageRecord extends Owned {
   status: MessageStatus;
   errorCode?: string | number;
   statusAt: number;
-  /** When it first was known to have reached the phone; not there before. */
   deliveredAt?: number;
-  /** When it was first read; not there before. */
   readAt?: number;
-  /** What is still to come, soonest first. */
+  /** Soonest first. */
   future: FutureStep[];
 }
 
@@ -135,7 +128,7 @@ export interface CampaignRecord extends Owned {
   readonly templateId: string;
   readonly total: number;
   readonly perSecond: number;
-  /** Recipients tried so far, those the service or the provider refused included. */
+  /** Recipients tried, refused ones included. */
   sent: number;
   deliveries: number;
   reads: number;
@@ -143,12 +136,12 @@ export interface CampaignRecord extends Owned {
   failed: number;
 }
 
-/** Everybody whom a campaign writes to, under its id, until it ends. Apart from the campaign, which changes with every message. */
+/** Until the campaign ends. Apart from it, as it changes with every message. */
 export interface RecipientsRecord extends Owned {
   readonly phones: readonly string[];
 }
 
-/** One thing an automation does. `onError` is the exit of a request whose receiver did not answer 2xx within 10 s. */
+/** `onError`: the receiver did not answer 2xx within 10 s. */
 export type AutomationStep =
   | { readonly type: "send"; readonly text: string }
   | { readonly type: "send"; readonly templateId: string; readonly variables?: Record<string, string> }
@@ -167,9 +160,8 @@ export interface AutomationRecord extends Owned {
   status: "draft" | "published" | "paused";
   readonly trigger: "manual" | "incoming-webhook" | "customer-message";
   token: string;
-  /** The last part of the path of its incoming webhook. */
+  /** In the path of its incoming webhook. */
   readonly hookId: string;
-  /** How outgoing requests are signed. */
   signature: SigningSettings;
   steps: AutomationStep[];
 }
@@ -183,11 +175,11 @@ export interface RunRecord extends Owned {
   error: string | null;
   left: AutomationStep[];
   nextAt: number;
-  /** The message just sent, while the run waits to see whether it leaves; null otherwise. */
+  /** While the run waits to see whether this message leaves. */
   messageId: string | null;
 }
 
-/** An event that the service emitted. `body` is the envelope as sent, before faults. */
+/** `body` is the envelope before faults. */
 export interface EventRecord extends Owned {
   readonly event: string;
   readonly wamid: string | null;
@@ -202,17 +194,14 @@ export interface DeliveryRecord extends Owned {
   status: "waiting" | "delivered" | "failed" | "dropped";
   reason: string | null;
   tries: number;
-  /** Of the last try; null while there was none, and when there was no answer. */
+  /** Of the last try; null without an answer. */
   answered: number | null;
   nextAt: number;
 }
 
 const withoutApi = { api: false, requests: 0, messages: 0, apiCalls: 0, deliveries: 0, keys: 0, urls: 0 } as const;
 
-/**
- * What each plan allows (messaging-service-api.md, "Limits"); null is unlimited. `api: false`: the API and
- * webhooks are not part of the plan.
- */
+/** messaging-service-api.md, "Limits"; null is unlimited. */
 export const plans = {
   trial: { ...withoutApi, steps: 2_000, automationRequests: 200, apps: 3, toolCalls: 20 },
   growth: { ...withoutApi, steps: 25_000, automationRequests: 5_000, apps: 10, toolCalls: 30 },
@@ -245,24 +234,24 @@ export const plans = {
 } as const satisfies Record<string, PlanLimits>;
 
 export interface PlanLimits {
-  /** May use the API and webhooks at all. */
+  /** API and webhooks. */
   readonly api: boolean;
-  /** Requests to the API a minute, all routes. */
+  /** A minute, all routes. */
   readonly requests: number;
   /** `POST /messages` a minute. */
   readonly messages: number;
-  /** API calls a month. */
+  /** A month. */
   readonly apiCalls: number | null;
-  /** Webhook deliveries a month. */
+  /** A month. */
   readonly deliveries: number | null;
   readonly keys: number;
   readonly urls: number;
-  /** Automation steps a month. */
+  /** A month. */
   readonly steps: number | null;
-  /** Automation HTTP requests a month. */
+  /** A month. */
   readonly automationRequests: number | null;
   readonly apps: number | null;
-  /** MCP tool calls a minute, per app. */
+  /** A minute, per app. */
   readonly toolCalls: number;
 }
 

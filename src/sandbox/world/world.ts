@@ -16,14 +16,12 @@ import type {
   WebhookRecord,
 } from "./records.ts";
 
-/** Events and their deliveries that are kept to be looked at; older ones are forgotten. */
 const mostEvents = 200_000;
 /** Of about 1 KB each (`bench/sandbox.ts`). */
 export const usualMessages = 500_000;
 
 export type World = ReturnType<typeof createWorld>;
 
-/** Everything the sandbox remembers; of messages to which nothing more will happen the last `keepMessages`. */
 export function createWorld(journal: Journal, { keepMessages = usualMessages }: { readonly keepMessages?: number } = {}) {
   return {
     accounts: createTable<AccountRecord>("account", journal),
@@ -40,7 +38,6 @@ export function createWorld(journal: Journal, { keepMessages = usualMessages }: 
     }),
     campaigns: createTable<CampaignRecord>("campaign", journal),
     recipients: createTable<RecipientsRecord>("recipients", journal),
-    /** Second key: the id in the path of its incoming webhook. */
     automations: createTable<AutomationRecord>("automation", journal, { keyOf: ({ hookId }) => hookId }),
     runs: createTable<RunRecord>("run", journal),
     events: createTable<EventRecord>("event", journal, { most: mostEvents }),
@@ -48,10 +45,9 @@ export function createWorld(journal: Journal, { keepMessages = usualMessages }: 
   };
 }
 
-/** The account of which everything is set up at the first start. */
 export const mainAccount = "main";
 
-/** Id of an account's business account at the network provider: the sandbox's choice. */
+/** The sandbox's choice. */
 export function wabaIdOf(account: string): string {
   return account === mainAccount ? "102290129340398" : digitsOf(`waba/${account}`, 15);
 }
@@ -65,27 +61,26 @@ interface Stored {
   readonly account: string;
 }
 
-/** Records of one kind, in order of their ids. */
+/** In order of ids. */
 export interface Table<T extends Stored> {
   readonly kind: string;
   get(id: string): T | undefined;
-  /** The record when this account owns it: ids are scoped to the account. */
+  /** Ids are scoped to the account. */
   of(account: string, id: string): T | undefined;
-  /** By the table's second key, within an account. */
+  /** By the second key. */
   find(account: string, key: string): T | undefined;
-  /** Adds or replaces; call it again after changing a record in place, which must not change its id, account or second key. */
+  /** Also after changing a record in place, which must not change its id, account or second key. */
   put(record: T): void;
   delete(id: string): void;
-  /** Of one account, oldest first. Not to be kept over changes. */
+  /** Oldest first. Not to be kept over changes. */
   list(account: string): readonly T[];
   all(): IterableIterator<T>;
   readonly size: number;
 }
 
 /**
- * A table in memory. `keyOf` gives the second key, unique within an account.
- * `most`: beyond so many the oldest are forgotten of which `isOver` says that nothing is to come; in batches, as
- * shifting a list of 200,000 moves all of it.
+ * `keyOf` gives the second key, unique within an account. Beyond `most` the oldest that are over are forgotten, in batches, as
+ * shifting a long list moves all of it.
  */
 export function createTable<T extends Stored>(
   kind: string,
@@ -118,7 +113,7 @@ export function createTable<T extends Stored>(
       const left = byAccount.get(account)?.filter(({ id }) => byId.has(id)) ?? [];
       byAccount.set(account, left);
     }
-    // Where there is too much that is not over, all of it has been looked at: not again for each one more.
+    // All that is not over was looked at: not again for each one more.
     forgetAt = Math.max(most, byId.size) + batch;
   };
   return {
@@ -131,7 +126,7 @@ export function createTable<T extends Stored>(
     find: (account, key) => byKey.get(`${account}\0${key}`),
     put(record) {
       const before = byId.get(record.id);
-      // Changed in place, as most are, several times in their lives: it is where it was, its keys are not to be changed.
+      // Changed in place: it is where it was.
       if (before === record) return journal.changed(kind, record.id, record);
       const list = byAccount.get(record.account) ?? [];
       byAccount.set(record.account, list);
@@ -160,7 +155,7 @@ export function createTable<T extends Stored>(
   };
 }
 
-/** The place of the first record with an id greater than `id`, in a list in order of ids; `id` need not be there. */
+/** Place of the first id greater than `id`, which need not be there. */
 export function firstAfter(list: readonly { readonly id: string }[], id: string): number {
   let [from, to] = [0, list.length];
   while (from < to) {
