@@ -1,0 +1,60 @@
+import type { IncomingHttpHeaders } from "node:http";
+// By its file: Bun replaces "undici" by a part of it.
+import { buildConnector, type Dispatcher } from "undici/index.js";
+import type { Clock } from "../model/clock.ts";
+import { takingContinue } from "../net/connect.ts";
+import { lookupFunction } from "../net/name-lookup.ts";
+
+/** `isWhole`: the body ended in time, and below the bound. */
+export type Posted =
+  | { readonly kind: "answered"; readonly status: number; readonly headers: IncomingHttpHeaders; readonly isWhole: boolean }
+  | { readonly kind: "unanswered"; readonly reason: string };
+
+interface PostRequest {
+  readonly dispatcher: Dispatcher;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  /** The machine's clock: the receiver lives in its time. */
+  readonly clock: Clock;
+  /** For connecting, too. */
+  readonly timeoutMs: number;
+}
+
+/** For dispatchers that post to receivers of users. */
+export function receiverConnection() {
+  return { allowH2: false, connect: takingContinue(buildConnector({ lookup: lookupFunction(), allowH2: false })) } as const;
+}
+
+/** An answer's body is read for the connection's sake, and not used. */
+const mostAnswerBytes = 1024 * 1024;
+
+/** Posts JSON under one deadline. Never rejects. */
+export async function postJson({ dispatcher, url, headers, body, clock, timeoutMs }: PostRequest): Promise<Posted> {
+  const deadline = new AbortController();
+  const cancelDeadline = clock.after(timeoutMs, () => deadline.abort(new Error(`no answer within ${timeoutMs} ms`)));
+  const { signal } = deadline;
+  try {
+    const { origin, pathname, search } = new URL(url);
+    const answer = await dispatcher.request({
+      origin,
+      path: pathname + search,
+      method: "POST",
+      headers: { "content-type": "application/json", "user-agent": "wamid-relay-sandbox", ...headers },
+      body,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      signal,
+    });
+    let isWhole = true;
+    await answer.body.dump({ limit: mostAnswerBytes, signal }).catch(() => {
+      isWhole = false;
+    });
+    return { kind: "answered", status: answer.statusCode, headers: answer.headers, isWhole };
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    return { kind: "unanswered", reason: (typeof code === "string" ? code : message).slice(0, 200) };
+  } finally {
+    cancelDeadline();
+  }
+}
