@@ -28,7 +28,7 @@ const rounds = soakSize(3, 20);
 
 /** Ids with a 2xx so far. */
 const acknowledgedOf = (sender: ReturnType<typeof openSender>) =>
-  new Set([...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id as string));
+  new Set([...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id));
 
 test("a backup at a random moment under load has every event acknowledged before it; restored elsewhere, it balances", async () => {
   const random = createRandom(seed);

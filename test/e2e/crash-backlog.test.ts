@@ -34,7 +34,7 @@ test(`${backlog} deliveries for a dead destination cost no memory, delay no rest
   const emptyStarts = [];
   for (let n = 0; n < 2; n += 1) emptyStarts.push(await restart(relay));
   const messages = createMessages("backlog");
-  const sender = openSender(relay, { concurrency: 64, keepAcknowledgements: false });
+  const sender = openSender(relay, { concurrency: 64 });
   function* posts(count: number) {
     for (let n = 0; n < count; n += 1) yield postOf(messages.event());
   }

@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
+import { createJudge } from "../../src/sandbox/fixtures/judge-answers.ts";
 import type { Post } from "../../src/sandbox/traffic/post-result.ts";
 import { openDownstream } from "../harness/downstream.ts";
-import { unexpectedOfEvents } from "../harness/expected-answers.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
@@ -44,9 +44,11 @@ test("50 concurrent posts of an event on 50 connections are one event and one de
   const messages = createMessages("duplicates");
   const events = Array.from({ length: 40 }, messages.event);
   const sender = openSender(relay, { concurrency: connections });
-  const summary = await sender.run(copies(events));
+  const judge = createJudge("relay");
+  const faults: (string | null)[] = [];
+  const summary = await sender.run(copies(events), { onResult: (post, result) => faults.push(judge.note(post, result)) });
   expect(summary).toMatchObject({ posts: 40 * connections, accepted: 40, duplicate: 40 * (connections - 1) });
-  expect(unexpectedOfEvents(sender.acknowledged)).toEqual([]);
+  expect([...faults.filter((fault) => fault !== null), ...judge.ended()]).toEqual([]);
 
   await until("every delivery is made", () => downstream.counts().taken === 80);
   expect(storedOf(relay)).toEqual({ events: { n: 40, ids: 40 }, deliveries: [40, 40] });
@@ -73,7 +75,13 @@ test("the same across an orderly restart and a kill -9", async () => {
   const sender = openSender(relay, { concurrency: connections, retry: untilItIsBack });
   let posted = 0;
   const whenPosted = (count: number) => until(`${count} posts are answered`, () => posted >= count);
-  const running = sender.run(copies(events), { onResult: () => (posted += 1) });
+  const judge = createJudge("relay");
+  const running = sender.run(copies(events), {
+    onResult(post, result) {
+      posted += 1;
+      judge.note(post, result);
+    },
+  });
   await whenPosted(600);
   expect((await relay.stop()).code).toBe(0);
   await relay.start();
@@ -83,7 +91,7 @@ test("the same across an orderly restart and a kill -9", async () => {
   const summary = await running;
 
   expect(summary.accepted + summary.duplicate).toBe(60 * connections);
-  expect(unexpectedOfEvents(sender.acknowledged)).toEqual([]);
+  expect(judge.ended()).toEqual([]);
   await until("every delivery is made", () => paths.every((path) => new Set(idsAt(downstream.arrivals, path)).size === 60));
   expect(storedOf(relay)).toEqual({ events: { n: 60, ids: 60 }, deliveries: [60, 60] });
   // A restarted relay still knows each id.

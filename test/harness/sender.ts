@@ -1,4 +1,5 @@
 import { onTestFinished } from "vitest";
+import type { Post, PostResult } from "../../src/sandbox/traffic/post-result.ts";
 import { createSender, type Sender, type SenderSettings } from "../../src/sandbox/traffic/sender.ts";
 import type { RelayProcess } from "./relay-process.ts";
 import { webhookSecret } from "./relay-settings.ts";
@@ -14,8 +15,8 @@ const realClock = {
 /** Tries again until the relay is back: for tests that stop it under load. Far apart, so that starting has the processor. */
 export const untilItIsBack = { tries: 400, firstMs: 50, longestMs: 400 };
 
-/** The sandbox's sender of signed events to the source `main`, closed at the test's end. */
-export function openSender(relay: RelayProcess, settings: Pick<SenderSettings, "concurrency"> & Partial<SenderSettings>): Sender {
+/** The sandbox's sender of signed events to the source `main`, closed at the test's end. `acknowledged`: the relay's 2xx by event id. */
+export function openSender(relay: RelayProcess, settings: Pick<SenderSettings, "concurrency"> & Partial<SenderSettings>) {
   const sender = createSender({
     url: relay.webhookUrl,
     signature: { service: "acme" },
@@ -26,5 +27,22 @@ export function openSender(relay: RelayProcess, settings: Pick<SenderSettings, "
     ...settings,
   });
   onTestFinished(() => sender.close());
-  return sender;
+  const acknowledged = new Map<string, { accepted: number; duplicate: number }>();
+  const note = ({ expected }: Post, result: PostResult): void => {
+    if (expected.of !== "event" || result.kind !== "answered") return;
+    const { answer } = result;
+    if (answer !== "accepted" && answer !== "duplicate") return;
+    const counts = acknowledged.get(expected.id) ?? { accepted: 0, duplicate: 0 };
+    counts[answer] += 1;
+    acknowledged.set(expected.id, counts);
+  };
+  const run: Sender["run"] = (posts, { signal, onResult } = {}) =>
+    sender.run(posts, {
+      ...(signal && { signal }),
+      onResult(post, result) {
+        note(post, result);
+        onResult?.(post, result);
+      },
+    });
+  return { ...sender, run, acknowledged };
 }

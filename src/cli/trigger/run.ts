@@ -79,7 +79,6 @@ export async function runTrigger(
       concurrency,
       // The output shows each answer as it is.
       retry: { tries: 1, firstMs: 0, longestMs: 0 },
-      keepAcknowledgements: false,
       ...(tls && { tls: ownPortOptions(tls) }),
       ...(rate && { rate }),
     });

@@ -1,7 +1,6 @@
 import { type buildConnector, Pool } from "undici/index.js";
 import { growingWait } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
-import type { EventId } from "../../model/ids.ts";
 import { readRetryAfter } from "../clock.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
 import { createSenderCounts, type Post, type PostResult, readAnswer, type SenderSummary } from "./post-result.ts";
@@ -19,8 +18,6 @@ export interface SenderSettings {
   /** Of one try, in milliseconds. */
   readonly timeoutMs?: number;
   readonly tls?: buildConnector.BuildOptions;
-  /** False: no record by event id, for runs of millions. */
-  readonly keepAcknowledgements?: boolean;
 }
 
 interface RunOptions {
@@ -34,8 +31,6 @@ export interface Sender {
   post(post: Post, signal?: AbortSignal): Promise<PostResult>;
   /** Begins in the order given. */
   run(posts: Iterable<Post>, options?: RunOptions): Promise<SenderSummary>;
-  /** Over all runs. */
-  readonly acknowledged: ReadonlyMap<EventId, Acknowledgement>;
   close(): Promise<void>;
 }
 
@@ -44,7 +39,7 @@ type Try =
   | { readonly error: string; readonly retryAfter?: undefined };
 
 export function createSender(settings: SenderSettings): Sender {
-  const { signature, secret, clock, concurrency, rate, retry = usualRetry, timeoutMs = 10_000, keepAcknowledgements = true } = settings;
+  const { signature, secret, clock, concurrency, rate, retry = usualRetry, timeoutMs = 10_000 } = settings;
   const url = new URL(settings.url);
   const path = url.pathname + url.search;
   const pool = new Pool(url.origin, {
@@ -54,8 +49,6 @@ export function createSender(settings: SenderSettings): Sender {
     connect: { ...settings.tls, timeout: timeoutMs },
   });
   const sign = createSigner(signature, secret);
-  const acknowledgements = createAcknowledgements();
-  let ticks = 0;
 
   const headersOf = (post: Post): Record<string, string> => {
     const headers = { "content-type": "application/json", "user-agent": "wamid-relay-sandbox" };
@@ -82,7 +75,6 @@ export function createSender(settings: SenderSettings): Sender {
   };
   const post: Sender["post"] = async (one, signal) => {
     const stopped = () => signal?.aborted === true;
-    const from = ticks++;
     const began = clock.now();
     let tries = 0;
     let last: Try;
@@ -95,19 +87,9 @@ export function createSender(settings: SenderSettings): Sender {
       if (stopped()) break;
     }
     const tookMs = clock.now() - began;
-    const result: PostResult =
-      "error" in last
-        ? { kind: "unanswered", error: last.error, tries, tookMs }
-        : {
-            kind: "answered",
-            status: last.status,
-            answer: readAnswer(last.status, last.text),
-            said: last.text.slice(0, 200),
-            tries,
-            tookMs,
-          };
-    if (keepAcknowledgements) acknowledgements.note(one, result, from, ticks++);
-    return result;
+    if ("error" in last) return { kind: "unanswered", error: last.error, tries, tookMs };
+    const { status, text } = last;
+    return { kind: "answered", status, answer: readAnswer(status, text), said: text.slice(0, 200), tries, tookMs };
   };
   return {
     post,
@@ -132,7 +114,6 @@ export function createSender(settings: SenderSettings): Sender {
       await Promise.all(Array.from({ length: concurrency }, worker));
       return counts.summary(clock.now() - began);
     },
-    acknowledged: acknowledgements.byEvent,
     close: () => pool.destroy(),
   };
 }
@@ -168,53 +149,4 @@ export function isWorthRetry(status: number): boolean {
 /** Milliseconds; `tried` is 1 after the first. */
 export function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
   return Math.min(retry.longestMs, Math.max(growingWait(tried, retry.firstMs, retry.longestMs), readRetryAfter(retryAfter, now)));
-}
-
-/** Over all posts of one event. */
-export interface Acknowledgement {
-  /** More than one breaks promise 2. */
-  readonly accepted: number;
-  readonly duplicate: number;
-  /** Posts that ended without a 2xx. */
-  readonly refused: number;
-  /** The try whose answer was lost may have been the accepted one. */
-  readonly retried: boolean;
-  /** Ticks between which it was accepted; `before` is Infinity while there is no 2xx. */
-  readonly after: number;
-  readonly before: number;
-}
-
-interface Acknowledgements {
-  /** Ticks at which the post began and ended. */
-  note(post: Post, result: PostResult, from: number, to: number): void;
-  /** Posts that are events and rightly signed. */
-  readonly byEvent: ReadonlyMap<EventId, Acknowledgement>;
-}
-
-/** About 200 bytes an event. */
-export function createAcknowledgements(): Acknowledgements {
-  const byEvent = new Map<EventId, { -readonly [K in keyof Acknowledgement]: Acknowledgement[K] }>();
-  return {
-    byEvent,
-    note(post, result, from, to) {
-      if (post.expected.of !== "event") return;
-      let known = byEvent.get(post.expected.id);
-      if (known === undefined) {
-        known = { accepted: 0, duplicate: 0, refused: 0, retried: false, after: from, before: Number.POSITIVE_INFINITY };
-        byEvent.set(post.expected.id, known);
-      }
-      known.retried ||= result.tries > 1;
-      const answer = result.kind === "answered" ? result.answer : null;
-      if (answer !== "accepted" && answer !== "duplicate") {
-        known.refused += 1;
-        if (known.accepted === 0) known.after = Math.min(known.after, from);
-        return;
-      }
-      known[answer] += 1;
-      // Short of "accepted" it was some post begun by now.
-      if (answer === "accepted") known.after = from;
-      else if (known.accepted === 0) known.after = Math.min(known.after, from);
-      known.before = Math.min(known.before, to);
-    },
-  };
 }
