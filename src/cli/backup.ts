@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
 import { printVerdict } from "./audit.ts";
-import { bytesText } from "./doctor/finding.ts";
 import { CommandFailed, type Io, interruptible } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
-import { print, withCommas } from "./output.ts";
+import { bytesText, print, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
 export function build(command: Command, io: Io): void {

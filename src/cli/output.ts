@@ -57,3 +57,15 @@ export function counted(parts: number | object, what: string): string {
   const n = typeof parts === "number" ? parts : Object.keys(parts).length;
   return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
+
+/** Bytes for a person: `1.4 GiB`. */
+export function bytesText(bytes: number): string {
+  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}

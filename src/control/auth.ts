@@ -15,6 +15,7 @@ interface Token {
 export interface KnownToken {
   readonly name: string;
   readonly scopes: readonly string[];
+  /** Undefined: all. */
   readonly accounts: readonly string[] | undefined;
   /** Names the token in a session, without disclosing it. Another token has another one. */
   readonly id: string;
@@ -73,6 +74,7 @@ export interface Caller {
 
 declare module "fastify" {
   interface FastifyRequest {
+    /** Null where an endpoint needs no token. */
     caller: Caller | null;
   }
 }

@@ -13,6 +13,15 @@ import type {
   statsSchema,
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
+import {
+  keysOf,
+  mostSteps,
+  type QualityQuery,
+  type QualityView,
+  type SeriesQuery,
+  type SeriesView,
+  seriesQuery,
+} from "../model/history.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { DeliveryQuery, EventQuery, ExplainQuery, GroupQuery, MessageQuery, OfAccounts, RunQuery } from "../model/queries.ts";
 import type { searchSchema } from "../model/search.ts";
@@ -41,6 +50,12 @@ export type SearchPort = (text: string, wholeOnly: boolean, accounts?: readonly 
 export interface ExplainPort {
   /** Several when accounts, or messages with one reference, share the name; none when nothing has it. */
   explain(query: ExplainQuery): Promise<readonly Story[]>;
+}
+
+export interface HistoryPort {
+  readonly now: () => number;
+  series(query: SeriesQuery): Promise<SeriesView>;
+  quality(query: QualityQuery): Promise<QualityView>;
 }
 
 export function createReadingHandlers(port: Reading, explaining: ExplainPort) {
@@ -100,4 +115,41 @@ function onlyOne<T>(found: readonly T[], what: "event" | "message", name: (one: 
       ? "events of several accounts have this id; ask with account=, or by seq"
       : "several messages have this; ask by wamid, with account= where two accounts have it";
   throw new RelayError("bad_request", message, found.map(name));
+}
+
+const dayMs = 86_400_000;
+/** Events that a quality by route or reference reads: the page waits for them, some 50 ms on the embedded engine. */
+const mostEvents = 15_000;
+
+export function createHistoryHandlers(port: HistoryPort) {
+  return {
+    getSeries({ to, from, ...given }) {
+      const now = port.now();
+      refuseReversed(from, to ?? now);
+      const { name, by } = given;
+      const keys = keysOf(name);
+      if (by !== undefined && !keys.includes(by)) {
+        throw badParameter(
+          "by",
+          keys.length === 0 ? `${name} has nothing to split it by` : `must be one of ${keys.join(", ")} for ${name}`,
+        );
+      }
+      const query = seriesQuery({ ...given, from, to }, now);
+      const steps = (query.to - query.from) / query.step / 1000;
+      if (steps > mostSteps) throw badParameter("step", `gives ${steps} values; the most are ${mostSteps}`);
+      return port.series(query);
+    },
+    getQuality({ to = port.now(), from = to - dayMs, route, reference }) {
+      refuseReversed(from, to);
+      return port.quality({ from, to, route, reference, most: mostEvents });
+    },
+  } satisfies Partial<Handlers>;
+}
+
+function badParameter(path: string, message: string): RelayError {
+  return new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
+}
+
+function refuseReversed(from: number | undefined, to: number): void {
+  if (from !== undefined && from >= to) throw badParameter("from", "must be before to");
 }

@@ -30,15 +30,3 @@ export async function orFail(check: string, subject: string, todo: string, run: 
     return [fail(check, `${subject}${failure.message}`, todo)];
   }
 }
-
-/** Bytes for a person: `1.4 GiB`. */
-export function bytesText(bytes: number): string {
-  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
-}

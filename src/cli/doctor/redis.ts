@@ -4,7 +4,8 @@ import type { Secret } from "../../model/secret.ts";
 import { type RedisFault, readRedisUrl, redisErrorText, redisPlaceText } from "../../net/redis.ts";
 import { createRedisLinks, linkFaultOf } from "../../net/redis-link.ts";
 import type { TlsSettings } from "../../net/tls.ts";
-import { bytesText, type Finding, fail, ok, warn } from "./finding.ts";
+import { bytesText } from "../output.ts";
+import { type Finding, fail, ok, warn } from "./finding.ts";
 
 const check = "destination";
 /** How long all checks of one Redis may take. */

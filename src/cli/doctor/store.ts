@@ -8,7 +8,8 @@ import { schemaVersion } from "../../store/schema/ddl.ts";
 import type { PostgresStorage } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
-import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
+import { bytesText } from "../output.ts";
+import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 import { assessRisk } from "./report.ts";
 
 /** The store of the settings file, and the processes that use it, as the store names them. */

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { bytesText } from "../../../src/cli/doctor/finding.ts";
+import { bytesText } from "../../../src/cli/output.ts";
 import { assessClock, probeDestination } from "../../../src/cli/doctor/network.ts";
 import { assessAttention, assessBacklog } from "../../../src/cli/doctor/report.ts";
 import { assessSecrets, checkReaders } from "../../../src/cli/doctor/settings.ts";

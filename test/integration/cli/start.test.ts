@@ -39,6 +39,8 @@ test.each([
   [["--help"]],
   [["serve", "--help"]],
   [["trigger", "--help"]],
+  [["backup", "--help"]],
+  [["restore", "--help"]],
   [["nonsense"]],
   [["events", "list", "--limit", "0"]],
   [["replay", "--state", "held"]],
