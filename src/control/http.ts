@@ -1,4 +1,4 @@
-import type { Server, ServerResponse } from "node:http";
+import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
@@ -164,7 +164,6 @@ const parserErrors: Readonly<Record<string, readonly [code: ErrorCode, error: st
   HPE_HEADER_OVERFLOW: ["headers_too_large", "request line and headers are too large"],
 };
 const malformed = ["bad_request", "not a valid HTTP request"] as const;
-const reasons: Readonly<Record<number, string>> = { 400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large" };
 
 /**
  * A request that Node's parser refuses never reaches Fastify. It is answered on the socket, in the shape of all errors,
@@ -194,6 +193,6 @@ function writeError(socket: Socket, [code, text]: readonly [code: ErrorCode, err
   const { status } = errorCodes[code];
   const body = JSON.stringify({ error: text, code });
   socket.write(
-    `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
   );
 }

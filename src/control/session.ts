@@ -40,9 +40,10 @@ type Purpose = "s" | "c";
 const signedForm = /^([sc])\.([\w-]{12})\.(\d{13,14})\.([\w-]{22})\.([\w-]{43})$/;
 
 export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
-  function sign(purpose: Purpose, { id, key }: KnownToken, expiresAt: number): string {
+  function signed(purpose: Purpose, { id, key }: KnownToken, forMs: number): { readonly value: string; readonly expiresAt: number } {
+    const expiresAt = now() + forMs;
     const text = `${purpose}.${id}.${expiresAt}.${nonce()}`;
-    return `${text}.${mac(key, text)}`;
+    return { value: `${text}.${mac(key, text)}`, expiresAt };
   }
 
   /** Null: malformed, expired, or signed with the key of no current token. */
@@ -64,10 +65,7 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
   }
 
   return {
-    start(token: KnownToken): { readonly value: string; readonly expiresAt: number } {
-      const expiresAt = now() + sessionMs;
-      return { value: sign("s", token, expiresAt), expiresAt };
-    },
+    start: (token: KnownToken) => signed("s", token, sessionMs),
     find,
     /** That of a request's cookie; null without cookie. Throws `unauthorized` for one that ended, `forbidden` for a foreign request. */
     async of(request: FastifyRequest): Promise<Session | null> {
@@ -81,10 +79,7 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
     async end({ id, expiresAt }: Session): Promise<void> {
       await claims.claimOnce(`session:${id}`, expiresAt);
     },
-    createCode(token: KnownToken): { readonly code: string; readonly expiresAt: number } {
-      const expiresAt = now() + codeMs;
-      return { code: sign("c", token, expiresAt), expiresAt };
-    },
+    createCode: (token: KnownToken) => signed("c", token, codeMs),
     async useCode(code: string): Promise<KnownToken | null> {
       const found = verify("c", code);
       if (found === null) return null;
@@ -171,7 +166,8 @@ export function createSessionHandlers({ sessions, tokens, badToken }: SessionPar
     },
     createSessionCode(_input, { request: { caller } }) {
       if (caller === null || caller.session !== null) throw new RelayError("forbidden", "only a bearer token can create a code");
-      return sessions.createCode(caller.token);
+      const { value: code, expiresAt } = sessions.createCode(caller.token);
+      return { code, expiresAt };
     },
   } satisfies Partial<Handlers>;
 }
