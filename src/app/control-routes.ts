@@ -45,7 +45,7 @@ export interface ControlRoutesParts extends Observed, Stored, Delivering {
 
 export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
   const { live, store, clock, accepting, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
-  const { instance, redactor, log, privacy, metrics, health, role } = parts;
+  const { instance, redactor, metrics, health, role } = parts;
   const { now } = clock;
   const { current: settings, initial } = live;
   const { driver } = initial.storage;
@@ -67,9 +67,9 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
   addControlRoutes(http, {
     sessions: createSessions({ tokens, claims: store, now, nonce: () => randomBytes(16).toString("base64url") }),
     tokens,
-    revealed: revealedHook({ log, privacy }),
+    revealed: revealedHook(parts),
     guess: createGuesses(now, (token, result) => metrics.guesses.inc({ token, result })),
-    badToken: badTokenHook({ log, metrics, now, address: parts.address, limit: () => settings().control.badTokenLimit }),
+    badToken: badTokenHook(parts, now, parts.address, () => settings().control.badTokenLimit),
     sending: service.sending,
     explain: createExplaining({ read: store.read, now, breakers }),
     listening: listening.port,

@@ -22,10 +22,10 @@ export type Delivering = Awaited<ReturnType<typeof startDelivering>>;
 
 /** The fourth phase: deliveries and proxied exchanges, and the upkeep of the store. */
 export async function startDelivering(observed: Observed, stored: Stored, { works, random }: DeliverOptions, cleanup: Cleanup) {
-  const { live, redactor, log, privacy, metrics, health, tracing } = observed;
+  const { live, redactor, log, metrics, health, tracing } = observed;
   const { store, clock, lanes, accepting, supervise, backlog } = stored;
   const { storage, server } = live.initial;
-  const plainHooks = laneHooks({ log, privacy, metrics, now: clock.now });
+  const plainHooks = laneHooks(observed, clock.now);
   const hooks = tracing?.attempts(plainHooks) ?? plainHooks;
 
   const proxy = createProxy(proxiedSources(live.initial), {

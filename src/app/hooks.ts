@@ -3,8 +3,6 @@ import type { onResponseHookHandler } from "fastify";
 import type { BadTokenHook, RevealedHook } from "../control/auth.ts";
 import type { FailedStage, LaneHooks } from "../deliver/decide.ts";
 import { maskText } from "../model/mask.ts";
-import type { Health } from "../observe/health.ts";
-import type { Logger, Privacy } from "../observe/logger.ts";
 import { type Metrics, statusClass } from "../observe/metrics.ts";
 import { createFailureLimit } from "../receive/client-address.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
@@ -12,25 +10,17 @@ import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
 import type { StopReason } from "../service/limits/stops.ts";
 import type { Rules, StoreHooks } from "../store/port.ts";
+import type { Observed } from "./observe.ts";
 
-interface Watchers {
-  readonly log: Logger;
-  readonly privacy: Privacy;
-  readonly metrics: Metrics;
-}
+type Watchers = Pick<Observed, "log" | "privacy" | "metrics">;
 
-export function receiverHooks({
-  log,
-  privacy,
-  metrics,
-  refused,
-  handshake,
-  acknowledged,
-}: Watchers & {
+interface ReceiverListeners {
   readonly refused: (source: string) => void;
   readonly handshake: (source: string) => void;
   readonly acknowledged: (tookMs: number) => void;
-}): ReceiverHooks {
+}
+
+export function receiverHooks({ log, privacy, metrics }: Watchers, { refused, handshake, acknowledged }: ReceiverListeners): ReceiverHooks {
   return {
     received(source, outcome) {
       metrics.requests.inc({ source, outcome });
@@ -59,14 +49,13 @@ export function apiHook(metrics: Pick<Metrics, "apiSeconds">): onResponseHookHan
   };
 }
 
-interface TokenWatchers extends Omit<Watchers, "privacy"> {
-  readonly now: () => number;
-  readonly address: (request: IncomingMessage) => string;
-  readonly limit: () => number;
-}
-
 /** Limits bad tokens like bad signatures. */
-export function badTokenHook({ log, metrics, now, address, limit }: TokenWatchers): BadTokenHook {
+export function badTokenHook(
+  { log, metrics }: Watchers,
+  now: () => number,
+  address: (request: IncomingMessage) => string,
+  limit: () => number,
+): BadTokenHook {
   const failures = createFailureLimit(limit);
   return (reason, request) => {
     const from = address(request);
@@ -78,7 +67,7 @@ export function badTokenHook({ log, metrics, now, address, limit }: TokenWatcher
 }
 
 /** A parameter may be a wamid or a phone number, so the line masks it as all lines do. */
-export function revealedHook({ log, privacy }: Omit<Watchers, "metrics">): RevealedHook {
+export function revealedHook({ log, privacy }: Watchers): RevealedHook {
   return (token, endpoint, parameters) => {
     const named = Object.entries(parameters).map(([name, value]) => [name, privacy.text(String(value))] as const);
     log.info({ token, endpoint, ...(named.length === 0 ? {} : { parameters: Object.fromEntries(named) }) }, "personal data revealed");
@@ -87,12 +76,7 @@ export function revealedHook({ log, privacy }: Omit<Watchers, "metrics">): Revea
 
 type FailedEvent = Parameters<NonNullable<Rules["failed"]>>[1];
 
-interface StoreWatchers extends Watchers {
-  readonly health: Health;
-  readonly arriving: () => boolean;
-}
-
-export function storeHooks({ log, privacy, health, metrics, arriving }: StoreWatchers): StoreHooks {
+export function storeHooks({ log, privacy, health, metrics }: Observed, arriving: () => boolean): StoreHooks {
   return {
     arriving,
     committed(tookMs, writes) {
@@ -140,7 +124,7 @@ const repeatMs = 60_000;
 
 const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", interrupted: "handed back" } as const;
 
-export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly now: () => number }): LaneHooks {
+export function laneHooks({ log, privacy, metrics }: Watchers, now: () => number): LaneHooks {
   const loggedAt = new Map<string, number>();
 
   /** A lane tries each of its deliveries again twice a second: the fault is logged once a minute. */
@@ -231,12 +215,16 @@ const stopTexts: Record<StopReason, string> = {
   blocked: "the service has blocked this address because of bad keys; it is not asked for a minute",
 };
 
-interface LimiterWatchers extends Omit<Watchers, "privacy"> {
+interface LimiterListeners {
   readonly called: (account: string, priority: CallPriority, outcome: CallOutcome) => void;
   readonly keyRefused: (account: string) => void;
 }
 
-export function limiterHooks(account: string, { log, metrics, called, keyRefused }: LimiterWatchers): LimiterHooks {
+export function limiterHooks(
+  account: string,
+  { log, metrics }: Pick<Watchers, "log" | "metrics">,
+  { called, keyRefused }: LimiterListeners,
+): LimiterHooks {
   return {
     settled(call, outcome) {
       called(account, call.priority, outcome);

@@ -153,7 +153,7 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
 }
 
 function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) => string): Receiver {
-  const { live, log, privacy, metrics, tracing, store, clock, accepting, service, proxy } = parts;
+  const { live, tracing, store, clock, accepting, service, proxy } = parts;
   const sourceNotes = createSourceNotes(store, clock.now);
   const receiver = createReceiver({
     sources: inboundSources(live.initial),
@@ -175,10 +175,7 @@ function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) =
     now: clock.now,
     address,
     limits: live.initial.server,
-    hooks: receiverHooks({
-      log,
-      privacy,
-      metrics,
+    hooks: receiverHooks(parts, {
       refused: service.refused,
       handshake: sourceNotes.handshake,
       acknowledged: (tookMs) => store.noteAcknowledged(tookMs, clock.now()),

@@ -46,9 +46,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
     budgets,
     redact: redactor.text,
     hooks: (account) => ({
-      ...limiterHooks(account, {
-        log,
-        metrics,
+      ...limiterHooks(account, observed, {
         called(of, priority, outcome) {
           usage.ended(of, priority, outcome);
           if (outcome.type === "answered") watching.keyWorked(of);

@@ -28,7 +28,7 @@ export async function startStore(observed: Observed, role: OpenOptions["role"], 
     role,
     instance: instance.instance,
     rules,
-    hooks: storeHooks({ log, privacy, metrics, health, arriving: arrivals.expected }),
+    hooks: storeHooks(observed, arrivals.expected),
     clock: given,
   });
   const { store, clock } = engine;

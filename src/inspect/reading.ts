@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Settings } from "../config/schema.ts";
 import { accountsOf, placedSecrets } from "../config/sources.ts";
 import type { Reading } from "../control/reading.ts";
@@ -174,14 +175,8 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
 }
 
 /** Null when it takes longer than `ms`. */
-async function within<T>(ended: Promise<T>, ms: number): Promise<T | null> {
-  const { promise: late, resolve } = Promise.withResolvers<null>();
-  const timer = setTimeout(() => resolve(null), ms);
-  try {
-    return await Promise.race([ended, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function within<T>(ended: Promise<T>, ms: number): Promise<T | null> {
+  return Promise.race([ended, delay(ms, null, { ref: false })]);
 }
 
 /** The sources of the settings, with what was noted of them. */

@@ -56,6 +56,11 @@ export function isUnixSocket(url: string): boolean {
   return /^https?:\/\/unix:\//i.test(url);
 }
 
+export function isHttpUrl(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol);
+}
+
 export const unixSocketFault = "is a Unix socket, and the relay connects to hosts only: give host and port";
 
 /** The socket connects to the returned address, so that DNS rebinding gains nothing. */

@@ -1,11 +1,6 @@
 import { z } from "zod";
 import { Secret } from "../model/secret.ts";
-import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
-
-function isCollectorUrl(text: string): boolean {
-  const url = URL.parse(text);
-  return url !== null && /^https?:$/.test(url.protocol);
-}
+import { isHttpUrl, isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
 function hasCredentials(text: string): boolean {
   const url = URL.parse(text);
@@ -16,7 +11,7 @@ function hasCredentials(text: string): boolean {
 export const tracesSchema = z.strictObject({
   endpoint: z
     .string()
-    .refine((text) => text === "" || isCollectorUrl(text), "is not an http or https URL")
+    .refine((text) => text === "" || isHttpUrl(text), "is not an http or https URL")
     .refine((text) => !isUnixSocket(text), unixSocketFault)
     .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
     .optional()

@@ -1,4 +1,5 @@
 import { hash, randomUUID } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
 import {
   type Attributes,
   type HrTime,
@@ -135,12 +136,7 @@ export function createTraces({ settings, version, log, privacy }: TracesParts) {
     },
     /** Sends what waits, for at most a few seconds. */
     async close(): Promise<void> {
-      let late: NodeJS.Timeout | undefined;
-      const tooLate = new Promise<void>((resolve) => {
-        late = setTimeout(resolve, exportWithinMs);
-      });
-      await Promise.race([provider.shutdown().catch(() => {}), tooLate]);
-      clearTimeout(late);
+      await Promise.race([provider.shutdown().catch(() => {}), wait(exportWithinMs, undefined, { ref: false })]);
     },
   };
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { scheduleSchema } from "../model/schedule.ts";
 import { secretSchema } from "../model/secret.ts";
 import { durationSchema } from "../model/units.ts";
-import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
+import { isHttpUrl, isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
 /** Only accounts with a base URL and a key are polled. */
 export const reconcileSchema = z
@@ -20,11 +20,6 @@ export const reconcileSchema = z
   })
   .refine(({ after, giveUpAfter }) => giveUpAfter > after, { path: ["giveUpAfter"], message: "must be longer than after" });
 export type ReconcileSettings = z.infer<typeof reconcileSchema>;
-
-function isHttpUrl(text: string): boolean {
-  const url = URL.parse(text);
-  return url !== null && /^https?:$/.test(url.protocol);
-}
 
 /** When missing webhooks raise an alarm. */
 export const silenceSchema = z.strictObject({

@@ -37,7 +37,7 @@ function setUp(main: Record<string, unknown>) {
     random: () => 0.5,
     recent: () => [],
     isTemporary: () => false,
-    hooks: (account) => limiterHooks(account, { log, metrics, called: () => {}, keyRefused: () => {} }),
+    hooks: (account) => limiterHooks(account, { log, metrics }, { called: () => {}, keyRefused: () => {} }),
   });
   const readGauges = createGaugeReader({
     settings: () => ({ sources: {} }),
