@@ -16,23 +16,20 @@ export interface SessionParts {
 export interface DestinationSession {
   readonly settings: LaneSettings;
   readonly destination: Destination;
-  readonly time: SteadyTime;
   readonly breaker: Breaker;
   readonly pace: ReturnType<typeof createPace> | null;
-  readonly rate: number | undefined;
   seen: BreakerState;
 }
 
 /** A full second would allow twice the rate within a window of the downstream's; much less cannot sustain a high rate. */
 const savedSeconds = 0.1;
 
-function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes): DestinationSession {
+function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes, time: SteadyTime): DestinationSession {
   const { clock, connect, takesOver } = parts;
   const rate = rateOf(settings);
-  const time = createSteadyTime(clock);
   const breaker = breakerFrom(notes, settings, clock.now(), time.now);
   const pace = rate === undefined ? null : createPace(1000 / rate, Math.max(1, rate * savedSeconds), time.now(), takesOver);
-  return { settings, destination: connect(settings.to), time, breaker, pace, rate, seen: breaker.state() };
+  return { settings, destination: connect(settings.to), breaker, pace, seen: breaker.state() };
 }
 
 /** `now` in unix ms. */
@@ -76,7 +73,8 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
   const { clock, hooks } = parts;
   const route = initial.name;
   let stored = notes;
-  let session = openSession(initial, parts, stored);
+  const time = createSteadyTime(clock);
+  let session = openSession(initial, parts, stored, time);
   let failing = notes.failing;
   let slow: Slow | null = null;
   let stopped = notes.stop;
@@ -102,7 +100,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
     if (state !== "half-open" && of === session) hooks.breakerMoved(route, state);
   }
 
-  function pause({ breaker, time }: DestinationSession, until: number): boolean {
+  function pause({ breaker }: DestinationSession, until: number): boolean {
     const wasPaused = breaker.pausedUntil() > time.now();
     breaker.pause(time.now() + until - clock.now());
     return !wasPaused;
@@ -111,15 +109,16 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
   /** Only of the present settings. */
   function changeOfBreaker(on: DestinationSession): { readonly opened?: OpenNote | null } {
     const opened = on.breaker.opened();
-    const until = opened === null ? undefined : on.time.toUnix(opened.until);
+    const until = opened === null ? undefined : time.toUnix(opened.until);
     if (on !== session || until === stored.opened?.until) return {};
     return { opened: opened === null || until === undefined ? null : { breaker: breakerName(on.settings), until, pause: opened.pause } };
   }
 
   return {
     session: () => session,
+    time,
     reconfigure(settings: LaneSettings): void {
-      session = openSession(settings, parts, stored);
+      session = openSession(settings, parts, stored, time);
       failing = null;
       slow = null;
     },
@@ -146,7 +145,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       return { ...changed, ...standing };
     },
     stopped: () => stopped,
-    isHeldUp: () => session.breaker.pausedUntil() > session.time.now() || session.breaker.state() !== "closed",
+    isHeldUp: () => session.breaker.pausedUntil() > time.now() || session.breaker.state() !== "closed",
     /** An operator may have ended a stop or a pause. Call it before the notes are read, and its result with them. */
     follow(): (next: RouteNotes) => void {
       const before = stops;
@@ -163,7 +162,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       return session.breaker.tryNow();
     },
     state(): HealthState {
-      const { breaker, time } = session;
+      const { breaker } = session;
       const [pausedUntil, openUntil] = [breaker.pausedUntil(), breaker.openUntil()];
       return {
         breaker: breaker.state(),

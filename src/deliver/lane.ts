@@ -6,7 +6,7 @@ import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
 import type { QueueOf, ReadyQueue } from "./ready-queue.ts";
 
-import type { LaneSettings } from "./settings.ts";
+import { type LaneSettings, rateOf } from "./settings.ts";
 
 export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
@@ -162,7 +162,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 
 /** Within a tenth of a second. */
 function startsAllowed(health: Health): number {
-  const { rate } = health.session();
+  const rate = rateOf(health.session().settings);
   return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
 }
 
@@ -191,8 +191,8 @@ function startDue({ health, queue, attempts, now, mayStart }: Starting): number 
     return ms;
   };
   while (mayStart() && health.stopped() === null && attempts.hasRoom()) {
-    const { breaker, pace, time } = health.session();
-    const steady = time.now();
+    const { breaker, pace } = health.session();
+    const steady = health.time.now();
     const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);
     if (heldUntil > steady) return hold(heldUntil - steady);
     // The probe's outcome wakes the lane.
