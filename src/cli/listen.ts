@@ -63,7 +63,8 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   const secret = options.printSecret === true ? `whsec_${randomBytes(24).toString("base64")}` : (options.secret ?? null);
   const relay = await relayAddress(command, options, io);
 
-  const [{ createTargets }, { runListen }, { systemClock }] = await Promise.all([
+  const [{ queryOf }, { createTargets }, { runListen }, { systemClock }] = await Promise.all([
+    import("../client/connection.ts"),
     import("./listen/forward.ts"),
     import("./listen/run.ts"),
     import("../model/system-clock.ts"),
@@ -82,11 +83,23 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   const { printHints } = await import("./hints.ts");
   await printHints({ event: options.events, status: options.status }, options, io);
   const stop = stopSignal();
+  const { events, status, where, tracked, latest, as } = options;
+  const source = options.source ?? targets?.sources?.join(",");
   await runListen(io, {
     relay,
     targets,
-    query: queryOf(options, since, targets?.sources ?? null),
-    as: options.as ?? null,
+    query: queryOf({
+      events,
+      source,
+      status,
+      where,
+      tracked,
+      since: typeof since === "number" ? `${since}ms` : (since ?? undefined),
+      latest,
+      as,
+    }),
+    showSource: source === undefined,
+    as: as ?? null,
     since: typeof since === "number" ? Date.now() - since : since === null ? null : Date.parse(since),
     maxAttempts: options.maxAttempts ?? null,
     isJson: options.json === true,
@@ -95,23 +108,6 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     random: Math.random,
     stop,
   });
-}
-
-function queryOf(options: Options, since: number | string | null, targetSources: readonly string[] | null): URLSearchParams {
-  const { events, source, status, where, tracked, latest, as } = options;
-  const query = new URLSearchParams();
-  const set = (key: string, value: string | undefined): void => {
-    if (value !== undefined) query.set(key, value);
-  };
-  set("events", events);
-  set("source", source ?? targetSources?.join(","));
-  set("status", status);
-  set("where", where);
-  set("tracked", tracked === true ? "true" : undefined);
-  set("since", typeof since === "number" ? `${since}ms` : (since ?? undefined));
-  set("latest", latest === true ? "true" : undefined);
-  set("as", as);
-  return query;
 }
 
 function name(text: string): string {

@@ -26,38 +26,31 @@ interface ForwarderParts {
 /** Local servers are started again all the time, and are wanted back at once. */
 const retry = { firstMs: 500, longestMs: 5_000 };
 
-/** One event at a time, in order: the next goes out when this one was taken. */
 export function createForwarder({ targets, maxAttempts, clock, random, screen, quit }: ForwarderParts) {
-  /** Posts until it is taken; returns false when it is skipped. */
-  async function deliver(event: ListenedEvent, url: string, to: Targets): Promise<boolean> {
-    let shown = "";
-    let refusals = 0;
-    for (let failures = 0; ; ) {
-      if (quit.aborted) throw new Error("the command ends");
-      const outcome = await to.post(url, event, failures + 1);
-      if (outcome.taken) {
-        screen.answer(event, url, outcome, false);
-        return true;
-      }
-      failures += 1;
-      if (outcome.status !== null) refusals += 1;
-      const isLast = maxAttempts !== null && refusals >= maxAttempts;
-      const failure = `${outcome.status} ${outcome.error}`;
-      if ((failure !== shown || isLast) && !quit.aborted) screen.answer(event, url, outcome, !isLast);
-      shown = failure;
-      if (isLast) return false;
-      await pause(clock, withJitter(growingWait(failures, retry.firstMs, retry.longestMs), random()), quit).catch(() => {});
-    }
-  }
-
   return {
-    /** Resolves once a target accepted the event or it was skipped; rejects when the command ends first. */
+    /** Posts until a target accepts the event or it is skipped; rejects when the command ends first. */
     async take(event: ListenedEvent): Promise<void> {
-      if (quit.aborted) throw new Error("the command ends");
+      const stopAtEnd = (): void => {
+        if (quit.aborted) throw new Error("the command ends");
+      };
+      stopAtEnd();
       const url = targets?.urlOf(event.source) ?? null;
       screen.event(event, url);
       if (targets === null || url === null) return;
-      if (!(await deliver(event, url, targets))) screen.skipped(event);
+      let shown = "";
+      let refusals = 0;
+      for (let attempt = 1; ; attempt += 1) {
+        stopAtEnd();
+        const outcome = await targets.post(url, event, attempt);
+        if (outcome.taken) return screen.answer(event, url, outcome, false);
+        if (outcome.status !== null) refusals += 1;
+        const isLast = maxAttempts !== null && refusals >= maxAttempts;
+        const failure = `${outcome.status} ${outcome.error}`;
+        if ((failure !== shown || isLast) && !quit.aborted) screen.answer(event, url, outcome, !isLast);
+        if (isLast) return screen.skipped(event);
+        shown = failure;
+        await pause(clock, withJitter(growingWait(attempt, retry.firstMs, retry.longestMs), random()), quit).catch(() => {});
+      }
     },
   };
 }

@@ -5,22 +5,18 @@ import { failureOf } from "../control-client.ts";
 import type { Io } from "../io.ts";
 import { createForwarder, type Targets } from "./forward.ts";
 import { connectListener, createCursor, type RelayAddress } from "./relay.ts";
-import { createScreen } from "./screen.ts";
+import { createScreen, type ScreenParts } from "./screen.ts";
 import { readListened } from "./wire.ts";
 
-interface ListenRun {
+interface ListenRun extends Omit<ScreenParts, "io" | "isForwarding" | "url"> {
   readonly relay: RelayAddress;
   /** Null: events are only shown. */
   readonly targets: Targets | null;
   /** Query of `GET /v1/listen`, without the position. */
-  readonly query: URLSearchParams;
+  readonly query: string;
   /** The name whose cursor the relay keeps; null: none. */
   readonly as: string | null;
-  /** Unix ms of `--since`; null: not given. */
-  readonly since: number | null;
   readonly maxAttempts: number | null;
-  readonly isJson: boolean;
-  readonly showPii: boolean;
   readonly clock: Clock;
   readonly random: () => number;
   /** Resolves when the user ends the command. */
@@ -32,7 +28,7 @@ const lastWordsMs = 2_000;
 
 /** Listens until `stop` resolves. Throws CommandFailed when the relay permanently refuses the first connection. */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
-  const { relay, targets, query, as, isJson, showPii, since, random, maxAttempts } = run;
+  const { relay, targets, query, as, random, maxAttempts } = run;
   const clock = sleepAware(run.clock);
   const connection = connectListener(relay);
   const waitFor = (ms: number, signal: AbortSignal): Promise<void> => pause(clock, ms, signal).catch(() => {});
@@ -40,8 +36,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   const over = new AbortController();
   void run.stop.then(() => quitting.abort());
 
-  const showSource = query.getAll("source").length !== 1;
-  const screen = createScreen({ io, isJson, showPii, showSource, isForwarding: targets !== null, url: relay.url, since });
+  const screen = createScreen({ ...run, io, isForwarding: targets !== null, url: relay.url });
   const forwarder = createForwarder({ targets, maxAttempts, clock, random, screen, quit: quitting.signal });
   const cursor =
     as === null
@@ -56,7 +51,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     /** The last event that is done with. */
     let place = 0;
     const steps = follow({
-      open: opening(connection, `/v1/listen?${query}`),
+      open: opening(connection, `/v1/listen${query}`),
       read: readListened,
       isPatient: true,
       signal: quitting.signal,

@@ -6,7 +6,7 @@ import { type Io, printable } from "../io.ts";
 import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
-interface ScreenParts {
+export interface ScreenParts {
   readonly io: Io;
   readonly isJson: boolean;
   readonly showPii: boolean;
@@ -19,8 +19,6 @@ interface ScreenParts {
   /** Unix ms of `--since`; null: not given. */
   readonly since: number | null;
 }
-
-export type Screen = ReturnType<typeof createScreen>;
 
 /** Prints what happens: lines of JSON, or events on standard output and the connection on standard error. */
 export function createScreen({ io, isJson, showPii, showSource, isForwarding, url: relayUrl, since }: ScreenParts) {

@@ -48,7 +48,8 @@ async function listener(relayUrl: string, clock: Clock) {
   const listening = runListen(io, {
     relay: { url: relayUrl, token: () => relayToken },
     targets: null,
-    query: new URLSearchParams(),
+    query: "",
+    showSource: true,
     as: null,
     since: null,
     maxAttempts: null,
