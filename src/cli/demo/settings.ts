@@ -10,19 +10,16 @@ export const metaVerifyToken = "demo-verify-token";
 /** The source that the sandbox posts to. */
 export const sourceNames: Readonly<Record<DemoFormat, string>> = { standard: "main", meta: "wa" };
 
-export interface DemoSecrets {
+interface SettingsParts {
+  readonly format: DemoFormat;
+  readonly databasePath: string;
+  readonly downstreamUrl: string;
   /** Signs what the sandbox posts. */
   readonly webhook: string;
   /** Of the control API. */
   readonly token: string;
   /** Signs what the relay delivers. */
   readonly downstream: string;
-}
-
-interface SettingsParts extends DemoSecrets {
-  readonly format: DemoFormat;
-  readonly databasePath: string;
-  readonly downstreamUrl: string;
 }
 
 /**

@@ -1,9 +1,10 @@
 import { statSync } from "node:fs";
-import { z } from "zod";
+import type { z } from "zod";
 import { storePlace } from "../../app/instance.ts";
 import { RelayClientError } from "../../client/connection.ts";
 import { envFilePath } from "../../config/env-file.ts";
 import type { Settings } from "../../config/schema.ts";
+import { readinessSchema } from "../../model/probes.ts";
 import { relayVersion } from "../../model/version.ts";
 import {
   type ControlClient,
@@ -106,13 +107,7 @@ async function refusal(client: ControlClient, config: string): Promise<string | 
   }
 }
 
-/** `settings` of `/readyz`. */
-const reloadSchema = z.object({
-  loadedAt: z.string(),
-  refusedAt: z.string().nullable(),
-  faults: z.number(),
-  needRestart: z.array(z.string()),
-});
+const reloadSchema = readinessSchema.shape.settings;
 
 interface SettingsFiles {
   readonly config: string;

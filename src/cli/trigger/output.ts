@@ -96,7 +96,7 @@ function sentId({ id, event }: Post["subject"]): string | null {
   return event === requestKind || event === noEnvelope ? null : id;
 }
 
-/** One post and its answer, as `--json` has it: status and answer are null when there was none, the answer when it is not a relay's. */
+/** As `--json` has it: status and answer are null when there was none, the answer also when it is not a relay's. */
 function triggeredEvent({ subject, sort }: Post, result: PostResult) {
   const { event, wamid, runId } = subject;
   const { status, answer } = result.kind === "answered" ? result : { status: null, answer: null };

@@ -2,9 +2,7 @@ import type { Command } from "commander";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
 import type { FormatName } from "../../model/formats/formats.ts";
 import { unknownName } from "../../model/nearest.ts";
-import type { SignatureSettings } from "../../model/signature.ts";
 import { isLoopbackHost } from "../../net/addresses.ts";
-import type { ListenTls } from "../../net/tls.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedRate, ownAddress } from "../reach-relay.ts";
 import { readableSecrets, readForLooking, readPart } from "../settings-option.ts";
@@ -13,27 +11,10 @@ import type { TriggerOptions } from "./options.ts";
 /** What a source takes: automations' requests, or events in a format. */
 type SourceKind = "automation-request" | FormatName;
 
-/** Where posts go, how they are signed, and how fast. */
-export interface Target {
-  readonly url: string;
-  /** Of the relay of the settings. */
-  readonly tls?: ListenTls | undefined;
-  readonly signature: SignatureSettings;
-  /** The newest first. */
-  readonly secrets: readonly [string, ...string[]];
-  readonly source: string;
-  readonly account: string;
-  readonly kind: SourceKind;
-  /** The first of Meta's numbers that the source maps to accounts. */
-  readonly phoneNumberId: string | undefined;
-  /** Posts per second. */
-  readonly rate: number | undefined;
-  /** False where what answers need not speak as a relay does: another URL, or the downstream behind a proxying source. */
-  readonly isRelay: boolean;
-}
+export type Target = ReturnType<typeof findTarget>;
 
-/** Throws {@link CommandFailed} for what cannot be a target; wrong usage ends in `command.error`. */
-export function findTarget(command: Command, options: TriggerOptions, kind: SourceKind, io: Io): Target {
+/** Where posts go, how they are signed, and how fast. Throws {@link CommandFailed} for what cannot be a target. */
+export function findTarget(command: Command, options: TriggerOptions, kind: SourceKind, io: Io) {
   const { url: given } = options;
   const rate = checkedRate(command, options);
   const { settings } = readForLooking(options, io, ["accounts", "sources"]);
@@ -51,14 +32,19 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
     throw new CommandFailed(`${new URL(url).host} is not this machine: sample events would go out to it; --allow-remote lets them`);
   return {
     url,
+    /** Of the relay of the settings. */
     tls: own?.tls,
     signature,
+    /** The newest first. */
     secrets: readableSecrets(secrets).map((secret) => secret.reveal()) as [string, ...string[]],
     source: name,
     account: source.account,
     kind: kindOf(source),
+    /** The first of Meta's numbers that the source maps to accounts. */
     phoneNumberId: isMeta ? Object.keys(source.accounts ?? {})[0] : undefined,
+    /** Posts per second. */
     rate,
+    /** False where what answers need not speak as a relay does: another URL, or the downstream behind a proxying source. */
     isRelay: given === undefined && !(source.kind === "automation-request" && source.mode === "proxy"),
   };
 }
