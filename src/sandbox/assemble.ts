@@ -8,13 +8,14 @@ import type { ClockControls, SandboxClock } from "./clock.ts";
 import { addControlRoutes } from "./control/control.ts";
 import type { ControlParts } from "./control/routes.ts";
 import { createEvents } from "./events/events.ts";
-import type { Posting, Publisher } from "./events/port.ts";
 import type { ObservedPost } from "./events/poster.ts";
+import type { Posting } from "./events/posting.ts";
+import type { Publisher } from "./events/publisher.ts";
 import type { Random } from "./ids.ts";
 import { createLimits } from "./limits/limits.ts";
 import { addMcpRoutes } from "./mcp/mcp.ts";
+import type { IncomingMessage } from "./messaging/messaging.ts";
 import { createMessaging } from "./messaging/messaging.ts";
-import type { Messaging } from "./messaging/port.ts";
 import { addGraphRoutes } from "./meta/graph-routes.ts";
 import type { MessageRecord } from "./world/records.ts";
 
@@ -32,7 +33,7 @@ type Assembled = "limits" | "messaging" | "campaigns" | "customerWrites" | "publ
 
 export interface Service {
   readonly app: FastifyInstance;
-  customerWrites(account: string, from: Parameters<Messaging["receive"]>[1]): MessageRecord;
+  customerWrites(account: string, from: IncomingMessage): MessageRecord;
   readonly posting: Posting;
   resume(): void;
   close(): Promise<void>;

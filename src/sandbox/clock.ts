@@ -92,13 +92,6 @@ export function createSandboxClock(base: Clock, start = base.now()): SandboxCloc
   };
 }
 
-/** Soonest first; at the same time, in the order added. */
-interface Agenda {
-  add(at: number, run: () => void): () => void;
-  nextAt(): number | null;
-  take(): (() => void) | undefined;
-}
-
 interface Entry {
   readonly at: number;
   readonly order: number;
@@ -107,8 +100,11 @@ interface Entry {
 
 const isBefore = (a: Entry, b: Entry) => a.at < b.at || (a.at === b.at && a.order < b.order);
 
-/** A binary heap: thousands of messages are in flight at once, and a timer for each costs too much. */
-export function createAgenda(): Agenda {
+/**
+ * Things to do, soonest first; at the same time, in the order added. A binary heap: hundreds of thousands of messages may be in
+ * flight, too many for a timer each or a sorted list.
+ */
+export function createAgenda() {
   const heap: Entry[] = [];
   let order = 0;
   const pop = (): Entry => {
@@ -129,7 +125,7 @@ export function createAgenda(): Agenda {
     while (heap[0]?.run === null) pop();
   };
   return {
-    add(at, run) {
+    add(at: number, run: () => void): () => void {
       const entry: Entry = { at, order: order++, run };
       let place = heap.push(entry) - 1;
       while (place > 0) {
@@ -143,11 +139,11 @@ export function createAgenda(): Agenda {
         entry.run = null;
       };
     },
-    nextAt() {
+    nextAt(): number | null {
       dropCancelled();
       return heap[0]?.at ?? null;
     },
-    take() {
+    take(): (() => void) | undefined {
       dropCancelled();
       return heap.length === 0 ? undefined : (pop().run ?? undefined);
     },

@@ -1,8 +1,8 @@
 import { ApiFault, limitsOf } from "../api/fault.ts";
 import type { SandboxClock } from "../clock.ts";
-import type { Publisher } from "../events/port.ts";
+import type { Publisher } from "../events/publisher.ts";
 import type { Limits } from "../limits/limits.ts";
-import type { Messaging, OutgoingMessage } from "../messaging/port.ts";
+import type { Messaging, OutgoingMessage } from "../messaging/messaging.ts";
 import { reaches } from "../statuses.ts";
 import type { AccountRecord, AutomationRecord, AutomationStep, ConversationRecord, MessageRecord, RunRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";

@@ -1,11 +1,11 @@
 import type { Clock } from "../../model/clock.ts";
 import { ApiFault, invalid } from "../api/fault.ts";
 import type { Random } from "../ids.ts";
+import type { Messaging } from "../messaging/messaging.ts";
 import { requirePhone } from "../messaging/numbers.ts";
-import type { Messaging } from "../messaging/port.ts";
 import { templateGone } from "../messaging/refusals.ts";
 import { approvedTemplates, templateToSend } from "../messaging/templates.ts";
-import type { CampaignRecord, MessageRecord } from "../world/records.ts";
+import type { CampaignRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
 /** Exactly one of `phones` and `recipients`, which is a number of strangers. */
@@ -17,11 +17,7 @@ export interface CampaignOrder {
   readonly perSecond?: number | undefined;
 }
 
-export interface Campaigns {
-  /** The messages follow in batches. Throws ApiFault. */
-  start(account: string, order: CampaignOrder): CampaignRecord;
-  resume(): void;
-}
+export type Campaigns = ReturnType<typeof createCampaigns>;
 
 interface Parts {
   readonly world: World;
@@ -37,7 +33,7 @@ const batchMs = 100;
 const mostStrangers = 1_000_000;
 
 /** Campaigns go past the gate, so they count against no limit of the API ("Client guidance"). */
-export function createCampaigns({ world, clock, ids, random, messaging }: Parts): Campaigns {
+export function createCampaigns({ world, clock, ids, random, messaging }: Parts) {
   const phoneRandom = random.fork("campaigns");
 
   const sendTo = (to: string, campaign: CampaignRecord): void => {
@@ -67,7 +63,8 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
     clock.after(0, batch);
   };
   return {
-    start(account, order) {
+    /** The messages follow in batches. Throws ApiFault. */
+    start(account: string, order: CampaignOrder): CampaignRecord {
       const phones = phonesOf(order, phoneRandom);
       const campaign: CampaignRecord = {
         id: ids(),
@@ -89,7 +86,7 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
       run(campaign);
       return campaign;
     },
-    resume() {
+    resume(): void {
       for (const campaign of world.campaigns.all()) run(campaign);
     },
   };
@@ -102,55 +99,11 @@ function templateFor(world: World, account: string, id: string | undefined): str
 }
 
 /** Strangers' phones follow each other, so that in 10,000 each number with a fixed outcome comes once. */
-function phonesOf({ phones, recipients, perSecond }: CampaignOrder, random: Random): string[] {
-  if ((phones === undefined) === (recipients === undefined)) {
-    throw invalid([{ path: ["phones"], message: "Mandá exactamente uno de phones y recipients." }]);
-  }
-  if (perSecond !== undefined && !(perSecond > 0)) throw invalid([{ path: ["perSecond"], message: "Tiene que ser mayor que 0." }]);
+function phonesOf({ phones, recipients = 0 }: CampaignOrder, random: Random): string[] {
   if (phones !== undefined) return [...new Set(phones.map(requirePhone))];
-  if (recipients === undefined || !Number.isInteger(recipients) || recipients < 0 || recipients > mostStrangers) {
+  if (recipients > mostStrangers) {
     throw invalid([{ path: ["recipients"], message: `Tiene que ser un entero de 0 a ${mostStrangers}.` }]);
   }
   const first = random.below(10 ** 8 - recipients + 1);
   return Array.from({ length: recipients }, (_, place) => `+54911${String(first + place).padStart(8, "0")}`);
-}
-
-export interface CampaignTotals {
-  messaged(message: MessageRecord): void;
-  moved(message: MessageRecord, before: Readonly<MessageRecord>): void;
-  replied(contactId: string): void;
-  resume(): void;
-}
-
-export function createCampaignTotals(world: World): CampaignTotals {
-  /** By contact, the last campaign that they have not replied to. */
-  const unanswered = new Map<string, string>();
-  const messaged = ({ contactId, campaignId }: MessageRecord): void => {
-    if (campaignId !== null) unanswered.set(contactId, campaignId);
-  };
-  return {
-    messaged,
-    moved(message, before) {
-      const campaign = message.campaignId === null ? undefined : world.campaigns.get(message.campaignId);
-      if (campaign === undefined) return;
-      if (message.deliveredAt !== undefined && before.deliveredAt === undefined) campaign.deliveries += 1;
-      if (message.readAt !== undefined && before.readAt === undefined) campaign.reads += 1;
-      if (message.status === "failed" && before.status !== "failed") campaign.failed += 1;
-      if (message.status !== "failed" && before.status === "failed") campaign.failed -= 1;
-      world.campaigns.put(campaign);
-    },
-    replied(contactId) {
-      const campaign = world.campaigns.get(unanswered.get(contactId) ?? "");
-      unanswered.delete(contactId);
-      if (campaign === undefined) return;
-      campaign.replies += 1;
-      world.campaigns.put(campaign);
-    },
-    resume() {
-      for (const message of world.messages.all()) {
-        if (message.origin === "customer") unanswered.delete(message.contactId);
-        else messaged(message);
-      }
-    },
-  };
 }

@@ -6,9 +6,10 @@ import { createEarlyStatuses, createMetaPublisher, type EarlyStatuses, type Meta
 import type { World } from "../world/world.ts";
 import { type EventRetry, metaRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
-import type { Posting, Publisher } from "./port.ts";
 import { createPoster, type ObservedPost, observePosts } from "./poster.ts";
+import type { Posting } from "./posting.ts";
 import { createPosting } from "./posting.ts";
+import type { Publisher } from "./publisher.ts";
 import { createEmit, createPublisher, isOn } from "./publisher.ts";
 
 export interface EventsSettings {

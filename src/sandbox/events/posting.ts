@@ -5,7 +5,6 @@ import type { World } from "../world/world.ts";
 import { afterTry, type EventRetry } from "./after-try.ts";
 import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
 import { type SandboxEvent, truncatedBody } from "./event-maker.ts";
-import type { Posting } from "./port.ts";
 import type { Poster, PostOrder } from "./poster.ts";
 
 interface PostingSettings {
@@ -24,16 +23,13 @@ interface PostingSettings {
 /** The sandbox's choice, at speed 1. */
 const longestHoldMs = 10_000;
 
-export interface DeliveryPosting extends Posting {
-  add(post: PendingPost): void;
-  hasRoom(webhookId: string): boolean;
-}
+export type Posting = ReturnType<typeof createPosting>;
 
 /**
  * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
  * records say how far it is, for a restart.
  */
-export function createPosting(settings: PostingSettings): DeliveryPosting {
+export function createPosting(settings: PostingSettings) {
   const { world, clock, baseClock, poster, retry, speed, atOnce, mostWaiting, onError } = settings;
   const pending = createPendingPosts(atOnce, onError);
   let isClosed = false;
@@ -108,7 +104,7 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
     else first(post);
   };
   return {
-    add(post) {
+    add(post: PendingPost): void {
       pending.add(post);
       const { delayMs, reorder } = post.faults;
       const begin = () => (reorder ? hold(post) : first(post));
@@ -117,8 +113,8 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
       if (delayMs > 0) clock.after(delayMs, begin);
       else begin();
     },
-    hasRoom: (webhookId) => pending.of(webhookId).all.size < mostWaiting,
-    resume() {
+    hasRoom: (webhookId: string) => pending.of(webhookId).all.size < mostWaiting,
+    resume(): void {
       const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
       for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) {
         const event = world.events.get(delivery.eventId);
@@ -131,19 +127,22 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
         else go(post);
       }
     },
+    /** After a webhook was disabled or deleted: drops what waits for it. */
     webhookChanged: dropGone,
-    waiting() {
+    /** Deliveries and side posts that have not ended. */
+    waiting(): number {
       for (const webhookId of pending.webhooks()) dropGone(webhookId);
       return waiting();
     },
-    idle() {
+    idle(): Promise<void> {
       return new Promise((resolve) => {
         idlers.push(resolve);
         for (const webhookId of pending.webhooks()) dropGone(webhookId);
         wakeIdlers();
       });
     },
-    async close() {
+    /** What has not ended stays `waiting` in the records, for `resume`. */
+    async close(): Promise<void> {
       isClosed = true;
       await poster.close();
       wakeIdlers();

@@ -2,19 +2,40 @@ import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { Limits } from "../limits/limits.ts";
 import { isReported } from "../statuses.ts";
-import { type AccountRecord, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world/records.ts";
+import {
+  type AccountRecord,
+  type DeliveryRecord,
+  type EventRecord,
+  type MessageRecord,
+  plans,
+  type WebhookRecord,
+} from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import type { DeliveryFaults } from "./delivery-faults.ts";
 import { automationCompletedData, automationFailedData, eventBody, messageStatusData } from "./event-maker.ts";
-import type { Publisher } from "./port.ts";
-import { type DeliveryPosting, pendingPostOf } from "./posting.ts";
+import { type Posting, pendingPostOf } from "./posting.ts";
+
+export interface Publisher {
+  messageStatus(message: MessageRecord): void;
+  /** The document shows no event for it; Meta has one. */
+  messageReceived(message: MessageRecord): void;
+  automationCompleted(account: string, runId: string): void;
+  automationFailed(account: string, runId: string, error: string): void;
+  /** For what the document does not show. Without `about`, `data` says what it is about. */
+  publish(
+    account: string,
+    event: string,
+    data: Readonly<Record<string, unknown>>,
+    about?: { readonly wamid?: string; readonly runId?: string },
+  ): void;
+}
 
 interface EmitSettings {
   readonly world: World;
   readonly ids: () => string;
   readonly limits: Pick<Limits, "spend">;
   readonly drawFaults: () => DeliveryFaults;
-  readonly posting: Pick<DeliveryPosting, "add" | "hasRoom">;
+  readonly posting: Pick<Posting, "add" | "hasRoom">;
 }
 
 /** Stores an event, with a delivery for every webhook URL subscribed to its kind. */

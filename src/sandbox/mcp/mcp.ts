@@ -5,7 +5,7 @@ import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { checked } from "../api/checked.ts";
 import { ApiFault, limitsOf, refused } from "../api/fault.ts";
 import { createMinuteWindow, type MinuteWindow } from "../limits/limits.ts";
-import type { Messaging } from "../messaging/port.ts";
+import type { Messaging } from "../messaging/messaging.ts";
 import { outgoingBodySchema } from "../messaging/refusals.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
 import type { AccountRecord, AppRecord } from "../world/records.ts";

@@ -3,7 +3,7 @@ import type { ContactRecord, ConversationRecord } from "../world/records.ts";
 import { firstAfter, type World } from "../world/world.ts";
 import { contactLimitReached } from "./refusals.ts";
 
-interface ContactFacts {
+export interface ContactFacts {
   readonly name?: string;
   readonly attributes?: Readonly<Record<string, string>>;
 }

@@ -1,6 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
-import type { CampaignTotals } from "../campaigns/campaigns.ts";
-import type { Publisher } from "../events/port.ts";
+import type { Publisher } from "../events/publisher.ts";
 import type { Random } from "../ids.ts";
 import { isReported, type MessageStatus, reaches, supersedes } from "../statuses.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";
@@ -11,7 +10,7 @@ interface Parts {
   readonly world: World;
   readonly clock: Clock;
   readonly publisher: Publisher;
-  readonly totals: CampaignTotals;
+  readonly totals: ReturnType<typeof createCampaignTotals>;
 }
 
 function become(message: MessageRecord, now: number, { status, errorCode }: Omit<FutureStep, "at">): void {
@@ -81,4 +80,38 @@ export function planLife(phone: string, { now, random, speed }: { now: number; r
     at += ((least + random.next() * (most - least)) * (outcome.slowness ?? 1)) / speed;
     return { ...step, at: Math.round(at) };
   });
+}
+
+/** Keeps the totals of campaigns as their messages move. */
+export function createCampaignTotals(world: World) {
+  /** By contact, the last campaign that they have not replied to. */
+  const unanswered = new Map<string, string>();
+  const messaged = ({ contactId, campaignId }: MessageRecord): void => {
+    if (campaignId !== null) unanswered.set(contactId, campaignId);
+  };
+  return {
+    messaged,
+    moved(message: MessageRecord, before: Readonly<MessageRecord>): void {
+      const campaign = message.campaignId === null ? undefined : world.campaigns.get(message.campaignId);
+      if (campaign === undefined) return;
+      if (message.deliveredAt !== undefined && before.deliveredAt === undefined) campaign.deliveries += 1;
+      if (message.readAt !== undefined && before.readAt === undefined) campaign.reads += 1;
+      if (message.status === "failed" && before.status !== "failed") campaign.failed += 1;
+      if (message.status !== "failed" && before.status === "failed") campaign.failed -= 1;
+      world.campaigns.put(campaign);
+    },
+    replied(contactId: string): void {
+      const campaign = world.campaigns.get(unanswered.get(contactId) ?? "");
+      unanswered.delete(contactId);
+      if (campaign === undefined) return;
+      campaign.replies += 1;
+      world.campaigns.put(campaign);
+    },
+    resume(): void {
+      for (const message of world.messages.all()) {
+        if (message.origin === "customer") unanswered.delete(message.contactId);
+        else messaged(message);
+      }
+    },
+  };
 }

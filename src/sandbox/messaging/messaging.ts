@@ -1,15 +1,34 @@
 import type { Clock } from "../../model/clock.ts";
-import { createCampaignTotals } from "../campaigns/campaigns.ts";
-import type { Publisher } from "../events/port.ts";
+import type { Publisher } from "../events/publisher.ts";
 import { createWamids, type Random } from "../ids.ts";
-import type { MessageRecord } from "../world/records.ts";
+import type { MessageStatus } from "../statuses.ts";
+import type { MessageOrigin, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { type Contact, createContacts, isWindowOpen } from "./contacts.ts";
-import { createLives, planLife } from "./lives.ts";
+import { type Contact, type ContactFacts, createContacts, isWindowOpen } from "./contacts.ts";
+import { createCampaignTotals, createLives, planLife } from "./lives.ts";
 import { createProvider, requirePhone, sendingNumber } from "./numbers.ts";
-import type { Messaging, OutgoingMessage } from "./port.ts";
 import { conversationNotFound, messageNotFound, noSuchNumber, notOurStatus, windowClosed } from "./refusals.ts";
 import { fillTemplate, templateToSend } from "./templates.ts";
+
+/** Exactly one of `text` and `template`. */
+export interface OutgoingMessage {
+  readonly to: string;
+  readonly phoneNumberId?: string;
+  readonly text?: string;
+  readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> };
+  readonly campaignId?: string;
+  /** `biz_opaque_callback_data`. */
+  readonly reference?: string;
+  /** As Meta does it: text outside the 24-hour window is accepted, and fails with 131047 afterwards. */
+  readonly failsLater?: boolean;
+}
+
+export interface IncomingMessage {
+  readonly phone: string;
+  readonly name?: string;
+  readonly text: string;
+  readonly phoneNumberId?: string;
+}
 
 interface Parts {
   readonly world: World;
@@ -28,7 +47,10 @@ const longestRealPhone = 15;
 const unnamedFailure = 131000;
 const windowClosedCode = 131047;
 
-export function createMessaging({ world, clock, ids, random, speed, publisher }: Parts): Messaging {
+export type Messaging = ReturnType<typeof createMessaging>;
+
+/** Messages, conversations and contacts of all accounts. Every method throws ApiFault as the document's rules say. */
+export function createMessaging({ world, clock, ids, random, speed, publisher }: Parts) {
   const totals = createCampaignTotals(world);
   const contacts = createContacts({ world, clock, ids });
   const lives = createLives({ world, clock, publisher, totals });
@@ -66,7 +88,7 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     ...about,
   });
 
-  const send: Messaging["send"] = (account, message, origin) => {
+  const send = (account: string, message: OutgoingMessage, origin: Exclude<MessageOrigin, "customer">): MessageRecord => {
     const phone = requirePhone(message.to);
     const { phoneNumberId } = sendingNumber(accountOf(account), message.phoneNumberId);
     const known = contacts.find(account, phone);
@@ -92,7 +114,8 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
   };
   return {
     send,
-    receive(account, { phone: text, name, text: body, phoneNumberId: wanted }) {
+    /** Opens the 24-hour window. */
+    receive(account: string, { phone: text, name, text: body, phoneNumberId: wanted }: IncomingMessage): MessageRecord {
       const phone = requirePhone(text);
       const { numbers } = accountOf(account);
       if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted)) throw noSuchNumber();
@@ -108,7 +131,8 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       totals.replied(from.contact.id);
       return received;
     },
-    reply(account, conversationId, text) {
+    /** A human colleague's: automations keep still there for 24 hours. */
+    reply(account: string, conversationId: string, text: string): MessageRecord {
       const conversation = world.conversations.of(account, conversationId);
       const contact = conversation === undefined ? undefined : world.contacts.get(conversation.contactId);
       if (conversation === undefined || contact === undefined) throw conversationNotFound();
@@ -117,14 +141,16 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       world.conversations.put(conversation);
       return sent;
     },
-    setStatus(account, messageId, status, errorCode) {
+    /** The rest of the message's life is called off. */
+    setStatus(account: string, messageId: string, status: MessageStatus, errorCode?: string | number): MessageRecord {
       const message = world.messages.of(account, messageId);
       if (message === undefined) throw messageNotFound();
       if ([message.status, status].includes("received")) throw notOurStatus();
       lives.move(message, status, status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
       return message;
     },
-    contactFor(account, text, facts = {}) {
+    /** Finds or creates. Throws 402 at the contact limit, 400 for what is no phone. */
+    contactFor(account: string, text: string, facts: ContactFacts = {}) {
       const phone = requirePhone(text);
       const known = contacts.find(account, phone);
       if (known !== null) {
@@ -135,7 +161,7 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       const { contact, conversation } = contacts.create(account, phone, facts);
       return { conversation, contactId: contact.id, isNew: true };
     },
-    resume() {
+    resume(): void {
       totals.resume();
       for (const message of world.messages.all()) lives.follow(message);
     },

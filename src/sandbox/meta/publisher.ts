@@ -1,5 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
-import type { Publisher } from "../events/port.ts";
+import type { Publisher } from "../events/publisher.ts";
 import type { MetaFaults } from "../faults.ts";
 import { isReported } from "../statuses.ts";
 import type { EventRecord, MessageRecord } from "../world/records.ts";

@@ -241,7 +241,15 @@ test("templates, a campaign that sends one, and its reply", async () => {
   const reply = await control("POST", `/customers/${phones[0]}/replies`, { text: "Quiero" });
   expect(reply).toMatchObject({ status: 201, body: { status: "received" } });
   expect((await sandbox.call("GET", "/campaigns")).body).toMatchObject({ data: [{ replies: 1 }] });
-  expect((await control("POST", "/campaigns", { name: "x" })).status).toBe(400);
+  const wrong = [
+    {},
+    { phones, recipients: 3 },
+    { recipients: -1 },
+    { recipients: 1.5 },
+    { recipients: 1e9 },
+    { recipients: 1, perSecond: 0 },
+  ];
+  for (const order of wrong) expect((await control("POST", "/campaigns", { name: "x", ...order })).status).toBe(400);
   expect((await control("PATCH", `/templates/${id}`, { status: "rejected" })).body).toMatchObject({ status: "rejected" });
   expect((await control("DELETE", `/templates/${id}`)).status).toBe(204);
   expect((await control("GET", "/templates")).body).toHaveProperty("data.length", 3);

@@ -1,10 +1,10 @@
 import type { Wamid } from "../../../../src/model/ids.ts";
 import { type AutomationsParts, createAutomations } from "../../../../src/sandbox/automations/automations.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
-import type { Publisher } from "../../../../src/sandbox/events/port.ts";
+import type { Publisher } from "../../../../src/sandbox/events/publisher.ts";
 import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
 import type { Limits } from "../../../../src/sandbox/limits/limits.ts";
-import type { Messaging, OutgoingMessage } from "../../../../src/sandbox/messaging/port.ts";
+import type { Messaging, OutgoingMessage } from "../../../../src/sandbox/messaging/messaging.ts";
 import type {
   AccountRecord,
   AutomationRecord,

@@ -1,6 +1,6 @@
 import { ApiFault } from "../../../../src/sandbox/api/fault.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
-import type { Publisher } from "../../../../src/sandbox/events/port.ts";
+import type { Publisher } from "../../../../src/sandbox/events/publisher.ts";
 import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
 import { createMessaging } from "../../../../src/sandbox/messaging/messaging.ts";
 import type { AccountRecord, TemplateRecord } from "../../../../src/sandbox/world/records.ts";
