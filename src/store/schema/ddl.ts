@@ -2,7 +2,7 @@ import { type Index, type Table, tables } from "./tables.ts";
 
 export type Engine = "sqlite" | "postgres";
 
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 export const ddl = (engine: Engine): string[] => tables.flatMap((table) => ddlOf(table, engine));
 

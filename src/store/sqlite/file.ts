@@ -125,6 +125,11 @@ function checkOwner(db: Db, path: string): boolean {
       `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${schemaVersion}); upgrade, or use another file`,
     );
   }
+  if (version < schemaVersion) {
+    throw new StoreRefused(
+      `${path} was written by an older wamid-relay (schema ${version}, this version needs ${schemaVersion}); move it away or give storage.path another file`,
+    );
+  }
   return false;
 }
 

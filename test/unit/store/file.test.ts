@@ -52,6 +52,18 @@ test("refuses a file with a newer schema and names both versions", () => {
   expect(refusals()).toEqual([refusal, refusal]);
 });
 
+test("refuses a file with an older schema, and leaves it as it is", () => {
+  openForWriting(path, "a test", "an-instance").close();
+  const db = new Database(path);
+  const needed = db.pragma("user_version", { simple: true }) as number;
+  db.pragma(`user_version = ${needed - 1}`);
+  db.close();
+  const before = readFileSync(path);
+  const refusal = `${path} was written by an older wamid-relay (schema ${needed - 1}, this version needs ${needed}); move it away or give storage.path another file`;
+  expect(refusals()).toEqual([refusal, refusal]);
+  expect(readFileSync(path)).toEqual(before);
+});
+
 const formerStores = [
   ["0.x, which 1.x cannot read", 0x77616d64, 9],
   ["1.x before its release, which this version cannot read", 0x77616d31, 1],
