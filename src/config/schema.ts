@@ -296,7 +296,7 @@ const automationSourceSchema = withRule(
   },
 );
 
-export const sourceSchema = z.preprocess(
+const sourceSchema = z.preprocess(
   (value) => {
     if (typeof value !== "object" || value === null) return value;
     const named = "kind" in value ? value : { kind: "events", ...value };
@@ -305,7 +305,7 @@ export const sourceSchema = z.preprocess(
   z.discriminatedUnion("kind", [z.discriminatedUnion("format", [standardSourceSchema, metaSourceSchema]), automationSourceSchema]),
 );
 
-export const routeSchema = withRule(
+const routeSchema = withRule(
   routingSchema.extend({
     payload: payloadSchema
       .default("original")
@@ -401,7 +401,6 @@ export const settingsSchema = fileSchema.transform((file) => {
 
 export type Settings = z.infer<typeof settingsSchema>;
 export type SourceSettings = Settings["sources"][string];
-export type RouteSettings = Settings["routes"][number];
 export type AccountSettings = Settings["accounts"][string];
 export type TokenSettings = Settings["control"]["tokens"][number];
 

@@ -180,7 +180,7 @@ function within<T>(ended: Promise<T>, ms: number): Promise<T | null> {
 }
 
 /** The sources of the settings, with what was noted of them. */
-export function viewSources({ sources }: Pick<Settings, "sources">, notes: readonly SourceNote[]): SourceView[] {
+function viewSources({ sources }: Pick<Settings, "sources">, notes: readonly SourceNote[]): SourceView[] {
   return Object.entries(sources).map(([name, source]) => {
     const own = notes.filter((note) => note.source === name);
     const isMeta = source.kind === "events" && source.format === "meta";

@@ -159,7 +159,7 @@ export interface Settlement {
 }
 
 /** A pause that the destination asked for (429), until unix ms. `breaker` names the settings that it applies to. */
-export interface PauseNote {
+interface PauseNote {
   readonly breaker: string;
   readonly until: number;
 }

@@ -35,7 +35,7 @@ export interface Envelope {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-export type EnvelopeResult = { ok: true; envelope: Envelope } | { ok: false; error: string };
+type EnvelopeResult = { ok: true; envelope: Envelope } | { ok: false; error: string };
 
 const ours = "the relay reads {id, event, createdAt, data}";
 

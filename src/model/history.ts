@@ -20,7 +20,7 @@ interface SeriesRule {
   readonly label: "disposition" | "status" | "code" | "outcome" | null;
 }
 
-export const historySeries = {
+const historySeries = {
   events: { kind: "counter", unit: "count", of: "source", label: "disposition" },
   transitions: { kind: "counter", unit: "count", of: "source", label: "status" },
   skipped: { kind: "counter", unit: "count", of: "source", label: "status" },
@@ -92,7 +92,7 @@ function timeOfStatus(status: string, times: Readonly<Record<string, number>>, r
   return series === null || sentAt === null || at === undefined ? null : { series, seconds: Math.max(0, (at - sentAt) / 1000) };
 }
 
-export type TrackedCount = readonly [series: "transitions" | "skipped" | "failures" | "toDelivered" | "toRead", label: string];
+type TrackedCount = readonly [series: "transitions" | "skipped" | "failures" | "toDelivered" | "toRead", label: string];
 
 /** What the history counts when an event moved a message or run. `times` and `reportedSentAt` are of the message after it. */
 export function countsOfTracking(
@@ -124,7 +124,7 @@ export const seriesTable = `| \`name\` | counts | by the minute of | \`by\` |
 | \`oldest\` | age of the oldest due delivery in seconds | sample | |
 | \`deadLetters\` | number of dead letters | sample | |`;
 
-export const noCode = "none";
+const noCode = "none";
 
 export const stepNames = { minute: 60, hour: 3600, day: 86_400 } as const;
 export type StepName = keyof typeof stepNames;

@@ -11,7 +11,7 @@ import type { MessageKey } from "./message.ts";
  * | `given-up` | ended early, or never began: see `reason` | |
  */
 export const hydrationStates = ["waiting", "done", "given-up"] as const;
-export type HydrationState = (typeof hydrationStates)[number];
+type HydrationState = (typeof hydrationStates)[number];
 
 /**
  * `not-readable`: the API has no GET for its subject (automations, unknown kinds); `no-key`: the account has no base URL or API

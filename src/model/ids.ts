@@ -1,7 +1,7 @@
 import { createHash, hash, randomBytes } from "node:crypto";
 
 /** Text that the compiler does not mix up with other ids. */
-export type Brand<T extends string> = string & { readonly __brand: T };
+type Brand<T extends string> = string & { readonly __brand: T };
 
 export type AccountName = string;
 export type SourceName = string;

@@ -2,7 +2,7 @@ import { type HistoryCell, minuteMs, quantile, type SeriesName } from "./history
 import type { DestinationView, OverviewView } from "./overview.ts";
 
 type Values = readonly (number | null)[];
-export type RouteHour = Pick<DestinationView, "successLastHour" | "p50Ms" | "p99Ms">;
+type RouteHour = Pick<DestinationView, "successLastHour" | "p50Ms" | "p99Ms">;
 
 export interface LastHour {
   readonly figures: Readonly<Record<keyof OverviewView["figures"], Values>>;

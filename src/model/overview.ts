@@ -24,7 +24,7 @@ const attentionSchema = z
   .meta({ id: "Attention", description: "Something that needs action." });
 export type Attention = View<typeof attentionSchema>;
 
-export const destinationStates = ["ok", "attention", "stopped"] as const;
+const destinationStates = ["ok", "attention", "stopped"] as const;
 
 const destinationSchema = z
   .object({

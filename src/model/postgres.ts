@@ -1,7 +1,7 @@
 import { secretSchema } from "./secret.ts";
 
 /** The address of a PostgreSQL database and its credentials. Never print it as a whole (see {@link postgresPlaceText}). */
-export interface PostgresPlace {
+interface PostgresPlace {
   readonly host: string;
   readonly port: number;
   readonly user: string;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { pii, time, type View } from "./view.ts";
 
-export const searchHitSchema = z
+const searchHitSchema = z
   .object({
     kind: z.enum(["message", "run", "event", "delivery"]).describe("What was found."),
     id: pii("hit", z.string()).describe("The wamid, run id, event id or delivery id; of a quarantined body its seq."),

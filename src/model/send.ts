@@ -22,7 +22,7 @@ export interface SendKey {
  * | done    | refused                      |                                |      |                              |
  */
 export const keyStates = ["calling", "done", "unknown"] as const;
-export type KeyState = (typeof keyStates)[number];
+type KeyState = (typeof keyStates)[number];
 
 export interface KeyHeld {
   readonly state: KeyState;
@@ -32,7 +32,7 @@ export interface KeyHeld {
   readonly attempts: number;
 }
 
-export interface KeyClaim {
+interface KeyClaim {
   readonly fingerprint: string;
   /** The number of calls of unknown outcome that the caller knows and sends again all the same. */
   readonly resend: number;

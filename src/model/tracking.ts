@@ -19,7 +19,7 @@ export interface Observation {
   readonly at: number;
 }
 
-export interface Transition {
+interface Transition {
   readonly from: string | null;
   readonly to: string;
 }

@@ -15,7 +15,7 @@ const standard: Format = {
 export const formats = { standard, meta } as const satisfies Record<string, Format>;
 export type FormatName = keyof typeof formats;
 
-export interface StoredBody {
+interface StoredBody {
   /** Null: `standard`. */
   readonly format: string | null;
   readonly source: string;
@@ -56,7 +56,7 @@ export function accountOf(
   return number === undefined ? account || null : (accounts[number] as string);
 }
 
-export interface RequestFacts {
+interface RequestFacts {
   readonly digest: string;
   readonly bytes: number;
   readonly items: number;

@@ -2,7 +2,6 @@ import {
   createQualitySums,
   createSeriesSums,
   type HistoryCell,
-  historySeries,
   hourMs,
   minuteMs,
   type QualityQuery,
@@ -80,8 +79,7 @@ const rangeOf = (from: number, to: number): number[] =>
 
 export function* readSeries(query: SeriesQuery): Work<SeriesView> {
   const sums = createSeriesSums(query);
-  const only = historySeries[query.name].of === null ? undefined : sums.only;
-  yield* readCells({ series: [query.name], only, from: query.from, to: query.to }, (_, cell) => sums.add(cell));
+  yield* readCells({ series: [query.name], only: sums.only, from: query.from, to: query.to }, (_, cell) => sums.add(cell));
   return sums.view();
 }
 
