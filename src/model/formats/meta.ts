@@ -106,14 +106,15 @@ function* partsOf(object: string, entries: readonly unknown[]): Generator<Part> 
     }
     const { id, time, changes } = raw;
     const account = textOf(id);
+    const numbers = account === null ? [] : [account];
     if (!Array.isArray(changes)) {
       // Other products of the same app, and webhooks without values.
       const content =
         object === "whatsapp_business_account" && !Array.isArray(raw["changed_fields"]) ? missing(entry) : otherEntry(object, raw);
-      yield { entry, numbers: account === null ? [] : [account], content };
+      yield { entry, numbers, content };
       continue;
     }
-    for (const [change, one] of changes.entries()) yield* partsOfChange({ entry, change }, one, { account, time, object });
+    for (const [change, one] of changes.entries()) yield* partsOfChange({ entry, change }, one, { account, numbers, time, object });
   }
 }
 
@@ -126,6 +127,7 @@ function otherEntry(object: string, raw: Json): Found {
 
 interface Around {
   readonly account: string | null;
+  readonly numbers: readonly string[];
   readonly time: unknown;
   readonly object: string;
 }
@@ -135,37 +137,31 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
   const field = isObject(change) ? change["field"] : undefined;
   if (!isObject(change) || typeof field !== "string" || field === "") {
     const error = `entry[${place.entry}].changes[${place.change}] has no field`;
-    yield { ...place, numbers: account === null ? [] : [account], content: { error } };
+    yield { ...place, numbers: around.numbers, content: { error } };
     return;
   }
   const { value } = change;
-  const metadata = isObject(value) && isObject(value["metadata"]) ? value["metadata"] : {};
-  const number = textOf(metadata["phone_number_id"]);
-  const numbers = [number, account].filter((text) => text !== null);
+  const members = isObject(value) ? value : {};
+  const number = isObject(members["metadata"]) ? textOf(members["metadata"]["phone_number_id"]) : null;
+  const numbers = number === null ? around.numbers : [number, ...around.numbers];
   const about = present({ phoneNumberId: number, wabaId: account });
-  const contactOf = contactFinder(isObject(value) ? value["contacts"] : undefined);
-  let found = 0;
-  if (isObject(value) && listFields.has(field)) {
-    for (const list of lists) {
-      const items = value[list];
-      if (!Array.isArray(items)) continue;
-      for (const [index, item] of items.entries()) {
-        found += 1;
-        const content = readItem(list, item, { field, about, where: `${list}[${index}]`, time: around.time });
-        yield { ...place, list, index, contact: contactOf(item), isSplit: true, numbers, content };
-      }
-    }
-    if (found > 0) {
-      const rest = Object.fromEntries(
-        Object.entries(value).filter(([key, each]) => key !== "contacts" && !(isList(key) && Array.isArray(each))),
-      );
-      if (Object.keys(rest).every((key) => shared.has(key) && !isList(key))) return;
-      yield { ...place, isSplit: true, numbers, content: readChange(field, rest, about, around) };
-      return;
+  if (!listFields.has(field) || lists.every((list) => itemsOf(members[list]).length === 0)) {
+    yield { ...place, numbers, content: readChange(field, value, about, around) };
+    return;
+  }
+  const contactOf = contactFinder(members["contacts"]);
+  for (const list of lists) {
+    for (const [index, item] of itemsOf(members[list]).entries()) {
+      const content = readItem(list, item, { field, about, where: `${list}[${index}]`, time: around.time });
+      yield { ...place, list, index, contact: contactOf(item), isSplit: true, numbers, content };
     }
   }
-  yield { ...place, numbers, content: readChange(field, value, about, around) };
+  const rest = Object.entries(members).filter(([key, each]) => key !== "contacts" && !(isList(key) && Array.isArray(each)));
+  if (rest.every(([key]) => shared.has(key) && !isList(key))) return;
+  yield { ...place, isSplit: true, numbers, content: readChange(field, Object.fromEntries(rest), about, around) };
 }
+
+const itemsOf = (list: unknown): readonly unknown[] => (Array.isArray(list) ? list : []);
 
 function readChange(field: string, raw: unknown, about: About, { object, time }: Around): Found {
   const isMeta = object === "whatsapp_business_account";
