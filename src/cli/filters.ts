@@ -11,7 +11,7 @@ type FilterName<Name extends ListName> = Exclude<keyof RequestOf<Name>, "from" |
 type Filter<Name extends ListName> = { readonly [Key in FilterName<Name>]?: RequestOf<Name>[Key] | undefined };
 
 /** The option of each filter of a list. One that the API gets does not compile without. */
-export type FilterOptions<Name extends ListName> = { readonly [Key in FilterName<Name>]-?: Option };
+type FilterOptions<Name extends ListName> = { readonly [Key in FilterName<Name>]-?: Option };
 
 export const eventFilters: FilterOptions<"listEvents"> = {
   event: new Option("--event <kind>", "of this kind, such as message.status"),

@@ -80,7 +80,7 @@ export type DeliveryCounts = Pick<ListedEventView, "deliveries" | "cause">;
 export type RelayEvent = z.infer<typeof listedEventSchema>;
 
 /** `next` of a page. */
-export const nextSeq = seq.nullable().describe("`before` of the next page; null at the end.");
+const nextSeq = seq.nullable().describe("`before` of the next page; null at the end.");
 const nextText = text.describe("`before` of the next page; null at the end.");
 
 export const eventPageSchema = z
@@ -158,7 +158,7 @@ export const deliveryGroupsSchema = z
 export type DeliveryGroup = z.infer<typeof deliveryGroupsSchema>["data"][number];
 export type DeliveryGroupView = View<typeof deliveryGroupsSchema>["data"][number];
 
-export const attemptSchema = z
+const attemptSchema = z
   .object({
     number: z.int().describe("From 1."),
     at: time.describe("When it began."),
