@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import type { Command } from "commander";
 import type { AnswerOf, RelayEventDetail } from "../client/relay-client.ts";
 import type { DeliveryState } from "../model/states.ts";
@@ -137,7 +136,7 @@ async function saveEvent(command: Command, id: string, options: SaveOptions, io:
   const event = await readEvent(command, id, { ...options, showPii: true }, io);
   const { anonymise } = await import("../sandbox/fixtures/anonymise.ts");
   const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
-  const { text, replaced } = anonymise(jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
+  const { text, replaced } = anonymise(await jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
   if (options.out === "-") {
     process.stdout.write(text);
     return;
@@ -156,35 +155,19 @@ async function saveEvent(command: Command, id: string, options: SaveOptions, io:
   if (options.json !== true) io.err("note: look it over before you share it; free text may hold personal data that was not found");
 }
 
-/** Names can be found in JSON only, by their keys. */
-function jsonOf(event: RelayEventDetail): string {
-  let text = decodedText(event);
-  try {
-    if (text !== null) JSON.parse(text);
-  } catch {
-    text = null;
-  }
-  if (text === null) throw new CommandFailed("the body is not JSON, so names cannot be found in it; events show --body gives the bytes");
-  return text;
-}
-
 /** A compressed body must not become larger than what the relay itself takes in one request. */
-const longestText = { maxOutputLength: 8 * 1024 * 1024 };
-const decoders: Readonly<Record<string, (body: Buffer) => Buffer>> = {
-  gzip: (body) => gunzipSync(body, longestText),
-  "x-gzip": (body) => gunzipSync(body, longestText),
-  deflate: (body) => inflateSync(body, longestText),
-  br: (body) => brotliDecompressSync(body, longestText),
-};
+const longestBytes = 8 * 1024 * 1024;
 
-/** A fixture has no headers, so the body of a compressed request is saved as the text it stands for. */
-function decodedText({ headers, body, text }: RelayEventDetail): string | null {
-  const decode = decoders[headers["content-encoding"]?.trim().toLowerCase() ?? ""];
-  if (decode === undefined) return text;
+/** Names can be found in JSON only, by their keys. A fixture has no headers: a compressed body is saved as the text it stands for. */
+async function jsonOf({ headers, body }: RelayEventDetail): Promise<string> {
+  const { decodeAnswer } = await import("../service/answers.ts");
+  const { bytes } = decodeAnswer({ status: 200, headers, bytes: Buffer.from(body, "base64") }, longestBytes).answer;
   try {
-    return decode(Buffer.from(body, "base64")).toString("utf8");
-  } catch {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    JSON.parse(text);
     return text;
+  } catch {
+    throw new CommandFailed("the body is not JSON, so names cannot be found in it; events show --body gives the bytes");
   }
 }
 
