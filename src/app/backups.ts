@@ -1,21 +1,14 @@
 import { readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { Settings } from "../config/schema.ts";
-import type { Clock } from "../model/clock.ts";
 import { createTimetable } from "../model/schedule.ts";
-import type { Logger } from "../observe/logger.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import { backUp, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
 import { makeFolder } from "../store/sqlite/file.ts";
-import type { Supervised, Supervisor } from "./supervise.ts";
+import type { Background } from "./store.ts";
+import type { Supervised } from "./supervise.ts";
 
-export interface BackupsParts {
-  readonly settings: () => Pick<Settings, "backup">;
+export interface BackupsParts extends Pick<Background, "settings" | "clock" | "supervise" | "log"> {
   readonly path: string;
-  readonly clock: Clock;
-  readonly supervise: Supervisor["supervise"];
-  readonly log: Pick<Logger, "info" | "error">;
-  readonly metrics: Metrics["backup"];
+  readonly metrics: Background["metrics"]["backup"];
 }
 
 /**

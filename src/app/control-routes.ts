@@ -44,8 +44,8 @@ export interface ControlRoutesParts extends Observed, Stored, Delivering {
 }
 
 export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
-  const { live, store, clock, accepting, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
-  const { instance, redactor, metrics, health, role } = parts;
+  const { live, store, clock, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
+  const { instance, redactor, metrics, role } = parts;
   const { now } = clock;
   const { current: settings, initial } = live;
   const { driver } = initial.storage;
@@ -76,19 +76,10 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     history: { now, series: store.inspecting.series, quality: store.inspecting.quality },
     live: createLive({ read: store.browse, onStored: store.onStored, overview, clock, slice: listening.slice }),
     reading: createReadingPort(store.browse, store.inspecting),
-    tracking: createRegistering({ store, now, settings, registered: service.registered }),
+    tracking: createRegistering(parts),
     plain: {
       ...service.reconcile,
-      ...createActing({
-        store,
-        now,
-        settings,
-        breakers,
-        dispatcher,
-        resumeAccount: service.resumeAccount,
-        stopping: () => health.report().draining,
-        release: accepting.release,
-      }),
+      ...createActing(parts),
       getOverview: overview,
       ...createStoredHandlers({ read: store.read, inspecting: store.inspecting, now, isRunning: parts.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),

@@ -1,44 +1,30 @@
-import { onlyAccount, type Settings } from "../config/schema.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { RegistrationOutcome, TrackPort } from "../control/track.ts";
 import { knownSources } from "../inspect/reading.ts";
-import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";
-import type { Store } from "../store/create-store.ts";
-import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
+import type { Delivering } from "./deliver.ts";
+import type { Observed } from "./observe.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
 import { fieldsOf } from "./rules.ts";
+import { chooseAccount } from "./sending.ts";
+import type { Service } from "./service.ts";
+import type { Stored } from "./store.ts";
 
 /** How far the clocks may differ, in ms, for the time when a message was sent. */
 const clocksDifferBy = 24 * 60 * 60 * 1000;
 
-interface ActingParts {
-  readonly store: Store;
-  readonly now: () => number;
-  readonly settings: () => Settings;
-  readonly resumeAccount: (account: string) => Promise<readonly string[]>;
-  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
-  readonly dispatcher: { tryNow(route: string): boolean };
-  readonly stopping: () => boolean;
-  readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
-}
+type ControlParts = Observed & Stored & Delivering & { readonly service: Service };
 
-/** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
-export function chooseAccount(given: string | undefined, accounts: readonly string[]): string {
-  if (given !== undefined) refuseUnknown("bad_request", "account", given, accounts);
-  const account = given ?? onlyAccount(accounts);
-  if (account !== undefined) return account;
-  const message = accounts.length === 0 ? "the settings have no account" : `name an account, one of ${accounts.join(", ")}`;
-  throw new RelayError("bad_request", message, accounts);
-}
-
-export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
-  const { store, now, settings, resumeAccount, breakers, dispatcher, stopping, release } = parts;
+export function createActing(parts: ControlParts): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
+  const { live, store, clock, accepting, service, breakers, dispatcher, health } = parts;
+  const { now } = clock;
+  const { current: settings } = live;
+  const { release } = accepting;
+  const stopping = () => health.report().draining;
   const routeNames = () => settings().routes.map(({ name }) => name);
   const isRouted = (route: string) => routeNames().includes(route);
   const releasing = createReleasing({ store, now, sourceOf, release, stopping });
@@ -106,20 +92,17 @@ export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDeli
     },
     async resumeAccount({ account }) {
       refuseUnknown("not_found", "account", account, Object.keys(settings().accounts));
-      const ended = await resumeAccount(account);
+      const ended = await service.resumeAccount(account);
       return { account, resumed: ended.length > 0, ended };
     },
   };
 }
 
-interface RegisteringParts extends Pick<ActingParts, "store" | "now" | "settings"> {
-  /** A message was registered for the first time; `sentAt` in unix ms, if known. */
-  readonly registered: (account: string, sentAt: number | undefined) => void;
-}
-
-export function createRegistering({ store, now, settings, registered }: RegisteringParts): TrackPort {
+export function createRegistering({ live, store, clock, service }: ControlParts): TrackPort {
+  const { now } = clock;
+  const { registered } = service;
   const accountNames = (limited?: readonly string[]) =>
-    Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
+    Object.keys(live.current().accounts).filter((name) => limited === undefined || limited.includes(name));
 
   /** Throws `bad_request` for a registration that is refused whatever is stored. */
   function checked(registration: Registration, accounts: readonly string[]): MessageRegistration {

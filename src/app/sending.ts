@@ -1,6 +1,8 @@
+import { onlyAccount } from "../config/schema.ts";
 import type { SendingPort } from "../control/sending.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { uuidv7 } from "../model/ids.ts";
+import { refuseUnknown } from "../model/nearest.ts";
 import type { Caller, CallResult, CallSteps, OnceHooks } from "../send/once.ts";
 import { createSending, type ServiceCalls } from "../send/sending.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
@@ -9,8 +11,16 @@ import type { CallCap, CallOperation } from "../service/endpoints.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
 import { coveringReasons, type QuotaReason } from "../service/limits/stops.ts";
-import { chooseAccount } from "./control.ts";
 import type { Background } from "./store.ts";
+
+/** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
+export function chooseAccount(given: string | undefined, accounts: readonly string[]): string {
+  if (given !== undefined) refuseUnknown("bad_request", "account", given, accounts);
+  const account = given ?? onlyAccount(accounts);
+  if (account !== undefined) return account;
+  const message = accounts.length === 0 ? "the settings have no account" : `name an account, one of ${accounts.join(", ")}`;
+  throw new RelayError("bad_request", message, accounts);
+}
 
 interface RelaySendingParts extends Background {
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;

@@ -1,34 +1,12 @@
-import type { Settings } from "../config/schema.ts";
 import { stoppedDuring } from "../deliver/proxy.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Health } from "../observe/health.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
-import type { RouteBacklog } from "../store/views.ts";
-import type { Background } from "./store.ts";
+import type { Background, Stored } from "./store.ts";
 
-export interface UpkeepParts {
-  readonly settings: () => Pick<Settings, "retention" | "send">;
-  readonly store: Pick<
-    Store,
-    | "announce"
-    | "holdLease"
-    | "endLeftExchanges"
-    | "expireParked"
-    | "forgetSends"
-    | "isInPlace"
-    | "isShared"
-    | "probe"
-    | "releaseParked"
-    | "purge"
-    | "sampleGauges"
-  >;
-  readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
-  readonly clock: Background["clock"];
-  readonly supervise: Background["supervise"];
+export interface UpkeepParts extends Pick<Background, "settings" | "store" | "clock" | "supervise" | "metrics"> {
+  readonly backlog: Stored["backlog"];
   readonly health: Pick<Health, "storing">;
-  readonly metrics: Pick<Metrics, "deleted">;
 }
 
 /** Most rows of one step. The store takes fewer: as many as fit into some milliseconds of the writing thread. */

@@ -30,7 +30,7 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
   let task: Task | undefined;
   const begin = () =>
     startBackups({
-      settings: () => ({ backup: settings }),
+      settings: () => ({ backup: settings }) as unknown as ReturnType<BackupsParts["settings"]>,
       path: subject.path,
       clock: { now: () => now, after: () => () => {} },
       supervise: (given) => {

@@ -22,7 +22,7 @@ function open() {
     startUpkeep({
       clock,
       supervise: supervisor.supervise,
-      settings: () => ({ retention, send: { keepKeys: 1 } }) as ReturnType<UpkeepParts["settings"]>,
+      settings: () => ({ retention, send: { keepKeys: 1 } }) as unknown as ReturnType<UpkeepParts["settings"]>,
       store: {
         isShared: true,
         holdLease: shared.of(name).holdLease,
@@ -35,8 +35,8 @@ function open() {
         probe: does("probe", undefined),
         endLeftExchanges: does("exchanges", 0),
         sampleGauges: does("history", undefined),
-      },
-      backlog: () => [],
+      } as unknown as UpkeepParts["store"],
+      backlog: async () => [],
       health: { storing: () => isStoring },
       metrics: { deleted: { inc() {} } } as unknown as UpkeepParts["metrics"],
     });
