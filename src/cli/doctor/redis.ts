@@ -47,19 +47,10 @@ export async function checkRedisDestination(
   }
 }
 
-/** Facts about the Redis of a queue or a stream. Null: the user may not read it. */
-export interface RedisFacts {
-  readonly version: string | null;
-  readonly role: string | null;
-  readonly usedBytes: number | null;
-  /** 0: no limit. */
-  readonly maxBytes: number | null;
-  readonly policy: string | null;
-  readonly appendOnly: boolean | null;
-  readonly pingMs: number;
-}
+/** Null: the user may not read it. */
+export type RedisFacts = Awaited<ReturnType<typeof readFacts>>;
 
-async function readFacts(redis: Redis): Promise<RedisFacts> {
+async function readFacts(redis: Redis) {
   const startedAt = performance.now();
   await redis.ping();
   const pingMs = performance.now() - startedAt;
@@ -75,6 +66,7 @@ async function readFacts(redis: Redis): Promise<RedisFacts> {
     version: factOf("redis_version"),
     role: factOf("role"),
     usedBytes: numberOf("used_memory"),
+    /** 0: no limit. */
     maxBytes: numberOf("maxmemory"),
     policy: factOf("maxmemory_policy"),
     appendOnly: appendOnly === null ? null : appendOnly === "1",

@@ -110,11 +110,11 @@ function assessUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: 
   const silentMs = now - use.lastAt;
   const silent = spanText(silentMs);
   const sums = `${counted(use.events, "event")} since ${new Date(use.firstAt ?? use.lastAt).toISOString()}`;
-  if (othersAt <= use.lastAt) return ok(check, `${name} verified ${sums}, the last one ${silent} ago: in use`);
-  if (silentMs >= quietMs)
+  const isInUse = othersAt <= use.lastAt;
+  if (!isInUse && silentMs >= quietMs)
     return ok(check, `${name} has verified nothing for ${silent}, while another one did (before that ${sums}): safe to drop`);
-  const until = `keep it until it has verified nothing for ${spanText(quietMs)}`;
-  return ok(check, `${name} verified ${sums}, the last one ${silent} ago: ${until}`);
+  const advice = isInUse ? "in use" : `keep it until it has verified nothing for ${spanText(quietMs)}`;
+  return ok(check, `${name} verified ${sums}, the last one ${silent} ago: ${advice}`);
 }
 
 /** Time enough to renew a certificate. */

@@ -1,6 +1,5 @@
 import { inboundSources } from "../../app/rules.ts";
 import { type FieldPaths, fieldsSchema } from "../../model/event.ts";
-import type { Item } from "../../model/formats/format.ts";
 import { accountOf, type FormatName, formats } from "../../model/formats/formats.ts";
 import { maskWamid } from "../../model/mask.ts";
 import { unknownName } from "../../model/nearest.ts";
@@ -37,10 +36,10 @@ export function verifyWithSecrets(secrets: readonly NamedSecret[], request: RawR
   ]);
   if (verified.length > 0) return;
   if (json !== true) printHints(reports, io);
-  if (reports.every(({ isSupported }) => isSupported))
-    throw new CommandFailed("no combination of header, algorithm, encoding and content verifies this request with this secret");
   throw new CommandFailed(
-    'this request is authenticated in a way that the relay does not support; see docs/reference/signatures.md, "Not supported"',
+    reports.every(({ isSupported }) => isSupported)
+      ? "no combination of header, algorithm, encoding and content verifies this request with this secret"
+      : 'this request is authenticated in a way that the relay does not support; see docs/reference/signatures.md, "Not supported"',
   );
 }
 
@@ -138,29 +137,32 @@ function handshakeFault(query: URLSearchParams, tokens: readonly Secret[]): stri
   return "hub.challenge is missing or too long";
 }
 
-/** How a body would be read. */
 interface Reader {
   readonly format: FormatName;
   readonly source: string;
   readonly fields: FieldPaths;
   /** Null: not known, so no item is unassigned. */
-  readonly accounts: { readonly account: string; readonly accounts: Readonly<Record<string, string>> } | null;
+  readonly accounts: Parameters<typeof accountOf>[0] | null;
 }
 
 /** What the relay would make of each item of a verified body. */
 function itemsOf(body: Buffer, { format, source, fields, accounts }: Reader) {
-  return formats[format].items(body, { source, fields }).map((item, place) => {
-    const account = accounts === null ? null : accountOf(accounts, item.numbers);
-    return { place, numbers: item.numbers, account, ...described(item, accounts !== null && account === null) };
+  return formats[format].items(body, { source, fields }).map(({ content, numbers }, place) => {
+    const account = accounts === null ? null : accountOf(accounts, numbers);
+    const at = { place, numbers, account };
+    if (!content.ok) return { ...at, result: "quarantined", reason: content.error, event: null, status: null, wamid: null, id: null };
+    const { envelope, subject } = content;
+    const isUnassigned = accounts !== null && account === null;
+    return {
+      ...at,
+      result: isUnassigned ? "unassigned" : "event",
+      reason: isUnassigned ? `no account has the number ${numbers.join(" or ")}` : null,
+      event: envelope.event,
+      status: subject.type === "message" ? subject.status : null,
+      wamid: subject.type === "message" ? maskWamid(subject.wamid) : null,
+      id: envelope.id,
+    };
   });
-}
-
-function described({ content, numbers }: Item, isUnassigned: boolean) {
-  if (!content.ok) return { result: "quarantined", reason: content.error, event: null, status: null, wamid: null, id: null };
-  const { envelope, subject } = content;
-  const message = subject.type === "message" ? { status: subject.status, wamid: maskWamid(subject.wamid) } : { status: null, wamid: null };
-  const reason = isUnassigned ? `no account has the number ${numbers.join(" or ")}` : null;
-  return { result: isUnassigned ? "unassigned" : "event", reason, event: envelope.event, ...message, id: envelope.id };
 }
 
 function itemLines(items: ReturnType<typeof itemsOf>): string[] {
