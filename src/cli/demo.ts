@@ -9,7 +9,6 @@ import { choice, count } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
-/** Adds `demo`: messaging service, client, relay and downstream in one go, with a summary in which the sums must match. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => demo(options, io));
 }

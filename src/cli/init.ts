@@ -13,7 +13,6 @@ import { type OptionsOf, typed } from "./typed.ts";
 const drivers = ["sqlite", "postgres"] as const;
 const providers = ["standard", "meta"] as const;
 
-/** Adds `init`: writes the settings of a new relay and its secrets. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) =>
     runInit(command, options, io, { input: process.stdin, output: process.stderr, isTerminal: process.stdin.isTTY }),
@@ -73,7 +72,6 @@ function postgresUrl(text: string): string {
   return secretText(text);
 }
 
-/** Reads an answer that is one of some words. */
 const oneOf =
   <Word extends string>(words: readonly Word[]) =>
   (text: string): Word => {
@@ -90,15 +88,12 @@ function secretText(text: string): string {
   return text;
 }
 
-/** Where the questions go. */
 interface Terminal {
   readonly input: NodeJS.ReadableStream;
   readonly output: NodeJS.WritableStream;
-  /** True when a person can answer. */
   readonly isTerminal: boolean | undefined;
 }
 
-/** Asks, writes and checks. */
 export async function runInit(command: Command, options: Options, io: Io, terminal: Terminal): Promise<void> {
   const folder = resolve(options.dir);
   const [settings, envFile, schema] = [join(folder, "relay.yaml"), join(folder, ".env"), join(folder, "relay.schema.json")];

@@ -4,7 +4,6 @@ import { type Io, stopSignal } from "./io.ts";
 import { count, several, withRelayOptions } from "./options.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
 
-/** Adds `listen`: the events of a relay that runs elsewhere, on this machine. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => listenTo(command, options, io));
 }

@@ -5,7 +5,6 @@ import { choice, httpUrl, portFrom, several } from "./options.ts";
 import { readyLines, readyOf, type SandboxFormat, usualWebhooks } from "./sandbox/ready.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
-/** Adds `sandbox`: simulates the messaging service on this machine until a signal stops it. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => playService(command, options, io));
 }
@@ -63,10 +62,8 @@ Examples:
 /** Shares of what Meta's webhooks do (docs/contributing/sandbox.md). */
 const metaFaults = ["skip", "early", "group", "username", "call", "unknown"] as const;
 
-/** Faults that replace the answer to an API call. */
 const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
 
-/** A share of all, from 0 to 1. */
 function share(text: string): number {
   const number = Number(text);
   if (text.trim() === "" || !(number >= 0 && number <= 1)) throw new InvalidArgumentError("It must be a share from 0 to 1, such as 0.1.");
@@ -111,7 +108,6 @@ function webhook(text: string, before: readonly string[] | boolean = []): string
   return several(httpUrl(text), typeof before === "boolean" ? [] : before);
 }
 
-/** Plays the messaging service until a signal ends it. */
 async function playService(command: Command, options: Options, io: Io): Promise<void> {
   const [{ SandboxRefused, startSandbox }, { isLoopbackHost }] = await Promise.all([
     import("../sandbox/start-sandbox.ts"),
@@ -174,7 +170,6 @@ function webhooksOf(plan: string | undefined, format: SandboxFormat): readonly s
   return plan === "trial" || plan === "growth" ? [] : [usualWebhooks[format]];
 }
 
-/** Keys whose value was not given left out. */
 function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

@@ -3,7 +3,6 @@ import { CommandFailed, type Io } from "./io.ts";
 import { print } from "./output.ts";
 import { declare, type TriggerOptions } from "./trigger/options.ts";
 
-/** Adds `trigger`: signed sample events from fixtures, and whole scenarios. Exit code 1 when an answer is not the expected. */
 export function build(command: Command, io: Io): void {
   declare(command).action((event, name, options) => trigger(command, event, name, options, io));
 }

@@ -6,7 +6,6 @@ import type { OptionsOf } from "./typed.ts";
 import { joinHeaders, NotARequest, parseHeader, parseRawRequest, type RawRequest } from "./verify/captured.ts";
 import type { NamedSecret } from "./verify/report.ts";
 
-/** Adds `verify`: finds how a captured request was signed, and what is in it. Exit code 0 when it is verified, else 1. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => verify(command, options, io));
 }
@@ -41,7 +40,6 @@ Examples:
     );
 }
 
-/** Reports how the captured request was signed, and what is in it. Throws {@link CommandFailed} when nothing verifies it. */
 async function verify(command: Command, options: Options, io: Io): Promise<void> {
   if ((options.request === undefined) === (options.body === undefined)) command.error("error: give --request or --body");
   const secrets = readSecrets(command, options, io);

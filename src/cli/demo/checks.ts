@@ -8,7 +8,6 @@ import { asMetaWrites } from "../../sandbox/meta/request-body.ts";
 import type { ObservedPost, Sandbox } from "../../sandbox/start-sandbox.ts";
 import { type DemoFormat, everythingPath, statusesPath } from "./settings.ts";
 
-/** One sum, as each party sees it. */
 export interface Check {
   readonly what: string;
   readonly seen: Readonly<Record<string, number>>;
@@ -21,7 +20,6 @@ export interface RelayStats extends Pick<Stats, "duplicates"> {
   readonly deliveries: Pick<Stats["deliveries"], "waiting" | "held" | "delivered" | "dead">;
 }
 
-/** All stored events that are not quarantined. */
 export function acceptedBy({ routed, filtered, ignored, parked }: RelayStats["dispositions"]): number {
   return routed + filtered + ignored + parked;
 }
@@ -47,7 +45,6 @@ interface PostedEvent extends AcceptedAt {
 
 export type PostLog = ReturnType<typeof createPostLog>;
 
-/** The service's record of its posts. */
 export function createPostLog(format: DemoFormat) {
   /** Each event once, by what identifies it. */
   const events = new Map<string, { -readonly [K in keyof PostedEvent]: PostedEvent[K] }>();
@@ -80,7 +77,6 @@ export function createPostLog(format: DemoFormat) {
 
 type Message = Pick<ReturnType<Sandbox["messages"]>[number], "wamid" | "origin" | "status">;
 
-/** The records of each party. */
 export interface DemoOutcome {
   readonly format: DemoFormat;
   /** Messages to people whom the provider accepts. */
@@ -100,7 +96,6 @@ export interface DemoOutcome {
   readonly downstream: Pick<Downstream, "arrivals" | "counts">;
 }
 
-/** Compares the records of client, service, relay and downstream. All are `ok` when nothing was lost, duplicated or changed. */
 export function checkSums({ format, planned, sent, service, log, stats, audit, downstream }: DemoOutcome): Check[] {
   const { arrivals } = downstream;
   const bodies = takenOn(everythingPath, arrivals).map(({ body }) => body ?? Buffer.alloc(0));
@@ -172,7 +167,6 @@ interface Transition {
   readonly relay?: { readonly message?: { readonly reference?: string } };
 }
 
-/** The transitions of tracked messages that the downstream received. */
 function statusesReported(arrivals: readonly Arrival[], references: ReadonlyMap<string, string>) {
   const last = new Map<string, MessageStatus>();
   const lastOf = (wamid: string): MessageStatus => last.get(wamid) ?? "pending";

@@ -5,7 +5,6 @@ import type { Sandbox, SandboxOptions } from "../../sandbox/start-sandbox.ts";
 import { createPace } from "../../sandbox/traffic/scenario.ts";
 import { type DemoFormat, metaVerifyToken } from "./settings.ts";
 
-/** What the sandbox does wrong, as shares of all posts or updates. */
 const faults: Readonly<Record<DemoFormat, NonNullable<SandboxOptions["faults"]>>> = {
   standard: { events: { duplicate: 0.12, reorder: 0.12, truncate: 0.01, wrongSignature: 0.01, malformed: 0.015 } },
   meta: {
@@ -23,14 +22,11 @@ interface PlayOptions {
   readonly format: DemoFormat;
   readonly sandbox: Sandbox;
   readonly people: People;
-  /** Sends per second. */
   readonly rate: number;
   readonly signal: AbortSignal;
-  /** Receives each message that the service accepted. */
   readonly onSent: (wamid: string, reference: string) => void | Promise<void>;
 }
 
-/** Sends to everybody, and waits until nothing more happens at the service. */
 export async function play({ format, sandbox, people, rate, signal, onSent }: PlayOptions): Promise<void> {
   for (const { phone, wroteBefore } of people.recipients) if (wroteBefore) sandbox.customerWrites(phone, "¿Está listo mi pedido?");
   if (people.strangers.length > 0)
@@ -91,7 +87,6 @@ async function postToMeta({ url, key, phoneNumberId }: Sandbox, { phone, wroteBe
   return { status: answer.status, wamid: messages?.[0]?.id };
 }
 
-/** How long lives may go on after the last send, in milliseconds. */
 const liveWithinMs = 60_000;
 
 /** Waits until every message and run is in its final state. After a timeout the sums show the difference. */
@@ -122,7 +117,6 @@ interface Recipient {
   readonly wroteBefore: boolean;
 }
 
-/** All phones of a demo; each is unique. */
 export interface People {
   readonly recipients: readonly Recipient[];
   /** Recipients of a campaign that is not registered at the relay. */
@@ -145,7 +139,6 @@ const meaningful: readonly (readonly [lastDigits: string, share: number])[] = [
   ["0010", 0.03],
 ];
 
-/** Whether the provider rejects messages to this phone for good. */
 export function isRejected(phone: string): boolean {
   return phone.endsWith("0005");
 }

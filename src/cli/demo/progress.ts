@@ -20,7 +20,6 @@ const rows = [
   ["retried", "attempts it refused; they come again"],
   ["waiting", "deliveries still pending"],
 ] as const;
-/** The numbers shown. */
 export type DemoCounts = Readonly<Record<(typeof rows)[number][0], number>>;
 
 /** A table that is drawn over itself on a terminal; one plain line a second in a pipe. */

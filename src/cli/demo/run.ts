@@ -20,7 +20,6 @@ interface DemoOptions {
   readonly seed: string;
   /** Messages sent by the client; of the service, a campaign and automation runs come on top. */
   readonly messages: number;
-  /** Sends per second. */
   readonly rate: number;
   /** An empty folder for the settings, the database and the relay's log. */
   readonly folder: string;
@@ -40,7 +39,6 @@ export interface DemoResult {
 }
 
 const showEveryMs = 200;
-/** How long the last deliveries may take, in milliseconds. */
 const settleWithinMs = 60_000;
 
 /**
@@ -103,7 +101,6 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   const playing = play({ format, sandbox, people, rate, signal, onSent }).finally(() => {
     playedAt = Date.now();
   });
-  // Awaited below.
   playing.catch(() => {});
   for (let isLast = false; !isLast; await sleep(showEveryMs, undefined, { signal })) {
     const stats = await control.getStats();
@@ -151,7 +148,6 @@ function scheduleTroubles(downstream: Downstream, report: (name: string) => void
   return () => timers.forEach(clearTimeout);
 }
 
-/** How to watch the demo in the console. */
 function consoleLines(page: string, code: string, token: string): string[] {
   return [
     "Look at it in the console:",
@@ -163,7 +159,6 @@ function consoleLines(page: string, code: string, token: string): string[] {
   ];
 }
 
-/** The summary for people. */
 export function summaryLines({ tookMs, checks }: Pick<DemoResult, "tookMs" | "checks">): string[] {
   const bad = checks.filter((check) => !check.ok).length;
   const width = Math.max(...checks.map(({ what }) => what.length));
@@ -181,7 +176,6 @@ export function summaryLines({ tookMs, checks }: Pick<DemoResult, "tookMs" | "ch
 /** How to run a command: only source files run in a clone, and only compiled files in a package. */
 const command = import.meta.url.endsWith(".ts") ? "npm run -s relay --" : "wamid-relay";
 
-/** Suggestions for after the demo. */
 export const whatNext: readonly string[] = [
   "",
   "What to try next:",

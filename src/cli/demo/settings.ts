@@ -7,7 +7,6 @@ export const statusesPath = "/statuses";
 
 export const metaVerifyToken = "demo-verify-token";
 
-/** The source that the sandbox posts to. */
 export const sourceNames: Readonly<Record<DemoFormat, string>> = { standard: "main", meta: "wa" };
 
 interface SettingsParts {

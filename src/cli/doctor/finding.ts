@@ -1,9 +1,7 @@
 import { failureOf } from "../control-client.ts";
 import { isForUser } from "../io.ts";
 
-/** One line of `doctor`. */
 export interface Finding {
-  /** Name of the check. */
   readonly check: string;
   /** `skip`: not checked, for the reason in `message`. */
   readonly level: "ok" | "warn" | "fail" | "skip";

@@ -8,7 +8,6 @@ import { bytesText } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
 const check = "destination";
-/** How long all checks of one Redis may take. */
 const timeoutMs = 5_000;
 
 /** A TLS mismatch shows no error of its own: the server waits for more bytes, or closes the connection. */
@@ -18,7 +17,6 @@ function schemeHint({ kind, message }: RedisFault, hasTls: boolean): string {
   return "";
 }
 
-/** The Redis of the route `name`, over a connection like that of its deliveries. Writes nothing. */
 export async function checkRedisDestination(
   name: string,
   url: Secret,
@@ -77,7 +75,6 @@ async function readFacts(redis: Redis) {
 /** Above this share of `maxmemory`, writes may fail at any moment. */
 const nearlyFull = 0.95;
 
-/** Risks of a Redis that holds queues or streams: rejected or lost deliveries. */
 export function assessDestination(where: string, facts: RedisFacts): Finding[] {
   const { version, role, policy, usedBytes, maxBytes, appendOnly, pingMs } = facts;
   const found: Finding[] = [];

@@ -66,7 +66,6 @@ function assessSilence(url: string, { isHeld, users }: OwnStore): Finding {
   return fail(check, `${users?.[0]?.text ?? "a process"} holds the store, and nothing answers at ${url}`, todo);
 }
 
-/** A finding when the relay that answers is not one of those that use the store of the settings. */
 export function assessIdentity(url: string, { instance, version }: Answering, { storage, users }: OwnStore): Finding | null {
   if (users === null || users.some(({ id }) => id === instance)) return null;
   const place = storePlace(storage);
@@ -95,7 +94,6 @@ export function assessVersion(running: string, own: string): Finding {
   return fail("version", message, "restart the relay to run the new version");
 }
 
-/** Why the relay does not answer `/v1` with these tokens; null: it does. */
 async function refusal(client: ControlClient, config: string): Promise<string | null> {
   try {
     await client.getInstance();

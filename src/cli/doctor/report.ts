@@ -12,7 +12,6 @@ type Overview = AnswerOf<"getOverview">;
 type Source = AnswerOf<"listSources">["data"][number];
 export type Report = Awaited<ReturnType<typeof readReport>>;
 
-/** What a relay reports of itself, or a reader of its store. */
 export async function readReport(client: ControlClient) {
   const { at, attention, destinations } = await client.getOverview();
   const { data: groups } = await client.groupDeliveries();
@@ -64,7 +63,6 @@ export function assessRisk({ condition, text, cure }: DatabaseRisk): Finding {
 
 const waitText = (count: number) => (count === 1 ? "1 delivery waits" : `${count} deliveries wait`);
 
-/** What waits, and routes missing from the settings. */
 export function assessBacklog(groups: readonly Pick<DeliveryGroup, "route" | "state" | "count">[], routes: Settings["routes"]): Finding[] {
   const waiting = new Map<string, number>();
   for (const { route, state, count } of groups) if (state !== "dead") waiting.set(route, (waiting.get(route) ?? 0) + count);

@@ -22,15 +22,11 @@ interface DoctorOptions {
   readonly config: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly envFile?: string | undefined;
-  /** Read the whole file for damage. */
   readonly deep: boolean;
-  /** Call neither destinations nor the service. */
   readonly offline: boolean;
-  /** Repeat handshakes that succeeded. */
   readonly handshake: boolean;
 }
 
-/** What was read, for the checks to judge. */
 interface Facts extends DoctorOptions {
   readonly settings: Settings;
   readonly store: StoreFound;
@@ -61,7 +57,6 @@ const checks: readonly ((facts: Facts) => readonly Finding[] | Promise<readonly 
   async ({ destinations, report, now }) => assessClock(now, report?.newestEventAt ?? null, (await destinations) ?? []),
 ];
 
-/** Runs every check. Changes nothing but the times of handshakes. */
 export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
   const { config, env, envFile, deep, offline } = options;
   const { settings, findings } = checkSettings(config, { env, envFile });

@@ -15,7 +15,6 @@ import { secretUsage } from "../../receive/inbound-source.ts";
 import { counted } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
-/** The settings with their faults and warnings; null when there are faults. */
 export function checkSettings(
   path: string,
   { env, envFile }: VariableSources,
@@ -117,7 +116,6 @@ function assessUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: 
   return ok(check, `${name} verified ${sums}, the last one ${silent} ago: ${advice}`);
 }
 
-/** Time enough to renew a certificate. */
 const expiresSoonMs = 14 * 86_400_000;
 
 /** Certificates of the settings that have expired, or soon will. */

@@ -1,6 +1,5 @@
 import { yamlText } from "../yaml-text.ts";
 
-/** What the settings of a new relay say. */
 export interface SettingsParts {
   readonly provider: "standard" | "meta";
   readonly serviceName: string;
@@ -8,10 +7,8 @@ export interface SettingsParts {
   readonly storage: "sqlite" | "postgres";
   readonly port: number;
   readonly baseUrl: string | undefined;
-  /** A base URL or an API key was given. */
   readonly isCallable: boolean;
   readonly database: string;
-  /** The downstream has a private or loopback address. */
   readonly isPrivate: boolean;
 }
 

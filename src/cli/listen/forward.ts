@@ -8,7 +8,6 @@ import { webUrl } from "../options.ts";
 import type { ListenedEvent } from "./wire.ts";
 
 interface ForwarderParts {
-  /** Null: events are only shown. */
   readonly targets: Targets | null;
   /** After so many answers that are no 2xx an event is passed over; null: never. A server that is down is waited for. */
   readonly maxAttempts: number | null;
@@ -64,12 +63,9 @@ interface TargetOptions {
   readonly secret: string | null;
 }
 
-/** What came of one post. */
 export interface PostOutcome {
   readonly taken: boolean;
-  /** The status answered, or null. */
   readonly status: number | null;
-  /** Why nothing was answered. */
   readonly error: string | null;
   readonly tookMs: number;
 }

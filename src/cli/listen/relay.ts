@@ -84,7 +84,6 @@ export function createCursor(parts: { store(seq: number): Promise<void>; wait(ms
       wanted = seq;
       if (!isStoring) void run();
     },
-    /** Makes one last update; resolves whether or not it succeeds. */
     async flush(): Promise<void> {
       if (known < wanted) await once();
     },

@@ -10,7 +10,6 @@ import { readListened } from "./wire.ts";
 
 interface ListenRun extends Omit<ScreenParts, "io" | "isForwarding" | "url"> {
   readonly relay: RelayAddress;
-  /** Null: events are only shown. */
   readonly targets: Targets | null;
   /** Query of `GET /v1/listen`, without the position. */
   readonly query: string;
@@ -19,7 +18,6 @@ interface ListenRun extends Omit<ScreenParts, "io" | "isForwarding" | "url"> {
   readonly maxAttempts: number | null;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Resolves when the user ends the command. */
   readonly stop: Promise<void>;
 }
 
@@ -48,7 +46,6 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
         });
 
   async function followRelay(): Promise<void> {
-    /** The last event that is done with. */
     let place = 0;
     const steps = follow({
       open: opening(connection, `/v1/listen${query}`),

@@ -12,9 +12,7 @@ export interface ScreenParts {
   readonly showPii: boolean;
   /** More than one source may be shown. */
   readonly showSource: boolean;
-  /** Events are posted somewhere. */
   readonly isForwarding: boolean;
-  /** Of the relay. */
   readonly url: string;
   /** Unix ms of `--since`; null: not given. */
   readonly since: number | null;
@@ -137,7 +135,6 @@ export function maskedEvent(event: ListenedEvent): ListenedEvent {
   };
 }
 
-/** An event as a line of JSON; headers and body only with `--show-pii`. */
 export function eventJson({ headers, body, ...rest }: ListenedEvent, showPii: boolean): Record<string, unknown> {
   return { type: "event", ...rest, ...(showPii ? { headers, body: body.toString("base64") } : {}) };
 }

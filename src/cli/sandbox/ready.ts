@@ -7,7 +7,6 @@ export const usualWebhooks = { standard: "http://127.0.0.1:8080/webhooks/main", 
 
 type Ready = ReturnType<typeof readyOf>;
 
-/** What a client of the sandbox needs to know. */
 export function readyOf(sandbox: Sandbox, { service, format }: { readonly service: string; readonly format: SandboxFormat }) {
   const { url, apiUrl, key, secret, verifyToken, phoneNumberId } = sandbox;
   const template = sandbox.templates().find(({ variables, status }) => variables.length === 0 && status === "approved");
@@ -28,7 +27,6 @@ export function readyOf(sandbox: Sandbox, { service, format }: { readonly servic
   };
 }
 
-/** What a person needs to know to begin, in the words of the service or of Meta. */
 export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
   const { url, apiUrl, key, secret, service, plan, verifyToken, phoneNumberId, templateId, template, format } = ready;
   const webhooks = ready.webhooks.length === 0 ? "nowhere" : ready.webhooks.join(", ");

@@ -40,7 +40,6 @@ Examples:
     );
 }
 
-/** One `--set`: where, and the JSON text that is put there. */
 function set(text: string, before: readonly { path: string; given: string }[] = []) {
   const at = text.indexOf("=");
   const path = text.slice(0, at);

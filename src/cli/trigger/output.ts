@@ -41,7 +41,6 @@ export function createReport({ io, isJson, now, total, showsWamids }: ReportPart
   }
 
   return {
-    /** Records another mismatch. */
     fault,
     post(post: Post, result: PostResult, wrong: string | null): void {
       posts += 1;
@@ -86,7 +85,6 @@ function statusWord(post: Post): string {
   }
 }
 
-/** `accepted`, `unauthorized`, or the HTTP status, or `unanswered`. */
 function answerWord(result: PostResult): string {
   return result.kind === "unanswered" ? "unanswered" : (result.answer ?? String(result.status));
 }

@@ -31,7 +31,6 @@ import { findTarget, type Target } from "./target.ts";
 
 const usualConcurrency = 16;
 
-/** What is posted, and where. */
 interface Order {
   readonly target: Target;
   readonly seed: string;
@@ -172,7 +171,6 @@ function scenarioOrder(command: Command, name: string, options: TriggerOptions, 
 
 const newSeed = () => randomBytes(6).toString("hex");
 
-/** How many were new. */
 async function registerAll(client: ControlClient, account: string, posts: readonly Post[]): Promise<number> {
   let created = 0;
   for (const [at, { subject }] of posts.entries()) {
@@ -189,7 +187,6 @@ function chosenFixture(name: string, { fixtures }: TriggerOptions): Fixture {
   return found;
 }
 
-/** The fixture with what the options and the source change in it. */
 function preparedFixture(
   found: Fixture,
   target: Target,

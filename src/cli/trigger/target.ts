@@ -42,7 +42,6 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
     kind: kindOf(source),
     /** The first of Meta's numbers that the source maps to accounts. */
     phoneNumberId: isMeta ? Object.keys(source.accounts ?? {})[0] : undefined,
-    /** Posts per second. */
     rate,
     /** False where what answers need not speak as a relay does: another URL, or the downstream behind a proxying source. */
     isRelay: given === undefined && !(source.kind === "automation-request" && source.mode === "proxy"),

@@ -1,4 +1,3 @@
-/** An HTTP/1 request as it was captured from the wire or a proxy's log. */
 export interface RawRequest {
   readonly method: string;
   /** The request target, or the whole URL where the request line holds one. */

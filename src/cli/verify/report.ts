@@ -17,7 +17,6 @@ export interface NamedSecret {
 
 type SecretReport = ReturnType<typeof reportsOf>[number];
 
-/** What was found with each secret. */
 export function reportsOf(secrets: readonly NamedSecret[], request: RawRequest) {
   const envelope = parseEnvelope(request.body);
   const fault = envelope.ok || isMetaBody(request.body) ? null : envelope.error;
@@ -44,7 +43,6 @@ export function isMetaBody(body: Buffer): boolean {
   }
 }
 
-/** The lines for a person: what matches, and the settings to paste. */
 export function describeMatch(report: SecretReport, { headers, body }: RawRequest): string[] {
   const [first, ...others] = report.matches;
   if (first === undefined) return [];
@@ -62,7 +60,6 @@ export function describeMatch(report: SecretReport, { headers, body }: RawReques
   ];
 }
 
-/** The same for scripts. */
 export function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record<string, string>>) {
   const secrets = reports.map(({ name, fingerprint, matches, hints, isSupported, variable }) => ({
     secret: name,
@@ -109,7 +106,6 @@ function yamlLines(settings: SignatureSettings, variable: string): string[] {
   return ["  signature:", ...lines, `    secrets: ["\${${variable}}"]`];
 }
 
-/** A plain word or duration, else quoted. */
 function plainOrQuoted(text: string): string {
   const isWord = /^[a-z][a-z0-9-]*$/.test(text) && !/^(?:true|false|null|yes|no|on|off|y|n)$/.test(text);
   return isWord || /^[0-9]+(?:ms|[smhd])$/.test(text) ? text : yamlText(text);

@@ -17,7 +17,6 @@ interface Printing {
   readonly json?: boolean | undefined;
 }
 
-/** Finds the settings that verify a request with one of the secrets. Throws {@link CommandFailed} when there are none. */
 export function verifyWithSecrets(secrets: readonly NamedSecret[], request: RawRequest, { json }: Printing, io: Io): void {
   const tokens = secrets.map(({ text }) => new Secret(text));
   if (isHandshake(request)) {
@@ -51,7 +50,6 @@ const refusals: Readonly<Record<SignatureRefusal, string>> = {
   "stale-timestamp": "its signature is right, but its time is outside the tolerance now",
 };
 
-/** Reports what a source of the settings makes of a request. Throws {@link CommandFailed} when it would refuse it. */
 export function verifyAsSource(name: string, request: RawRequest, options: SettingsOptions & Printing, io: Io): void {
   const { account, fields, kind, several, signature } = configuredSource(options, name, io);
   if (several !== undefined && isHandshake(request)) {
@@ -115,7 +113,6 @@ function configuredSource(options: SettingsOptions, name: string, io: Io): Inbou
 
 const queryOf = ({ url }: RawRequest) => new URLSearchParams(url.slice(url.indexOf("?") + 1));
 
-/** Meta's handshake. */
 function isHandshake(request: RawRequest): boolean {
   return request.method === "GET" && [...queryOf(request).keys()].some((key) => key.startsWith("hub."));
 }
@@ -145,7 +142,6 @@ interface Reader {
   readonly accounts: Parameters<typeof accountOf>[0] | null;
 }
 
-/** What the relay would make of each item of a verified body. */
 function itemsOf(body: Buffer, { format, source, fields, accounts }: Reader) {
   return formats[format].items(body, { source, fields }).map(({ content, numbers }, place) => {
     const account = accounts === null ? null : accountOf(accounts, numbers);
