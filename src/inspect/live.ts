@@ -1,9 +1,9 @@
 import type { LivePage, LivePort, LiveRow, Matches } from "../control/live.ts";
 import type { Clock } from "../model/clock.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { noDeliveries } from "../store/views.ts";
 import { answerOr } from "./count.ts";
 import type { Listening } from "./listening.ts";
+import { withCounts } from "./reading.ts";
 
 interface LiveParts {
   readonly read: Pick<StoreReading, "events" | "deliveries">;
@@ -37,9 +37,7 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
   /** Oldest first. */
   async function rowsBetween(after: number, last: number): Promise<LiveRow[]> {
     const events = await slice(() => read.events.list({ after, before: last + 1, limit: last - after }));
-    if (events.length === 0) return [];
-    const counts = await slice(() => read.deliveries.counts(events.map(({ seq }) => seq)));
-    return events.map((event) => ({ ...event, ...(counts.get(event.seq) ?? noDeliveries) })).toReversed();
+    return (await slice(() => withCounts(read, events))).toReversed();
   }
 
   function windowOf(after: number, last: number): Promise<LiveRow[]> {

@@ -16,14 +16,17 @@ import { walkBack } from "./walk-back.ts";
 /** Events are stored in the order received, unless a clock was set; this allows for that. */
 const clockSlackMs = 3_600_000;
 
+/** Events with the counts of their deliveries, which are read at once. */
+export async function withCounts(
+  { deliveries }: { readonly deliveries: Pick<StoreReading["deliveries"], "counts"> },
+  events: readonly EventView[],
+): Promise<ListedEventView[]> {
+  const counts = events.length === 0 ? null : await deliveries.counts(events.map(({ seq }) => seq));
+  return events.map((event) => ({ ...event, ...(counts?.get(event.seq) ?? noDeliveries) }));
+}
+
 /** The reading part of the control API's port, over a store or a reader. `most`: see `mostIndexed`. */
 export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">, most = mostIndexed): Reading {
-  /** With one read for the whole page. */
-  async function withCounts(events: readonly EventView[]): Promise<ListedEventView[]> {
-    const counts = events.length === 0 ? null : await read.deliveries.counts(events.map(({ seq }) => seq));
-    return events.map((event) => ({ ...event, ...(counts?.get(event.seq) ?? noDeliveries) }));
-  }
-
   /** Whether no event of these seqs, or of older ones, can be received from `from` on. */
   async function isReceivedBefore(from: number | undefined, after: number, before: number): Promise<boolean> {
     const latest = from === undefined ? null : await read.events.latestReceived(after, before);
@@ -41,7 +44,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
       if (filter.wamid !== undefined || filter.request !== undefined || isIndexed) {
         const data = await read.events.list(filter);
-        return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
+        return { data: await withCounts(read, data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
       }
       const { found, reached } = await walkBack({
         before: filter.before ?? null,
@@ -53,7 +56,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         read: (after, before, most) => read.events.list({ ...filter, after, before, limit: most }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
-      return { data: await withCounts(found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
+      return { data: await withCounts(read, found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
     },
     async findEvents(id) {
       const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.events.get(seq)));
