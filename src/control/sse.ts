@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply } from "fastify";
+import { type Clock, pause } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import type { Context } from "./endpoint.ts";
 
@@ -8,12 +9,9 @@ const bufferedBytes = 64 * 1024;
 /** While stopping, for a reader that does not take even the `bye`. */
 const byeWithinMs = 500;
 
-export interface StreamPort {
-  /** Unix ms. */
-  now(): number;
+export interface StreamPort extends Clock {
   /** Calls `wake` for each event stored from now on, until the returned function is called. */
   onStored(wake: () => void): () => void;
-  after(ms: number, run: () => void): () => void;
 }
 
 export interface StreamEnds {
@@ -89,42 +87,27 @@ export async function* streamTurns(
 ): AsyncGenerator<string, void> {
   const isOver = (): boolean => stopping.aborted || gone.aborted;
   while (!gone.aborted) {
+    const woken = new AbortController();
+    const wake = (): void => woken.abort();
     // Before the turn reads, to miss no event.
-    using woken = wakeUp(port, [stopping, gone]);
-    const { text, bye, nextAt, notBefore = 0 } = stopping.aborted ? { text: "", bye: "the relay is stopping", nextAt: 0 } : await turn();
-    if (text !== "") yield text;
-    if (bye !== undefined) {
-      yield message("bye", { reason: bye }, null);
-      return;
-    }
-    const waitMs = nextAt - port.now();
-    if (waitMs > 0) await woken.within(waitMs);
-    const restMs = notBefore - port.now();
-    if (restMs > 0 && !isOver()) await new Promise<void>((resolve) => void port.after(restMs, resolve));
-  }
-}
-
-/** Woken by the first event stored after its creation, or when a signal is aborted. */
-function wakeUp(port: StreamPort, signals: readonly AbortSignal[]) {
-  const { promise: woken, resolve: wake } = Promise.withResolvers<void>();
-  const leave = port.onStored(wake);
-  const onAbort = () => wake();
-  for (const signal of signals) signal.addEventListener("abort", onAbort);
-  if (signals.some(({ aborted }) => aborted)) wake();
-  return {
-    within: (ms: number): Promise<void> =>
-      new Promise((resolve) => {
-        const cancel = port.after(ms, resolve);
-        void woken.then(() => {
-          cancel();
-          resolve();
-        });
-      }),
-    [Symbol.dispose](): void {
+    const leave = port.onStored(wake);
+    for (const signal of [stopping, gone]) signal.addEventListener("abort", wake);
+    try {
+      const { text, bye, nextAt, notBefore = 0 } = stopping.aborted ? { text: "", bye: "the relay is stopping", nextAt: 0 } : await turn();
+      if (text !== "") yield text;
+      if (bye !== undefined) {
+        yield message("bye", { reason: bye }, null);
+        return;
+      }
+      const waitMs = nextAt - port.now();
+      if (waitMs > 0 && !isOver()) await pause(port, waitMs, woken.signal).catch(() => {});
+      const restMs = notBefore - port.now();
+      if (restMs > 0 && !isOver()) await new Promise<void>((resolve) => void port.after(restMs, resolve));
+    } finally {
       leave();
-      for (const signal of signals) signal.removeEventListener("abort", onAbort);
-    },
-  };
+      for (const signal of [stopping, gone]) signal.removeEventListener("abort", wake);
+    }
+  }
 }
 
 /** A server-sent event; `id` null: without one. */
