@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { RelayError } from "../model/errors.ts";
@@ -46,9 +46,7 @@ export function createTokens(tokens: readonly Token[]): Tokens {
   };
 }
 
-function digest(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
-}
+const digest = (text: string): Buffer => hash("sha256", text, "buffer");
 
 type BadTokenReason = "missing" | "unknown";
 

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { promisify } from "node:util";
@@ -64,7 +64,7 @@ export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsol
     if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(name) || types[extname(name)] === undefined) return null;
     const raw = await readFile(new URL(name, folder)).catch(() => null);
     if (raw === null) return null;
-    const file = { raw, gzipped: await compress(raw), etag: `W/"${createHash("sha256").update(raw).digest("base64url")}"` };
+    const file = { raw, gzipped: await compress(raw), etag: `W/"${hash("sha256", raw, "base64url")}"` };
     if (name.startsWith(hashed)) kept.set(name, file);
     return file;
   }
