@@ -1,5 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
+import type { HydratedStatus } from "../hydrate/pass.ts";
 import { type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
 import { type Hold, holdReasons, type PollAnswer, type PollFault } from "../model/poll.ts";
@@ -139,9 +140,7 @@ function pollMessage(client: ServiceClient, id: string, options: PollOptions, se
   });
 }
 
-interface FoundStatus extends Pick<PolledStatus, "account" | "origin" | "messageId" | "status" | "because"> {
-  readonly wamid: string;
-  readonly errorCode: string | null;
+interface FoundStatus extends Omit<HydratedStatus, "source" | "because">, Pick<PolledStatus, "origin" | "because"> {
   /** Default: the first source of the account's events, or if it has none, the account's name. */
   readonly source?: string;
 }

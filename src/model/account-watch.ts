@@ -1,5 +1,13 @@
-const counted = ["events", "truncated", "refused", "missed"] as const;
-type Counts = { readonly [name in (typeof counted)[number]]: number };
+export interface Counts {
+  /** Webhooks. */
+  readonly events: number;
+  /** Truncated events about a message: each stands for a status that only a poll could find. */
+  readonly truncated: number;
+  /** Bad signatures. */
+  readonly refused: number;
+  /** Polled statuses whose webhook did not arrive within the grace period. */
+  readonly missed: number;
+}
 
 /** What one process saw of an account for some seconds. */
 export interface AccountNote extends Counts {
@@ -17,7 +25,7 @@ export interface AccountWatch {
   /** Parts of the window, in order. */
   readonly slots: readonly (Counts & { readonly from: number })[];
   readonly lastEventAt: number;
-  /** Messages registered since the last event. */
+  /** Messages registered since the last event, and when the first was. */
   readonly registered: { readonly count: number; readonly first: number | null };
   readonly polls: { readonly since: number; readonly text: string } | null;
   readonly keyRefusedAt: number | null;
@@ -49,6 +57,6 @@ export const countsOf = ({ slots }: AccountWatch, now: number, windowMs: number)
 
 function sumOf(counts: readonly Counts[]): Counts {
   const sums = { events: 0, truncated: 0, refused: 0, missed: 0 };
-  for (const name of counted) for (const each of counts) sums[name] += each[name];
+  for (const each of counts) for (const name of Object.keys(sums) as (keyof Counts)[]) sums[name] += each[name];
   return sums;
 }

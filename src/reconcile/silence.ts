@@ -1,15 +1,9 @@
+import type { AccountWatch, Counts } from "../model/account-watch.ts";
+
 type SilenceCause = "secret" | "url" | "quota" | "dropped";
 
-/** An account's counts within the window that ends now. */
-export interface Seen {
-  readonly events: number;
-  /** Polled statuses whose webhook did not arrive within the grace period. */
-  readonly missed: number;
-  /** Truncated events about a message: each stands for a status that only a poll could find. */
-  readonly truncated: number;
-  readonly refused: number;
-  /** Messages registered since the last event: their count, and unix ms of the first. */
-  readonly registered: { readonly count: number; readonly first: number | null };
+/** What was seen of an account within the window that ends now. */
+export interface Seen extends Counts, Pick<AccountWatch, "registered"> {
   /** The monthly quota of calls is used up; that of webhooks may be too. */
   readonly quotaUsedUp: boolean;
 }

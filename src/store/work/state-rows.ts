@@ -101,12 +101,13 @@ const watchKeptMs = 90 * 86_400_000;
 
 /** Adds what a process saw until `at` to the row of each account. */
 export function* noteWatched(notes: readonly AccountNote[], at: number, windowMs: number): Work<void> {
-  const keys = notes.map(({ account }) => watchPrefix + account).sort(compareTexts);
+  const sorted = notes.toSorted((a, b) => compareTexts(a.account, b.account));
+  const keys = sorted.map(({ account }) => watchPrefix + account);
   const known = yield* values<AccountWatch>(keys, "update");
   for (const [place, key] of keys.entries()) {
-    const note = notes.find(({ account }) => watchPrefix + account === key) as AccountNote;
-    const write = known[place] === null ? create : put;
-    yield* write(key, withNote(known[place] ?? null, note, at, windowMs), at + watchKeptMs);
+    const before = known[place] ?? null;
+    const write = before === null ? create : put;
+    yield* write(key, withNote(before, sorted[place] as AccountNote, at, windowMs), at + watchKeptMs);
   }
 }
 
