@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { Happening } from "../sandbox/start-sandbox.ts";
-import { CommandFailed, type Io, printable, stopSignal } from "./io.ts";
+import type { Happening, SandboxOptions } from "../sandbox/start-sandbox.ts";
+import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { choice, httpUrl, portFrom, several } from "./options.ts";
-import { readyLines, readyOf, type SandboxFormat, usualWebhooks } from "./sandbox/ready.ts";
+import { readyLines, readyOf, usualWebhooks } from "./sandbox/ready.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -141,38 +141,31 @@ async function playService(command: Command, options: Options, io: Io): Promise<
   await stopped;
 }
 
-function settingsOf(options: Options, io: Io) {
-  const { plan, seed, state, unlimited = false, webhook: webhooks, host, service, format } = options;
-  const key = options.key ?? io.env["SANDBOX_KEY"];
-  const secret = options.secret ?? io.env["SANDBOX_SECRET"];
-  const verifyToken = options.verifyToken ?? io.env["SANDBOX_VERIFY_TOKEN"];
+function settingsOf(options: Options, io: Io): SandboxOptions {
+  const { plan, seed, state, unlimited, webhook: webhooks, host, port, speed, service, format, number } = options;
   const { duplicate, reorder, delay, drop, truncate, wrongSignature } = options;
+  // A plan without the API has no webhooks.
+  const usual = plan === "trial" || plan === "growth" ? [] : [usualWebhooks[format]];
   return {
     host,
     service,
-    port: options.port,
-    speed: options.speed,
-    isUnlimited: unlimited,
-    webhooks: webhooks === false ? [] : (webhooks ?? webhooksOf(plan, format)).map((url) => ({ url })),
-    faults: {
-      events: defined({ duplicate, reorder, delay, drop, truncate, wrongSignature }),
-      api: [...(options.fail ?? [])],
-      meta: defined({ ...options.meta, batch: options.batch }),
-    },
+    port,
+    speed,
+    plan,
+    seed,
     format,
-    phoneNumberIds: [...(options.number ?? [])],
-    ...defined({ plan: plan as "escala" | undefined, seed, file: state, key, secret, verifyToken }),
-  };
-}
-
-/** A plan without the API has no webhooks. */
-function webhooksOf(plan: string | undefined, format: SandboxFormat): readonly string[] {
-  return plan === "trial" || plan === "growth" ? [] : [usualWebhooks[format]];
-}
-
-function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
+    file: state,
+    isUnlimited: unlimited,
+    key: options.key ?? io.env["SANDBOX_KEY"],
+    secret: options.secret ?? io.env["SANDBOX_SECRET"],
+    verifyToken: options.verifyToken ?? io.env["SANDBOX_VERIFY_TOKEN"],
+    webhooks: webhooks === false ? [] : (webhooks ?? usual).map((url) => ({ url })),
+    faults: {
+      events: { duplicate, reorder, delay, drop, truncate, wrongSignature },
+      api: options.fail,
+      meta: { ...options.meta, batch: options.batch },
+    },
+    phoneNumberIds: number,
   };
 }
 
@@ -183,10 +176,8 @@ function optionFault(command: Command, error: unknown): unknown {
   return command.error(`error: ${issues.map(({ path, message }) => `--${path.map(String).join(".")}: ${message}`).join("; ")}`);
 }
 
-/** One line for something that happened. Phones are in clear: the people are made up. */
-function happeningLine(happening: Happening, now: Date): string {
-  return printable(`${now.toISOString().slice(11, 19)} ${textOf(happening)}`);
-}
+/** Phones are in clear: the people are made up. */
+const happeningLine = (happening: Happening, now: Date) => `${now.toISOString().slice(11, 19)} ${textOf(happening)}`;
 
 function textOf(happening: Happening): string {
   switch (happening.what) {

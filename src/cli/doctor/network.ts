@@ -149,10 +149,6 @@ export function probeDestinations({ routes, sources }: Settings): Promise<readon
   return Promise.all(all);
 }
 
-export function assessDestinations(probed: readonly Probed[]): readonly Finding[] {
-  return probed.flatMap(({ findings }) => findings);
-}
-
 function assessProbe(where: string, probe: Probe): Finding {
   const check = "destination";
   const log = "look at the log of the destination";

@@ -2,7 +2,7 @@ import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { controlAddress, readStore } from "../reach-relay.ts";
 import { type Finding, orFail, skip } from "./finding.ts";
-import { assessClock, assessDestinations, checkServices, type Probed, probeDestinations } from "./network.ts";
+import { assessClock, checkServices, type Probed, probeDestinations } from "./network.ts";
 import { checkReload, findRelay, type RelayFound } from "./relay.ts";
 import {
   type Acting,
@@ -39,19 +39,28 @@ interface Facts extends DoctorOptions {
   readonly now: number;
 }
 
-/** All checks of valid settings, in the order shown. */
-const checks: readonly ((facts: Facts) => readonly Finding[] | Promise<readonly Finding[]>)[] = [
+type Check<Read> = (read: Read) => readonly Finding[] | Promise<readonly Finding[]>;
+
+/** In the order shown, as the other checks. */
+const checksOfReport: readonly Check<Facts & { readonly report: Report }>[] = [
+  ({ report, settings }) => assessBacklog(report.groups, settings.routes),
+  ({ report }) => assessAttention(report.attention),
+  ({ report, acting }) => checkHandshakes(report.destinations, acting),
+  ({ report }) => assessSources(report.sources, report.at),
+  ({ settings, acting }) => checkCallbacks(settings.sources, acting),
+];
+
+const checks: readonly Check<Facts>[] = [
   ({ config, settings }) => [checkReaders(config, settings)],
   ({ store }) => store.findings,
   ({ relay }) => relay.findings,
   ({ relay, config, envFile }) => checkReload(relay.at, { config, envFile, isValid: true }),
-  ({ report, settings }) => (report === null ? [] : assessBacklog(report.groups, settings.routes)),
-  ({ report }) => (report === null ? [] : assessAttention(report.attention)),
-  ({ report, acting }) => (report === null ? [] : checkHandshakes(report.destinations, acting)),
-  ({ report }) => (report === null ? [] : assessSources(report.sources, report.at)),
-  ({ report, settings, acting }) => (report === null ? [] : checkCallbacks(settings.sources, acting)),
+  async (facts) => {
+    const { report } = facts;
+    return report === null ? [] : (await Promise.all(checksOfReport.map((check) => check({ ...facts, report })))).flat();
+  },
   ({ report, settings, relay }) => assessSecrets(settings.sources, report?.secrets ?? [], report?.at, relay.client !== null),
-  async ({ destinations }) => (destinations === null ? [skip("destination", "--offline")] : assessDestinations(await destinations)),
+  ({ destinations }) => destinations?.then((found) => found.flatMap(({ findings }) => findings)) ?? [skip("destination", "--offline")],
   ({ settings, now }) => assessExpiries(settings, now),
   ({ settings, offline }) => (offline ? [skip("service", "--offline")] : checkServices(settings)),
   async ({ destinations, report, now }) => assessClock(now, report?.newestEventAt ?? null, (await destinations) ?? []),
