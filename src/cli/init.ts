@@ -163,9 +163,13 @@ export async function runInit(command: Command, options: Options, io: Io, termin
     throw new CommandFailed(`cannot write to ${fromHere(folder)}: ${message}`);
   }
 
-  const next = ["config check", "serve", isMeta ? "trigger meta.status" : "trigger message.status"].map((words) =>
-    commandText(words, settings, io),
-  );
+  const steps = [
+    ["config check", "check the settings"],
+    ["serve", "start the relay"],
+    [isMeta ? "trigger meta.status" : "trigger message.status", "in a second terminal: post a signed sample event"],
+  ].map(([words = "", note = ""]) => ({ command: commandText(words, settings, io), note }));
+  const next = steps.map(({ command }) => command);
+  const width = Math.max(...next.map(({ length }) => length));
   print(io, options, { settings, envFile, schema, placeholders, verifyToken, next }, () => [
     `Wrote ${fromHere(settings)}`,
     `Wrote ${fromHere(envFile)} with new secrets. Keep it out of version control.`,
@@ -181,7 +185,7 @@ export async function runInit(command: Command, options: Options, io: Io, termin
           "",
         ]),
     "Next:",
-    ...nextLines(next),
+    ...steps.map(({ command, note }) => `  ${command.padEnd(width)}   # ${note}`),
   ]);
 }
 
@@ -212,12 +216,6 @@ function commandText(words: string, settings: string, io: Io): string {
   const path = fromHere(settings);
   if (path === "relay.yaml") return `${program} ${words}`;
   return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
-}
-
-function nextLines(commands: readonly string[]): string[] {
-  const notes = ["check the settings", "start the relay", "in a second terminal: post a signed sample event"];
-  const width = Math.max(...commands.map((each) => each.length));
-  return commands.map((each, index) => `  ${each.padEnd(width)}   # ${notes[index]}`);
 }
 
 type Answers = Pick<SettingsParts, "provider" | "serviceName" | "downstream" | "storage"> & { readonly postgresUrl: string };
