@@ -1,7 +1,14 @@
 import type { FastifyInstance } from "fastify";
 import { createApiApp } from "./api/app.ts";
-import { addHookRoutes } from "./api/hook-routes.ts";
-import { addCampaignsRoutes, addContactsRoutes, addMeRoutes, addMessagesRoutes, addRunsRoutes, addTemplatesRoutes } from "./api/routes.ts";
+import {
+  addCampaignsRoutes,
+  addContactsRoutes,
+  addHookRoutes,
+  addMeRoutes,
+  addMessagesRoutes,
+  addRunsRoutes,
+  addTemplatesRoutes,
+} from "./api/routes.ts";
 import { createAutomations } from "./automations/automations.ts";
 import { createCampaigns } from "./campaigns/campaigns.ts";
 import type { ClockControls, SandboxClock } from "./clock.ts";
@@ -14,8 +21,7 @@ import type { Publisher } from "./events/publisher.ts";
 import type { Random } from "./ids.ts";
 import { createLimits } from "./limits/limits.ts";
 import { addMcpRoutes } from "./mcp/mcp.ts";
-import type { IncomingMessage } from "./messaging/messaging.ts";
-import { createMessaging } from "./messaging/messaging.ts";
+import { createMessaging, type IncomingMessage } from "./messaging/messaging.ts";
 import { addGraphRoutes } from "./meta/graph-routes.ts";
 import type { MessageRecord } from "./world/records.ts";
 

@@ -115,15 +115,7 @@ function readWorld(file: StateFile | null, world: World): { readonly setup: Setu
 
 const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Every record as JSON under its kind and id, written once per turn of the event loop. */
-interface StateFile {
-  readonly journal: Journal;
-  /** In the order first written. */
-  records(): IterableIterator<{ readonly kind: string; readonly record: { readonly id: string } }>;
-  /** Rejects when what was noted could not be written. */
-  written(): Promise<void>;
-  close(): void;
-}
+type StateFile = Awaited<ReturnType<typeof openStateFile>>;
 
 interface Change {
   readonly kind: string;
@@ -131,8 +123,8 @@ interface Change {
   readonly record: object | null;
 }
 
-/** The file is this process's alone. Throws SandboxRefused. */
-export async function openStateFile(path: string): Promise<StateFile> {
+/** Every record as JSON, written once per turn of the event loop. The file is this process's alone. Throws SandboxRefused. */
+export async function openStateFile(path: string) {
   const database = await openDatabase(path);
   const read = database.prepare<[], { kind: string; json: string }>("SELECT kind, json FROM record ORDER BY rowid");
   const upsert = database.prepare("INSERT INTO record VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET json = excluded.json");
@@ -170,16 +162,18 @@ export async function openStateFile(path: string): Promise<StateFile> {
   };
   return {
     journal: {
-      changed(kind, id, record) {
+      changed(kind: string, id: string, record: object | null): void {
         noted.set(`${kind}\0${id}`, { kind, id, record });
         atTurnsEnd();
       },
     },
-    *records() {
+    /** In the order first written. */
+    *records(): Generator<{ readonly kind: string; readonly record: { readonly id: string } }> {
       for (const { kind, json } of read.iterate()) yield { kind, record: JSON.parse(json) as { id: string } };
     },
+    /** Rejects when what was noted could not be written. */
     written: () => (noted.size === 0 ? Promise.resolve() : atTurnsEnd()),
-    close() {
+    close(): void {
       if (!database.open) return;
       try {
         write();

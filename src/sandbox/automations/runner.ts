@@ -19,7 +19,7 @@ export interface RunnerParts {
   readonly ids: () => string;
   readonly messaging: Messaging;
   readonly publisher: Publisher;
-  readonly limits: Limits;
+  readonly limits: Pick<Limits, "spend">;
   readonly requests: SignedRequests;
   readonly speed: number;
 }

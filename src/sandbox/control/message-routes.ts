@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { hookPath } from "../api/hook-routes.ts";
+import { hookPath } from "../api/routes.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { messageStatuses } from "../statuses.ts";
 import type { AutomationRecord, ContactRecord, MessageRecord } from "../world/records.ts";

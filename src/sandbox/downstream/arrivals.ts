@@ -24,27 +24,21 @@ export interface ArrivalCounts {
   withoutId: number;
 }
 
-export interface ArrivalLog {
-  begin(deliveryId: string): number;
-  note(arrival: Arrival): void;
-  readonly all: readonly Arrival[];
-  counts(path?: string): ArrivalCounts;
-}
-
 /** Without `keepArrivals` only counts are kept, and an id and two numbers per delivery. */
-export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }): ArrivalLog {
+export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
   const all: Arrival[] = [];
   const attempts = new Map<string, number>();
   const taken = new Set<string>();
   const byPath = new Map<string, ArrivalCounts>();
   return {
     all,
-    begin(deliveryId) {
+    /** Which attempt this is, before the answer is known. */
+    begin(deliveryId: string): number {
       const attempt = (attempts.get(deliveryId) ?? 0) + 1;
       attempts.set(deliveryId, attempt);
       return attempt;
     },
-    note(arrival) {
+    note(arrival: Arrival): void {
       if (keepArrivals) all.push(arrival);
       let counts = byPath.get(arrival.path);
       if (counts === undefined) {
@@ -62,7 +56,7 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }): A
         counts.taken += 1;
       }
     },
-    counts(path) {
+    counts(path?: string): ArrivalCounts {
       if (path !== undefined) return { ...(byPath.get(path) ?? noCounts()) };
       const sum = noCounts();
       for (const counts of byPath.values()) {

@@ -9,26 +9,19 @@ export interface SandboxEvent {
   readonly data: EventData;
 }
 
-interface EventMaker {
-  messageStatus(wamid: Wamid, status: MessageStatus, errorCode?: string | number): SandboxEvent;
-  automationCompleted(runId: RunId): SandboxEvent;
-  automationFailed(runId: RunId, error: string): SandboxEvent;
-  truncated(event: string, size: number): SandboxEvent;
-  runId(): RunId;
-}
-
 /** `clock` gives unix milliseconds; ids grow even when it stands still. */
-export function createEventMaker({ clock, random }: { clock: () => number; random: Random }): EventMaker {
+export function createEventMaker({ clock, random }: { clock: () => number; random: Random }) {
   const growingId = createGrowingIds({ now: clock, random });
   const make = (event: string, data: SandboxEvent["data"]): SandboxEvent => {
     const now = clock();
     return { id: growingId() as EventId, event, createdAt: new Date(now).toISOString(), data };
   };
   return {
-    messageStatus: (wamid, status, errorCode) => make("message.status", messageStatusData(wamid, status, errorCode)),
-    automationCompleted: (runId) => make("automation.completed", automationCompletedData(runId)),
-    automationFailed: (runId, error) => make("automation.failed", automationFailedData(runId, error)),
-    truncated: (event, size) => make(event, truncatedData(size)),
+    messageStatus: (wamid: Wamid, status: MessageStatus, errorCode?: string | number) =>
+      make("message.status", messageStatusData(wamid, status, errorCode)),
+    automationCompleted: (runId: RunId) => make("automation.completed", { runId }),
+    automationFailed: (runId: RunId, error: string) => make("automation.failed", { runId, error }),
+    truncated: (event: string, size: number) => make(event, truncatedData(size)),
     runId: () => growingId() as RunId,
   };
 }
@@ -61,15 +54,6 @@ type EventData = Readonly<Record<string, unknown>>;
 /** The sandbox's choice, but for `wamid`: the document does not show the payload. `errorCode` is sent for `failed` only. */
 export function messageStatusData(wamid: string, status: MessageStatus, errorCode?: string | number): EventData {
   return errorCode === undefined ? { wamid, status } : { wamid, status, errorCode };
-}
-
-/** The sandbox's choice. */
-export function automationCompletedData(runId: string): EventData {
-  return { runId };
-}
-
-export function automationFailedData(runId: string, error: string): EventData {
-  return { runId, error };
 }
 
 /** "Events", 3; `size` in bytes. */

@@ -7,10 +7,8 @@ import type { World } from "../world/world.ts";
 import { type EventRetry, metaRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
 import { createPoster, type ObservedPost, observePosts } from "./poster.ts";
-import type { Posting } from "./posting.ts";
-import { createPosting } from "./posting.ts";
-import type { Publisher } from "./publisher.ts";
-import { createEmit, createPublisher, isOn } from "./publisher.ts";
+import { createPosting, type Posting } from "./posting.ts";
+import { createEmit, createPublisher, isOn, type Publisher } from "./publisher.ts";
 
 export interface EventsSettings {
   readonly world: World;

@@ -12,7 +12,7 @@ import {
 } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import type { DeliveryFaults } from "./delivery-faults.ts";
-import { automationCompletedData, automationFailedData, eventBody, messageStatusData } from "./event-maker.ts";
+import { eventBody, messageStatusData } from "./event-maker.ts";
 import { type Posting, pendingPostOf } from "./posting.ts";
 
 export interface Publisher {
@@ -106,8 +106,9 @@ export function createPublisher({ clock, ids, emit, onError }: PublisherSettings
       publish(account, "message.status", data, { wamid });
     },
     messageReceived() {},
-    automationCompleted: (account, runId) => publish(account, "automation.completed", automationCompletedData(runId), { runId }),
-    automationFailed: (account, runId, error) => publish(account, "automation.failed", automationFailedData(runId, error), { runId }),
+    // The sandbox's choice: the document shows no payload of these.
+    automationCompleted: (account, runId) => publish(account, "automation.completed", { runId }, { runId }),
+    automationFailed: (account, runId, error) => publish(account, "automation.failed", { runId, error }, { runId }),
   };
 }
 

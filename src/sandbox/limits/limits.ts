@@ -10,27 +10,11 @@ export interface Caller {
 
 type Quota = Exclude<keyof Usage, "month" | "apiCalls">;
 
-/** messaging-service-api.md, "Authentication" and "Limits". All throw ApiFault. */
-export interface Limits {
-  /** Counts bad keys, and blocks addresses. */
-  authenticate(authorization: string | undefined, address: string): Caller;
-  /** `POST /messages` counts against both caps. */
-  admit(account: AccountRecord, call: "message" | "other"): void;
-  /** False: the quota is used up. */
-  spend(account: AccountRecord, what: Quota): boolean;
-  /** Of this month; changed in place. */
-  usage(account: AccountRecord): Usage;
-  /** That of the last full half minute. */
-  shownUsage(account: AccountRecord): Usage;
-  /** Requests in the last and the busiest sliding 60 s. `refused`: not let in, and in neither. */
-  perMinute(account: string): Readonly<Record<Cap, { readonly last: number; readonly peak: number }>> & { readonly refused: number };
-}
-
 type Cap = "requests" | "messages";
 
 interface AccountCalls {
   readonly windows: Readonly<Record<Cap, MinuteWindow>>;
-  readonly busiest: Readonly<Record<Cap, BusiestMinute>>;
+  readonly busiest: Readonly<Record<Cap, ReturnType<typeof createBusiestMinute>>>;
   refused: number;
 }
 
@@ -39,6 +23,9 @@ const inSpanish = new Intl.NumberFormat("es-AR");
 /** "Monthly quotas and maximums". */
 const shownEveryMs = 30_000;
 
+/** Of messaging-service-api.md, "Authentication" and "Limits". All throw ApiFault. */
+export type Limits = ReturnType<typeof createLimits>;
+
 interface LimitsParts {
   readonly world: Pick<World, "accounts" | "keys">;
   readonly clock: Pick<Clock, "now">;
@@ -46,9 +33,7 @@ interface LimitsParts {
 }
 
 /** `isUnlimited` lifts caps and quotas only: keys must be valid, and a plan without the API stays without. */
-export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits & {
-  forgetBlocks(): void;
-} {
+export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
   const badKeys = createBadKeys();
   const calls = new Map<string, AccountCalls>();
   /** Usage at the beginning of the half minute last counted in. */
@@ -107,7 +92,8 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
   }
 
   return {
-    authenticate(authorization, address) {
+    /** By the Authorization header. Counts bad keys, and blocks addresses. */
+    authenticate(authorization: string | undefined, address: string): Caller {
       const now = clock.now();
       if (badKeys.isBlocked(address, now)) throw blocked();
       const caller = validKey(/^Bearer +(\S+)$/.exec(authorization ?? "")?.[1] ?? "");
@@ -115,7 +101,8 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
       if (badKeys.add(address, now)) throw blocked();
       throw refused(401, authorization === undefined ? "Falta la clave de API." : "La clave de API no es válida o fue revocada.");
     },
-    admit(account, call) {
+    /** `POST /messages` counts against both caps. */
+    admit(account: AccountRecord, call: "message" | "other"): void {
       const now = clock.now();
       const limits = limitsOf(account.plan);
       const found = callsOf(account.id);
@@ -134,7 +121,8 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
       }
       count(account, "apiCalls");
     },
-    spend(account, what) {
+    /** False: the quota is used up. */
+    spend(account: AccountRecord, what: Quota): boolean {
       const plan = limitsOf(account.plan);
       // A plan without the API has no deliveries to lift the quota of.
       if (what === "webhookDeliveries" && !plan.api) return false;
@@ -143,14 +131,17 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits
       count(account, what);
       return true;
     },
+    /** Of this month; changed in place. */
     usage,
-    shownUsage(account) {
+    /** As the settings page shows it: that of the last full half minute. */
+    shownUsage(account: AccountRecord): Usage {
       const used = usage(account);
       const snapshot = snapshots.get(account.id);
       // Nothing was counted in this half minute.
       return { ...(snapshot?.halfMinute === halfMinute() ? snapshot.usage : used) };
     },
-    perMinute(account) {
+    /** Requests in the last and the busiest sliding 60 s. `refused`: not let in, and in neither. */
+    perMinute(account: string) {
       const now = clock.now();
       const { busiest, refused: refusals } = callsOf(account);
       const of = (cap: Cap) => ({ last: busiest[cap].last(now), peak: busiest[cap].peak() });
@@ -189,41 +180,30 @@ export function quotaMonth(now: number): string {
 
 const minuteMs = 60_000;
 
-/** Times are unix milliseconds. */
-export interface MinuteWindow {
-  count(now: number): number;
-  add(now: number): void;
-  /** Whole seconds, at least 1. */
-  secondsLeft(now: number): number;
-}
+export type MinuteWindow = ReturnType<typeof createMinuteWindow>;
 
 /** The sandbox's choice: a window opens with the first call after the last one ended. No client may rely on the clock's minutes. */
-export function createMinuteWindow(): MinuteWindow {
+export function createMinuteWindow() {
   let openedAt = Number.NEGATIVE_INFINITY;
   let counted = 0;
   // The clock may be set back.
   const isOpen = (now: number) => now >= openedAt && now < openedAt + minuteMs;
   return {
-    count: (now) => (isOpen(now) ? counted : 0),
-    add(now) {
+    count: (now: number) => (isOpen(now) ? counted : 0),
+    add(now: number): void {
       if (!isOpen(now)) {
         openedAt = now;
         counted = 0;
       }
       counted += 1;
     },
-    secondsLeft: (now) => (isOpen(now) ? Math.max(1, Math.ceil((openedAt + minuteMs - now) / 1_000)) : 1),
+    /** Whole seconds, at least 1. */
+    secondsLeft: (now: number) => (isOpen(now) ? Math.max(1, Math.ceil((openedAt + minuteMs - now) / 1_000)) : 1),
   };
 }
 
 /** What arrived in the sliding minute (now − 60 s, now]. */
-interface BusiestMinute {
-  add(now: number): void;
-  last(now: number): number;
-  peak(): number;
-}
-
-export function createBusiestMinute(): BusiestMinute {
+export function createBusiestMinute() {
   let times: number[] = [];
   let first = 0;
   let newest = Number.NEGATIVE_INFINITY;
@@ -239,12 +219,12 @@ export function createBusiestMinute(): BusiestMinute {
     return newest;
   };
   return {
-    add(now) {
+    add(now: number): void {
       const at = forward(now);
       times.push(at);
       peak = Math.max(peak, times.length - first);
     },
-    last(now) {
+    last(now: number): number {
       forward(now);
       return times.length - first;
     },
@@ -254,20 +234,14 @@ export function createBusiestMinute(): BusiestMinute {
 
 const mostBadKeys = 20;
 
-interface BadKeys {
-  isBlocked(address: string, now: number): boolean;
-  /** True: it is the one too many, and the address is blocked. */
-  add(address: string, now: number): boolean;
-  forget(): void;
-}
-
 /** The sandbox's choice: the minute slides, a missing key counts as a wrong one, and calls during the block do not prolong it. */
-function createBadKeys(): BadKeys {
+function createBadKeys() {
   const times = new Map<string, number[]>();
   const blockedUntil = new Map<string, number>();
   return {
-    isBlocked: (address, now) => (blockedUntil.get(address) ?? 0) > now,
-    add(address, now) {
+    isBlocked: (address: string, now: number) => (blockedUntil.get(address) ?? 0) > now,
+    /** True: it is the one too many, and the address is blocked. */
+    add(address: string, now: number): boolean {
       const recent = (times.get(address) ?? []).filter((at) => at > now - minuteMs);
       recent.push(now);
       if (recent.length <= mostBadKeys) {
@@ -278,7 +252,7 @@ function createBadKeys(): BadKeys {
       blockedUntil.set(address, now + minuteMs);
       return true;
     },
-    forget() {
+    forget(): void {
       times.clear();
       blockedUntil.clear();
     },

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { addApiFaults, addGate, callerOf, graphMessages } from "../api/app.ts";
 import { ApiFault } from "../api/fault.ts";
-import { addApiFaults, addGate, callerOf, graphMessages } from "../api/gate.ts";
 import type { ApiFaultSettings } from "../faults.ts";
 import type { Random } from "../ids.ts";
 import type { Limits } from "../limits/limits.ts";

@@ -19,14 +19,10 @@ interface MetaPublisherSettings {
   readonly onError: (error: unknown) => void;
 }
 
-export interface MetaPublisher extends Publisher {
-  request(updates: readonly Update[]): EventRecord;
-  gathered(): number;
-  flush(): void;
-}
+export type MetaPublisher = ReturnType<typeof createMetaPublisher>;
 
 /** All accounts' updates go to the URLs of `main`: an app of Meta has one callback. */
-export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublisher {
+export function createMetaPublisher(settings: MetaPublisherSettings) {
   const { world, clock, ids, faults, malformed, speed, emit, onError } = settings;
   let gathered: Update[] = [];
   let cancel: (() => void) | null = null;
@@ -72,10 +68,7 @@ export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublis
     if (number === undefined) return null;
     return { message, number, wabaId: wabaIdOf(message.account), contact: world.contacts.get(message.contactId), now: clock.now() };
   };
-  return {
-    request,
-    gathered: () => gathered.length,
-    flush,
+  const publisher: Publisher = {
     messageStatus: (message) =>
       guarded(() => {
         const facts = isReported(message.status) ? factsOf(message) : null;
@@ -92,6 +85,7 @@ export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublis
     publish: (account, field, value) =>
       guarded(() => add([{ field, list: null, wabaId: wabaIdOf(account), wamid: null, value, time: clock.now() }])),
   };
+  return { ...publisher, request, gathered: () => gathered.length, flush };
 }
 
 /** For this share of requests, a wrong item stands in the middle. */

@@ -52,12 +52,7 @@ export interface SenderSummary {
   readonly tookMs: number;
 }
 
-interface SenderCounts {
-  note(post: Post, result: PostResult): void;
-  summary(tookMs: number): SenderSummary;
-}
-
-export function createSenderCounts(): SenderCounts {
+export function createSenderCounts() {
   const byAnswer: Record<Answer, number> = { accepted: 0, duplicate: 0, quarantined: 0, unassigned: 0, unauthorized: 0 };
   const otherStatuses: Record<number, number> = {};
   const bySort = Object.fromEntries(postSorts.map((sort) => [sort, 0])) as Record<Post["sort"], number>;
@@ -65,7 +60,7 @@ export function createSenderCounts(): SenderCounts {
   let tries = 0;
   let unanswered = 0;
   return {
-    note(post, result) {
+    note(post: Post, result: PostResult): void {
       posts += 1;
       tries += result.tries;
       bySort[post.sort] += 1;
@@ -73,15 +68,7 @@ export function createSenderCounts(): SenderCounts {
       else if (result.answer === null) otherStatuses[result.status] = (otherStatuses[result.status] ?? 0) + 1;
       else byAnswer[result.answer] += 1;
     },
-    summary: (tookMs) => ({
-      posts,
-      tries,
-      ...byAnswer,
-      otherStatuses: { ...otherStatuses },
-      unanswered,
-      bySort: { ...bySort },
-      tookMs,
-    }),
+    summary: (tookMs: number): SenderSummary => ({ posts, tries, ...byAnswer, otherStatuses, unanswered, bySort, tookMs }),
   };
 }
 

@@ -103,23 +103,17 @@ function subjectOf(event: SandboxEvent, ours: boolean): PostSubject {
   return { id: event.id, event: event.event, wamid: (wamid as Wamid) ?? null, runId: (runId as RunId) ?? null, ours };
 }
 
-interface HeldBack {
-  add(place: number, post: Post): void;
-  take(place: number): Generator<Post, void, undefined>;
-  rest(): Generator<Post, void, undefined>;
-}
-
-function createHeldBack(): HeldBack {
+function createHeldBack() {
   const byPlace = new Map<number, Post[]>();
   let next = 0;
   return {
-    add(place, post) {
+    add(place: number, post: Post): void {
       const at = Math.max(place, next);
       const there = byPlace.get(at);
       if (there === undefined) byPlace.set(at, [post]);
       else there.push(post);
     },
-    *take(place) {
+    *take(place: number): Generator<Post> {
       while (next <= place) {
         const there = byPlace.get(next);
         byPlace.delete(next);
@@ -127,7 +121,7 @@ function createHeldBack(): HeldBack {
         if (there !== undefined) yield* there;
       }
     },
-    *rest() {
+    *rest(): Generator<Post> {
       for (const [, there] of [...byPlace].sort(([a], [b]) => a - b)) yield* there;
       byPlace.clear();
     },
@@ -161,16 +155,8 @@ const usualMix: ScenarioMix = {
   campaign: 0.005,
 };
 
-export const plainMix: ScenarioMix = {
-  outOfOrder: 0,
-  duplicated: 0,
-  altered: 0,
-  automation: 0,
-  truncated: 0,
-  malformed: 0,
-  wronglySigned: 0,
-  campaign: 0,
-};
+/** Everything in order and once, nothing else. */
+export const plainMix = Object.fromEntries(Object.keys(usualMix).map((key) => [key, 0])) as unknown as ScenarioMix;
 
 /** One timer for all who wait, whatever the rate. */
 const tickMs = 5;

@@ -1,7 +1,6 @@
 import type { AddressInfo } from "node:net";
 import { createApiApp } from "../../../../src/sandbox/api/app.ts";
-import { addHookRoutes } from "../../../../src/sandbox/api/hook-routes.ts";
-import { addRunsRoutes } from "../../../../src/sandbox/api/routes.ts";
+import { addHookRoutes, addRunsRoutes } from "../../../../src/sandbox/api/routes.ts";
 import { createRandom } from "../../../../src/sandbox/ids.ts";
 import { createLimits } from "../../../../src/sandbox/limits/limits.ts";
 import { addMcpRoutes } from "../../../../src/sandbox/mcp/mcp.ts";

@@ -1,9 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { checked } from "../../../../src/sandbox/api/checked.ts";
-import { refused } from "../../../../src/sandbox/api/fault.ts";
-import { callerOf } from "../../../../src/sandbox/api/gate.ts";
+import { callerOf } from "../../../../src/sandbox/api/app.ts";
+import { checked, refused } from "../../../../src/sandbox/api/fault.ts";
 import { startGate } from "./start-gate.ts";
 
 const bodySchema = z.object({

@@ -3,7 +3,6 @@ import { type AutomationsParts, createAutomations } from "../../../../src/sandbo
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import type { Publisher } from "../../../../src/sandbox/events/publisher.ts";
 import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
-import type { Limits } from "../../../../src/sandbox/limits/limits.ts";
 import type { Messaging, OutgoingMessage } from "../../../../src/sandbox/messaging/messaging.ts";
 import type {
   AccountRecord,
@@ -122,17 +121,12 @@ export function createScene(options: { speed?: number; plan?: Plan; base?: Manua
     automationCompleted: (_, runId) => void published.push({ event: "completed", runId }),
     automationFailed: (_, runId, error) => void published.push({ event: "failed", runId, error }),
   };
-  const limits: Limits = {
-    authenticate: never,
-    admit: () => {},
+  const limits: AutomationsParts["limits"] = {
     spend(_, what) {
       if (spent[what] >= quota[what]) return false;
       spent[what] += 1;
       return true;
     },
-    usage: () => account.usage,
-    shownUsage: () => account.usage,
-    perMinute: never,
   };
   const parts: AutomationsParts = { world, clock, ids, messaging, publisher, limits, baseClock: base, speed: options.speed ?? 1 };
   const automations = createAutomations(parts);
