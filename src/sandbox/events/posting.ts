@@ -31,42 +31,47 @@ export type Posting = ReturnType<typeof createPosting>;
  */
 export function createPosting(settings: PostingSettings) {
   const { world, clock, baseClock, poster, retry, speed, atOnce, mostWaiting, onError } = settings;
-  const pending = createPendingPosts(atOnce, onError);
+  const queues = new Map<string, UrlQueue>();
   let isClosed = false;
   let idlers: (() => void)[] = [];
 
-  const waiting = () => pending.total + sidePosts.count;
+  const queueOf = ({ webhookId }: Pick<DeliveryRecord, "webhookId">): UrlQueue => {
+    const queue = queues.get(webhookId) ?? { lane: createLane(atOnce, onError), overtaking: createOvertaking(), all: new Set() };
+    queues.set(webhookId, queue);
+    return queue;
+  };
+  const waiting = () => [...queues.values()].reduce((sum, { all }) => sum + all.size, sidePosts.count);
   const wakeIdlers = (): void => {
-    if (!isClosed && waiting() > 0) return;
+    if (idlers.length === 0 || (!isClosed && waiting() > 0)) return;
     const woken = idlers;
     idlers = [];
     for (const wake of woken) wake();
   };
   const sidePosts = createSidePosts({ ...settings, onEnd: wakeIdlers });
   const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
-    pending.remove(post);
+    queueOf(post.delivery).all.delete(post);
     note(world, post, { status, reason });
     wakeIdlers();
   };
   const dropGone = (webhookId: string): void => {
     const webhook = world.webhooks.get(webhookId);
     if (webhook?.isEnabled === true) return;
-    for (const post of pending.of(webhookId).all) {
+    for (const post of queues.get(webhookId)?.all ?? []) {
       // A post in flight may still arrive; it ends with its answer.
       if (!post.isPosting) end(post, "dropped", webhook === undefined ? "webhook deleted" : "webhook disabled");
     }
     if (webhook !== undefined) return;
     poster.forget(webhookId);
-    pending.forget(webhookId);
+    if (queues.get(webhookId)?.all.size === 0) queues.delete(webhookId);
   };
   const orderOf = (post: PendingPost): PostOrder | null => {
-    if (isClosed || !pending.has(post)) return null;
+    if (isClosed || !queueOf(post.delivery).all.has(post)) return null;
     const order = orderFor(world, post);
     if (typeof order !== "string") return order;
     end(post, "dropped", order);
     return null;
   };
-  const laneOf = (post: PendingPost) => pending.of(post.delivery.webhookId).lane;
+  const laneOf = (post: PendingPost) => queueOf(post.delivery).lane;
   const again = (post: PendingPost) => laneOf(post).add(() => attempt(post, orderOf(post)));
   const attempt = async (post: PendingPost, order: PostOrder | null): Promise<void> => {
     if (order === null) return;
@@ -92,20 +97,20 @@ export function createPosting(settings: PostingSettings) {
     post.isPosting = true;
     if (post.faults.wrongSignature) await poster.post({ ...order, signature: "wrong" });
     await attempt(post, order);
-    if (post.line !== null) pending.of(post.delivery.webhookId).overtaking.passed(post.line, order.eventId);
+    if (post.line !== null) queueOf(post.delivery).overtaking.passed(post.line, order.eventId);
   };
   const first = (post: PendingPost) => laneOf(post).add(() => postFirst(post), post.line);
   const hold = (post: PendingPost): void => {
-    const { eventId, webhookId } = post.delivery;
+    const { eventId } = post.delivery;
     const line = post.line ?? eventId;
-    const { overtaking } = pending.of(webhookId);
+    const { overtaking } = queueOf(post.delivery);
     const isHeld = overtaking.hold(line, eventId, () => first(post));
     if (isHeld) clock.after(longestHoldMs / speed, () => overtaking.giveUp(line, eventId));
     else first(post);
   };
   return {
     add(post: PendingPost): void {
-      pending.add(post);
+      queueOf(post.delivery).all.add(post);
       const { delayMs, reorder } = post.faults;
       const begin = () => (reorder ? hold(post) : first(post));
       const heldMs = delayMs + (reorder ? longestHoldMs / speed : 0);
@@ -113,14 +118,14 @@ export function createPosting(settings: PostingSettings) {
       if (delayMs > 0) clock.after(delayMs, begin);
       else begin();
     },
-    hasRoom: (webhookId: string) => pending.of(webhookId).all.size < mostWaiting,
+    hasRoom: (webhookId: string) => queueOf({ webhookId }).all.size < mostWaiting,
     resume(): void {
       const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
       for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) {
         const event = world.events.get(delivery.eventId);
         // Faults were drawn before the restart, and are over.
         const post = pendingPostOf(delivery, event);
-        pending.add(post);
+        queueOf(delivery).all.add(post);
         const go = delivery.tries === 0 ? first : again;
         const waitMs = delivery.nextAt - clock.now();
         if (waitMs > 0) clock.after(waitMs, () => go(post));
@@ -131,13 +136,13 @@ export function createPosting(settings: PostingSettings) {
     webhookChanged: dropGone,
     /** Deliveries and side posts that have not ended. */
     waiting(): number {
-      for (const webhookId of pending.webhooks()) dropGone(webhookId);
+      for (const webhookId of [...queues.keys()]) dropGone(webhookId);
       return waiting();
     },
     idle(): Promise<void> {
       return new Promise((resolve) => {
         idlers.push(resolve);
-        for (const webhookId of pending.webhooks()) dropGone(webhookId);
+        for (const webhookId of [...queues.keys()]) dropGone(webhookId);
         wakeIdlers();
       });
     },
@@ -196,37 +201,6 @@ interface UrlQueue {
   readonly lane: Lane;
   readonly overtaking: ReturnType<typeof createOvertaking>;
   readonly all: Set<PendingPost>;
-}
-
-function createPendingPosts(atOnce: number, onError: (error: unknown) => void) {
-  const urls = new Map<string, UrlQueue>();
-  let total = 0;
-  const of = (webhookId: string): UrlQueue => {
-    let url = urls.get(webhookId);
-    if (url === undefined) {
-      url = { lane: createLane(atOnce, onError), overtaking: createOvertaking(), all: new Set() };
-      urls.set(webhookId, url);
-    }
-    return url;
-  };
-  return {
-    of,
-    add(post: PendingPost): void {
-      of(post.delivery.webhookId).all.add(post);
-      total += 1;
-    },
-    remove(post: PendingPost): void {
-      if (urls.get(post.delivery.webhookId)?.all.delete(post) === true) total -= 1;
-    },
-    has: (post: PendingPost): boolean => urls.get(post.delivery.webhookId)?.all.has(post) === true,
-    forget(webhookId: string): void {
-      if (urls.get(webhookId)?.all.size === 0) urls.delete(webhookId);
-    },
-    webhooks: (): string[] => [...urls.keys()],
-    get total(): number {
-      return total;
-    },
-  };
 }
 
 export interface PendingPost {
