@@ -81,7 +81,8 @@ export function createWatching({ store, settings, services, clock, supervise, lo
 
   return {
     start(diagnose: Diagnose): void {
-      task = supervise({ name: "watching over webhooks", firstMs: 0, run: () => look(diagnose) });
+      const firstMs = store.isShared ? lookEveryMs : 0;
+      task = supervise({ name: "watching over webhooks", firstMs, run: () => look(diagnose) });
     },
     arrived({ account, origin, envelope }: ReceivedEvent): void {
       if (origin !== "webhook") return;
