@@ -2,7 +2,7 @@ import type { RelayClientError } from "../../client/connection.ts";
 import { isCanonicalUuid, seqsBetween } from "../../model/ids.ts";
 import { type IdSort, maskText, maskWamid, shownName } from "../../model/mask.ts";
 import { failureOf } from "../control-client.ts";
-import { type Io, printable } from "../io.ts";
+import type { Io } from "../io.ts";
 import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
@@ -86,14 +86,14 @@ export function eventLine({ event, status, id, subject, origin, source }: Listen
     ...(showSource ? [`from ${source}`] : []),
     ...(origin === "webhook" ? [] : [`(found by polling: ${origin})`]),
   ];
-  return printable(words.join(" "));
+  return words.join(" ");
 }
 
 /** `<-- [200] POST url [id] 12ms`: what the local server made of it. */
 export function answerLine({ id }: Pick<ListenedEvent, "id">, url: string, { status, error, tookMs }: PostOutcome, again: boolean): string {
   const after = again ? "; trying until it is taken" : "";
   const result = status === null ? `failed: ${error ?? "no answer"}` : `${Math.round(tookMs)}ms`;
-  return printable(`<-- [${status ?? "---"}] POST ${url} [${id}] ${result}${after}`);
+  return `<-- [${status ?? "---"}] POST ${url} [${id}] ${result}${after}`;
 }
 
 export function gapLine({ from, to, count }: Gap): string {
@@ -105,19 +105,19 @@ export function helloLines(hello: Hello, place: { readonly url: string; readonly
   const { relay, after, newest, reset, keptFrom } = hello;
   const behind = seqsBetween(after, newest);
   const lines = [
-    `listening to ${printable(place.url)} (wamid-relay ${printable(relay)}), ${behind === 0 ? "from now on" : `${behind.toLocaleString("en-US")} events behind`}`,
+    `listening to ${place.url} (wamid-relay ${relay}), ${behind === 0 ? "from now on" : `${behind.toLocaleString("en-US")} events behind`}`,
   ];
   if (reset)
     lines.unshift(
       `!!! the relay has another store, or an older copy of it: going on after its newest event (seq ${after}); what it lost cannot be listened to`,
     );
   if (place.since !== null && keptFrom !== null && Date.parse(keptFrom) > place.since)
-    lines.push(`the oldest event that the relay has was received at ${printable(keptFrom)}`);
+    lines.push(`the oldest event that the relay has was received at ${keptFrom}`);
   return lines;
 }
 
 export function waitingLine(why: string, ms: number): string {
-  return `reconnecting in ${Math.ceil(ms / 1000)} s because ${printable(why)}`;
+  return `reconnecting in ${Math.ceil(ms / 1000)} s because ${why}`;
 }
 
 /** A UUID with eight digits in a row is no phone number. */

@@ -2,7 +2,7 @@ import { maskWamid } from "../../model/mask.ts";
 import { describeFixture } from "../../sandbox/fixtures/fixture.ts";
 import { noEnvelope, requestKind } from "../../sandbox/fixtures/fixture-posts.ts";
 import type { Post, PostResult } from "../../sandbox/traffic/post-result.ts";
-import { type Io, printable } from "../io.ts";
+import type { Io } from "../io.ts";
 import { createProgressBar, speedText } from "../progress.ts";
 
 interface ReportParts {
@@ -73,7 +73,7 @@ export function postLine(post: Post, result: PostResult, fault: string | null, s
     fault === null ? null : `!! ${fault}`,
     fault !== null && result.kind === "answered" ? result.said : null,
   ];
-  return printable(parts.filter((part) => part).join("  "));
+  return parts.filter((part) => part).join("  ");
 }
 
 function statusWord(post: Post): string {
