@@ -1,8 +1,7 @@
 import type { Clock } from "../../model/clock.ts";
 import { refused } from "../api/fault.ts";
 import type { AutomationRecord, ConversationRecord, MessageRecord, RunRecord } from "../world/records.ts";
-import { createRunner, isWithHuman, type RunnerParts } from "./runner.ts";
-import { createSignedRequests } from "./signed-requests.ts";
+import { createRunner, createSignedRequests, isWithHuman, type RunnerParts } from "./runner.ts";
 
 export interface AutomationsParts extends Omit<RunnerParts, "requests"> {
   readonly baseClock: Clock;

@@ -1,12 +1,15 @@
+import { Agent } from "undici/index.js";
+import type { Clock } from "../../model/clock.ts";
 import { ApiFault, limitsOf } from "../api/fault.ts";
 import type { SandboxClock } from "../clock.ts";
 import type { Publisher } from "../events/publisher.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Messaging, OutgoingMessage } from "../messaging/messaging.ts";
+import { postJson, receiverConnection } from "../post.ts";
+import { createSigner } from "../signing.ts";
 import { reaches } from "../statuses.ts";
 import type { AccountRecord, AutomationRecord, AutomationStep, ConversationRecord, MessageRecord, RunRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import type { SignedRequests } from "./signed-requests.ts";
 
 /** The sandbox's choice, at speed 1. */
 const betweenStepsMs = 100;
@@ -20,7 +23,7 @@ export interface RunnerParts {
   readonly messaging: Messaging;
   readonly publisher: Publisher;
   readonly limits: Pick<Limits, "spend">;
-  readonly requests: SignedRequests;
+  readonly requests: ReturnType<typeof createSignedRequests>;
   readonly speed: number;
 }
 
@@ -224,4 +227,38 @@ export function fillJson(value: unknown, data: RunData): unknown {
 function fillVariables(variables: Readonly<Record<string, string>>, data: RunData): Record<string, string> {
   const filled = Object.entries(variables).map(([name, text]) => [name, fillText(text, data)] as const);
   return Object.fromEntries(filled.filter(([, text]) => text !== ""));
+}
+
+/** messaging-service-api.md, "Other constants". */
+const answerWithinMs = 10_000;
+
+/** `clock` is the machine's: the receiver lives in the machine's time. */
+export function createSignedRequests(clock: Clock) {
+  // Connections have no limit: a request that waits for one would use up its receiver's seconds.
+  const agent = new Agent(receiverConnection());
+  let closed = false;
+
+  /** `unsigned`: the token does not fit the automation's signature; `closed`: the sandbox stopped first. */
+  const post = async (automation: AutomationRecord, url: string, value: unknown, id: string) => {
+    if (closed) return "closed" as const;
+    const body = Buffer.from(JSON.stringify(value ?? null));
+    let headers: Record<string, string>;
+    try {
+      headers = createSigner(automation.signature, automation.token)({ method: "POST", url, body, id, timestampMs: clock.now() });
+    } catch {
+      return "unsigned" as const;
+    }
+    const answer = await postJson({ dispatcher: agent, url, headers, body, clock, timeoutMs: answerWithinMs });
+    if (closed) return "closed" as const;
+    // An answer whose body drips past the deadline is late.
+    const isSuccess = answer.kind === "answered" && answer.isWhole && answer.status >= 200 && answer.status < 300;
+    return isSuccess ? ("success" as const) : ("error" as const);
+  };
+  return {
+    post,
+    async close(): Promise<void> {
+      closed = true;
+      await agent.destroy();
+    },
+  };
 }
