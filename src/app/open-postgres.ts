@@ -10,7 +10,8 @@ import type { PostgresStorage } from "../store/settings.ts";
 import type { Work } from "../store/sql/ops.ts";
 import { storedStops } from "../store/work/budgets.ts";
 import { notesOf } from "../store/work/route-notes.ts";
-import { type Engine, leasedLanes, type OpenOptions, type ReadingEngine } from "./engine.ts";
+import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
+import { leasedLanes } from "./lanes.ts";
 
 export const postgresSettings = ({ url, schema, tls }: PostgresStorage) => ({ url: url.reveal(), schema, tls });
 

@@ -134,7 +134,7 @@ export function assessExpiries(
     const at = expiryOf(tls);
     if (at === null || at > now + expiresSoonMs) return [];
     const day = new Date(at).toISOString().slice(0, 10);
-    const [judge, word] = at <= now ? ([fail, "expired"] as const) : ([warn, "expires"] as const);
-    return [judge("certificate", `${place}: ${word} on ${day}`, "renew it, and reload")];
+    const [make, word] = at <= now ? ([fail, "expired"] as const) : ([warn, "expires"] as const);
+    return [make("certificate", `${place}: ${word} on ${day}`, "renew it, and reload")];
   });
 }

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { lanesOf } from "../../../src/app/engine.ts";
+import { lanesOf } from "../../../src/app/lanes.ts";
 import { createDispatcher } from "../../../src/deliver/dispatcher.ts";
 import { createRouteLeases } from "../../../src/deliver/route-leases.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
