@@ -124,24 +124,10 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
   let doubtful: Item[] = [];
 
   async function settle(facts: CoveredEvents, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
-    const unknown = await countUnread({ store, pass, covered: facts, settings: parts.settings() });
-    let events: number;
-    do {
-      ({ events } = await store.settleCovered(pass, { reason, unknown, receivedBy }, clock.now(), settleStep));
-      countSettled(reason === null ? "done" : "given-up", events);
-    } while (events === settleStep);
+    const { events, unknown } = await settleAll(pass, parts, facts, reason, receivedBy);
+    tally.events += events;
     tally.unknown = unknown;
     tally.gaveUp = reason;
-  }
-
-  function countSettled(state: "done" | "given-up", events: number): void {
-    tally.events += events;
-    if (events > 0) parts.onSettled(pass, state, events);
-  }
-
-  /** Waits at most until the oldest event's time is up. */
-  async function wait(ms: number, { oldest }: CoveredEvents): Promise<void> {
-    await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
 
   async function readOne(item: Item) {
@@ -216,7 +202,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
       const left = Math.max(0, callsPerDay - (await store.callsSince(pass.account, now - dayMs)));
       first.unshift(...items.splice(left));
       if (items.length === 0) {
-        await wait(budgetWaitMs, covered);
+        await waitAtMost(budgetWaitMs, covered, parts, signal);
         continue;
       }
       const { later, wait: waitMs, hasKey } = await round(items);
@@ -231,7 +217,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
       }
       if (isTail && hasAnswered && waitMs === null) last = [...countFailures(later), ...last];
       else first = [...later, ...first];
-      if (!signal.aborted) await wait(waitAfter(failures, waitMs, parts.random()), covered);
+      if (!signal.aborted) await waitAtMost(waitAfter(failures, waitMs, parts.random()), covered, parts, signal);
     }
   }
 
@@ -244,6 +230,30 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
   if (signal.aborted) return null;
   await store.endPass(pass, clock.now());
   return tally;
+}
+
+/** At most until the oldest event's time is up. */
+async function waitAtMost(ms: number, { oldest }: CoveredEvents, { clock, settings }: PassParts, signal: AbortSignal): Promise<void> {
+  await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + settings().giveUpAfter - clock.now())), signal);
+}
+
+/** In steps, each a transaction. */
+async function settleAll(
+  pass: HydrationPass,
+  { store, clock, settings, onSettled }: PassParts,
+  covered: CoveredEvents,
+  reason: GiveUpReason | null,
+  receivedBy: number,
+): Promise<{ events: number; unknown: number }> {
+  const unknown = await countUnread({ store, pass, covered, settings: settings() });
+  let all = 0;
+  let events: number;
+  do {
+    ({ events } = await store.settleCovered(pass, { reason, unknown, receivedBy }, clock.now(), settleStep));
+    all += events;
+    if (events > 0) onSettled(pass, reason === null ? "done" : "given-up", events);
+  } while (events === settleStep);
+  return { events: all, unknown };
 }
 
 /** Adds a failure to each item, and drops those that failed too often. */

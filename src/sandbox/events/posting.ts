@@ -33,7 +33,6 @@ export function createPosting(settings: PostingSettings) {
   const { world, clock, baseClock, poster, retry, speed, atOnce, mostWaiting, onError } = settings;
   const queues = new Map<string, UrlQueue>();
   let isClosed = false;
-  let idlers: (() => void)[] = [];
 
   const queueOf = ({ webhookId }: Pick<DeliveryRecord, "webhookId">): UrlQueue => {
     const queue = queues.get(webhookId) ?? { lane: createLane(atOnce, onError), overtaking: createOvertaking(), all: new Set() };
@@ -41,17 +40,12 @@ export function createPosting(settings: PostingSettings) {
     return queue;
   };
   const waiting = () => [...queues.values()].reduce((sum, { all }) => sum + all.size, sidePosts.count);
-  const wakeIdlers = (): void => {
-    if (idlers.length === 0 || (!isClosed && waiting() > 0)) return;
-    const woken = idlers;
-    idlers = [];
-    for (const wake of woken) wake();
-  };
-  const sidePosts = createSidePosts({ ...settings, onEnd: wakeIdlers });
+  const idlers = createIdlers(() => isClosed || waiting() === 0);
+  const sidePosts = createSidePosts({ ...settings, onEnd: idlers.wake });
   const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
     queueOf(post.delivery).all.delete(post);
     note(world, post, { status, reason });
-    wakeIdlers();
+    idlers.wake();
   };
   const dropGone = (webhookId: string): void => {
     const webhook = world.webhooks.get(webhookId);
@@ -140,17 +134,30 @@ export function createPosting(settings: PostingSettings) {
       return waiting();
     },
     idle(): Promise<void> {
-      return new Promise((resolve) => {
-        idlers.push(resolve);
-        for (const webhookId of [...queues.keys()]) dropGone(webhookId);
-        wakeIdlers();
-      });
+      const idle = idlers.wait();
+      for (const webhookId of [...queues.keys()]) dropGone(webhookId);
+      idlers.wake();
+      return idle;
     },
     /** What has not ended stays `waiting` in the records, for `resume`. */
     async close(): Promise<void> {
       isClosed = true;
       await poster.close();
-      wakeIdlers();
+      idlers.wake();
+    },
+  };
+}
+
+/** Those who wait until nothing is left to post. */
+function createIdlers(isIdle: () => boolean) {
+  let idlers: (() => void)[] = [];
+  return {
+    wait: (): Promise<void> => new Promise((resolve) => idlers.push(resolve)),
+    wake(): void {
+      if (idlers.length === 0 || !isIdle()) return;
+      const woken = idlers;
+      idlers = [];
+      for (const wake of woken) wake();
     },
   };
 }

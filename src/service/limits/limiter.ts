@@ -92,11 +92,7 @@ export function createLimiter(options: LimiterOptions) {
   let allowance: Allowance = options;
   const holds = createHolds();
   const stops = createStops({ time, newest: () => account.newest() });
-  /** Calls other than sends have less room: a service that hangs on polls would block sends too. */
-  const mostInFlight = (): InFlight => {
-    const all = stops.isKeyVerified() ? atOnce : Math.min(atOnce, unverifiedCalls);
-    return { all, others: Math.min(all, atOnce - Math.ceil(atOnce / 4)) };
-  };
+  const mostInFlight = () => mostInFlightOf(atOnce, stops.isKeyVerified());
   const queue = createCallQueue({ clock, time, readyAt });
   const own = { clock, time, graceMs, tookMs: othersTookMs, caps: shareOf(planOf(options), options.share) };
   const account: AccountPart =
@@ -207,6 +203,12 @@ export function createLimiter(options: LimiterOptions) {
     },
     close: account.close,
   };
+}
+
+/** Calls other than sends have less room: a service that hangs on polls would block sends too. */
+function mostInFlightOf(atOnce: number, isKeyVerified: boolean): InFlight {
+  const all = isKeyVerified ? atOnce : Math.min(atOnce, unverifiedCalls);
+  return { all, others: Math.min(all, atOnce - Math.ceil(atOnce / 4)) };
 }
 
 interface CapParts {
