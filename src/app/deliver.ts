@@ -68,7 +68,10 @@ export async function startDelivering(observed: Observed, stored: Stored, { work
     async breakers(): Promise<ReadonlyMap<string, BreakerView>> {
       const known = await storedBreakers(live.current().routes, store.notesOf, clock.now());
       const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
-        return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing }] as const;
+        return [
+          name,
+          { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing, stop: known.get(name)?.stop ?? null },
+        ] as const;
       });
       return new Map([...known, ...own]);
     },

@@ -245,7 +245,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
         ...entry,
         ...lane,
         route,
-        stopped: (lane?.stopped ?? entry?.stopped ?? null) !== null,
+        stopped: (lane?.stopped ?? breaker?.stop ?? null) !== null,
         breaker: breaker?.state ?? lane?.breaker ?? ("closed" as const),
         pausedUntil: breaker?.pausedUntil ?? lane?.pausedUntil ?? null,
       };

@@ -77,7 +77,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
   let session = openSession(initial, parts, stored, time);
   let failing = notes.failing;
   let slow: Slow | null = null;
-  let stopped = notes.stop;
+  let stopped = notes.stop?.reason ?? null;
   /** Counted, because what was read of the store may be older. */
   let stops = 0;
   /** Only a change is written, so that a delivery costs nothing more. */
@@ -152,7 +152,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       return (next) => {
         const isEnded = (stored.pause !== null || stored.opened !== null) && next.pause === null && next.opened === null;
         stored = next;
-        if (before === stops) stopped = next.stop;
+        if (before === stops) stopped = next.stop?.reason ?? null;
         if (isEnded) session.breaker.tryNow();
       };
     },

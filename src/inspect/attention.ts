@@ -104,12 +104,12 @@ function ofDatabase({ database }: AttentionFacts, noticed: Noticed): Attention[]
 
 /** At most one entry: a stopped destination is not called, and a paused one is not called before its time. */
 function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] {
-  const { route, waiting, held, dead, stopped, stoppedAt, breaker, failing } = facts;
+  const { route, waiting, held, dead, breaker, failing } = facts;
   const open = waiting + held;
   const wait = open === 0 ? "No deliveries wait" : many(open, "delivery waits", "deliveries wait");
-  if (stopped !== null) {
-    const text = `${route} is stopped: ${stopped}. ${open === 0 ? "New deliveries will wait" : wait}.`;
-    return [entry("destination-stopped", route, stoppedAt ?? noticed(`stopped ${route}`), text, { waiting: open })];
+  if (breaker.stop !== null) {
+    const text = `${route} is stopped: ${breaker.stop.reason}. ${open === 0 ? "New deliveries will wait" : wait}.`;
+    return [entry("destination-stopped", route, breaker.stop.at, text, { waiting: open })];
   }
   const pause = pauseOf(facts, now, noticed);
   if (pause !== null) {
@@ -158,8 +158,8 @@ function isInRow({ attempts, since }: Slow, now: number): boolean {
 }
 
 /** When the next attempt is made; null: now, or nothing waits, or the destination is stopped. */
-export function nextAttemptOf({ waiting, stopped, oldestDueAt, breaker }: RouteFacts, now: number): number | null {
-  if (waiting === 0 || stopped !== null) return null;
+export function nextAttemptOf({ waiting, oldestDueAt, breaker }: RouteFacts, now: number): number | null {
+  if (waiting === 0 || breaker.stop !== null) return null;
   const at = Math.max(oldestDueAt ?? 0, breaker.openUntil ?? 0, breaker.pausedUntil ?? 0);
   return at > now ? at : null;
 }
@@ -263,8 +263,8 @@ function many(count: number, one: string, more: string): string {
   return `${count.toLocaleString("en-US")} ${count === 1 ? one : more}`;
 }
 
-const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
-const noBreaker: BreakerView = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null };
+const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null };
+const noBreaker: BreakerView = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null, stop: null };
 
 export function routeFacts(
   route: string,

@@ -98,7 +98,7 @@ export async function storedBreakers(
 }
 
 function breakerView(route: LaneSettings, notes: RouteNotes | undefined, now: number): BreakerView {
-  const { pause = null, opened = null, failing = null } = notes ?? {};
+  const { stop = null, pause = null, opened = null, failing = null } = notes ?? {};
   const name = breakerName(route);
   const isOpened = opened?.breaker === name;
   const isOpen = isOpened && opened.until > now;
@@ -108,5 +108,6 @@ function breakerView(route: LaneSettings, notes: RouteNotes | undefined, now: nu
     openUntil: isOpen ? opened.until : null,
     failingSince: failing?.since ?? null,
     failing,
+    stop,
   };
 }

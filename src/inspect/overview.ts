@@ -86,8 +86,8 @@ function entriesByRoute(attention: readonly Attention[]): ReadonlyMap<string | n
 }
 
 function destination(facts: RouteFacts, entry: Attention | undefined, now: number) {
-  const { route, waiting, held, dead, stopped } = facts;
-  const state: DestinationView["state"] = stopped !== null ? "stopped" : entry === undefined ? "ok" : "attention";
+  const { route, waiting, held, dead, breaker } = facts;
+  const state: DestinationView["state"] = breaker.stop !== null ? "stopped" : entry === undefined ? "ok" : "attention";
   return {
     route,
     state,

@@ -9,6 +9,14 @@ export interface BreakerView {
   /** Unix milliseconds of the first failure in a row; null: the last attempt did not fail, or that is unknown. */
   readonly failingSince: number | null;
   readonly failing?: Failing | null;
+  /** Why nothing is sent until somebody resumes the route; null: it is not stopped. */
+  readonly stop: RouteStop | null;
+}
+
+export interface RouteStop {
+  /** Unix ms. */
+  readonly at: number;
+  readonly reason: string;
 }
 
 export interface Failing {

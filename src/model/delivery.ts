@@ -1,4 +1,4 @@
-import type { Failing } from "./breaker.ts";
+import type { Failing, RouteStop } from "./breaker.ts";
 import type { KeptHeaders, Origin } from "./event.ts";
 import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
@@ -169,7 +169,7 @@ export interface OpenNote extends PauseNote {
 }
 
 export interface RouteNotes {
-  readonly stop: string | null;
+  readonly stop: RouteStop | null;
   readonly pause: PauseNote | null;
   readonly opened: OpenNote | null;
   readonly failing: Failing | null;

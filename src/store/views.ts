@@ -62,9 +62,6 @@ export interface RouteBacklog {
   oldestDueAt: number | null;
   /** Unix ms of the oldest event's dead letter. */
   deadSince: number | null;
-  stopped: string | null;
-  /** Unix ms. */
-  stoppedAt: number | null;
 }
 
 export const noQuarantine: QuarantineCount = { events: 0, oldestAt: null, unassigned: { events: 0, oldestAt: null } };

@@ -109,11 +109,11 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
       const failing = { since: start, attempts: 2, cause: "429" };
       const pause = { breaker: "one", until: start + 5 };
       await store.settle([settlementOf(due as QueuedDelivery, "dead", start, { stop: "gone", pause, failing })]);
-      expect(await store.read(notesOf(["all"]))).toEqual([{ stop: "gone", pause, opened: null, failing }]);
+      expect(await store.read(notesOf(["all"]))).toEqual([{ stop: { at: start, reason: "gone" }, pause, opened: null, failing }]);
       expect(await store.read(stopReason("other"))).toBeNull();
       expect((await store.read(backlog())).toSorted((a, b) => a.route.localeCompare(b.route))).toEqual([
-        { route: "all", waiting: 0, held: 0, dead: 1, oldestDueAt: null, deadSince: start, stopped: "gone", stoppedAt: start },
-        { route: "other", waiting: 1, held: 0, dead: 0, oldestDueAt: start, deadSince: null, stopped: null, stoppedAt: null },
+        { route: "all", waiting: 0, held: 0, dead: 1, oldestDueAt: null, deadSince: start },
+        { route: "other", waiting: 1, held: 0, dead: 0, oldestDueAt: start, deadSince: null },
       ]);
     });
 

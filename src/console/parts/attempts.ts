@@ -7,9 +7,6 @@ import { count, duration } from "./format.ts";
 /** How long a dialog waits for attempts. The page shows later ones. */
 const withinMs = 10_000;
 const pollEveryMs = 400;
-/** The overview is up to half a second old. */
-const settledMs = 1_000;
-
 type Outcomes = ReadonlyMap<string, number>;
 
 interface Made {
@@ -39,12 +36,15 @@ export async function attemptsSince(route: string | undefined) {
   const read = async (): Promise<Outcomes> =>
     new Map((await relay.getSeries({ name: "attempts", route, from })).series.map(({ label, total }) => [label, total ?? 0]));
   const before = await read();
-  const stateOf = async (watched: string) => (await relay.getOverview()).destinations.find((each) => each.route === watched);
-  const stoppedAt = route === undefined ? undefined : (await stateOf(route))?.since;
+  async function stateOf(watched: string) {
+    const { at, destinations } = await relay.getOverview();
+    return { at, ...destinations.find((each) => each.route === watched) };
+  }
+  const stoppedAt = route === undefined ? undefined : (await stateOf(route)).since;
   return {
     /** Waits until there are `most` attempts. `watched`: a route of which the state is read as well. */
     reach(most: number, signal: AbortSignal, watched?: string): Promise<Made> {
-      let enoughAt = Number.POSITIVE_INFINITY;
+      let shown: string | null = null;
       return poll(async () => {
         const outcomes = new Map(
           [...(await read())].map(([label, n]) => [label, n - (before.get(label) ?? 0)] as const).filter(([, n]) => n > 0),
@@ -52,11 +52,13 @@ export async function attemptsSince(route: string | undefined) {
         const made = [...outcomes.values()].reduce((sum, n) => sum + n, 0);
         if (watched === undefined) return { seen: { outcomes, stopped: null, waiting: null }, isEnough: made >= most };
         const state = await stateOf(watched);
-        const [stopped, waiting] = [state?.state === "stopped" ? (state.reason ?? "") : null, state?.waiting ?? null];
-        if (made >= most || waiting === 0) enoughAt = Math.min(enoughAt, performance.now() + settledMs);
         // An overview from before the attempts shows the earlier stop.
-        const isStopped = stopped !== null && state?.since !== stoppedAt;
-        return { seen: { outcomes, stopped: isStopped ? stopped : null, waiting }, isEnough: isStopped || performance.now() >= enoughAt };
+        const stopped = state.state === "stopped" && state.since !== stoppedAt ? (state.reason ?? "") : null;
+        const waiting = state.waiting ?? null;
+        // Callers share an overview for a while. The next one is read after the attempts for certain.
+        const isEnough = stopped !== null || (shown !== null && state.at !== shown);
+        if (made >= most || waiting === 0) shown ??= state.at;
+        return { seen: { outcomes, stopped, waiting }, isEnough };
       }, signal);
     },
   };

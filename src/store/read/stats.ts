@@ -5,8 +5,6 @@ import { attempts, counters, deliveries, events, never, queue, queueState, settl
 import { compareTexts, first, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
 import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../views.ts";
-import { type Stop, stopKey } from "../work/route-notes.ts";
-import { list } from "../work/state.ts";
 import { boundsOf } from "./pages.ts";
 
 const c = as(counters, "c");
@@ -43,7 +41,7 @@ export function* backlog(): Work<readonly RouteBacklog[]> {
   function of(route: string): RouteBacklog {
     const known = routes.get(route);
     if (known !== undefined) return known;
-    const entry = { route, waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
+    const entry = { route, waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null };
     routes.set(route, entry);
     return entry;
   }
@@ -58,7 +56,6 @@ export function* backlog(): Work<readonly RouteBacklog[]> {
     const oldest = yield* first(select({ at: d.settled_at })`FROM deliveries d WHERE d.event = ${event} AND d.route = ${route}`);
     Object.assign(of(route), { dead: n, deadSince: oldest?.at ?? null });
   }
-  for (const { name, value } of yield* list<Stop>(stopKey(""))) Object.assign(of(name), { stopped: value.reason, stoppedAt: value.at });
   return [...routes.values()];
 }
 

@@ -1,4 +1,4 @@
-import type { Failing } from "../../model/breaker.ts";
+import type { Failing, RouteStop } from "../../model/breaker.ts";
 import type { OpenNote, RouteNotes, Settlement } from "../../model/delivery.ts";
 import type { Work } from "../sql/ops.ts";
 import { put, take, value, values } from "./state.ts";
@@ -10,19 +10,13 @@ import { put, take, value, values } from "./state.ts";
 
 type Pause = NonNullable<Settlement["pause"]>;
 
-export interface Stop {
-  /** Unix ms. */
-  readonly at: number;
-  readonly reason: string;
-}
-
-export const stopKey = (route: string): string => `stop/${route}`;
+const stopKey = (route: string): string => `stop/${route}`;
 const pauseKey = (route: string): string => `pause/${route}`;
 const failingKey = (route: string): string => `failing/${route}`;
 const breakerKey = (route: string): string => `breaker/${route}`;
 
 export function* noteOfRoute({ route, at, stop, pause, opened, failing }: Settlement): Work<void> {
-  if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop } satisfies Stop);
+  if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop } satisfies RouteStop);
   if (pause !== undefined) {
     const known = yield* value<Pause>(pauseKey(route), "update");
     // Attempts end in any order, so the longest pause counts. Other settings of the breaker begin anew.
@@ -34,12 +28,12 @@ export function* noteOfRoute({ route, at, stop, pause, opened, failing }: Settle
 }
 
 export function* notesOf(routes: readonly string[]): Work<RouteNotes[]> {
-  const found = yield* values<Stop | Pause | OpenNote | Failing>(
+  const found = yield* values<RouteStop | Pause | OpenNote | Failing>(
     routes.flatMap((route) => [stopKey(route), pauseKey(route), breakerKey(route), failingKey(route)]),
   );
   return routes.map((_, place) => {
-    const [stop, pause, opened, failing] = found.slice(4 * place) as [Stop | null, Pause | null, OpenNote | null, Failing | null];
-    return { stop: stop?.reason ?? null, pause, opened, failing };
+    const [stop, pause, opened, failing] = found.slice(4 * place) as [RouteStop | null, Pause | null, OpenNote | null, Failing | null];
+    return { stop, pause, opened, failing };
   });
 }
 
@@ -56,5 +50,5 @@ export function* endPause({ route, now }: { readonly route: string; readonly now
 }
 
 export function* stopReason(route: string): Work<string | null> {
-  return (yield* value<Stop>(stopKey(route)))?.reason ?? null;
+  return (yield* value<RouteStop>(stopKey(route)))?.reason ?? null;
 }

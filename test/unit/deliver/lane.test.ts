@@ -4,6 +4,7 @@ import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src
 import { createLane, noNotes } from "../../../src/deliver/lane.ts";
 import { createReadyQueue, type DeliveryStore, type QueueOf } from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import type { RouteStop } from "../../../src/model/breaker.ts";
 import type { DeliverySubject, RouteNotes, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
 import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
@@ -33,7 +34,7 @@ function memoryStore(count: number, at: number, isShared: boolean) {
   let failing = false;
   /** Events whose settlements fail although the store is well: all of them, or all but dead letters. */
   const refusing = new Map<number, "all" | "living">();
-  let stop: string | null = null;
+  let stop: RouteStop | null = null;
   let largestLimit = 0;
   const store: { -readonly [K in keyof DeliveryStore]: DeliveryStore[K] } = {
     due: ({ from, now, limit }) =>
@@ -63,7 +64,7 @@ function memoryStore(count: number, at: number, isShared: boolean) {
       settlements.push(settlement);
       const entry = waiting.get(settlement.event);
       if (entry === undefined) throw new Error("settled twice");
-      if (settlement.stop !== undefined) stop = settlement.stop;
+      if (settlement.stop !== undefined) stop = { at: settlement.at, reason: settlement.stop };
       if (settlement.settled.to === "waiting") {
         waiting.set(settlement.event, { nextAt: settlement.settled.nextAt, attempts: entry.attempts + 1 });
         return { result: "settled", released: null };
@@ -289,7 +290,7 @@ describe.each([
   });
 
   test("begins stopped when the destination was, and with closed breaker when the settings are others", async () => {
-    const stop = setUp(3, {}, () => ok, { ...noNotes, stop: "gone" });
+    const stop = setUp(3, {}, () => ok, { ...noNotes, stop: { at: 0, reason: "gone" } });
     await settled(40);
     expect(stop.hand.sent).toHaveLength(0);
     const until = stop.clock.now() + 60_000;

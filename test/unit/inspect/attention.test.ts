@@ -8,8 +8,8 @@ import { soundDatabase } from "../../harness/database-facts.ts";
 const start = Date.parse("2026-11-21T12:00:00Z");
 const minute = 60_000;
 
-const calm = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null } as const;
-const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
+const calm = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null, stop: null } as const;
+const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null };
 const route = (parts: Partial<RouteFacts>): RouteFacts => ({
   route: "crm",
   ...noBacklog,
@@ -42,7 +42,7 @@ function entriesOver(moments: readonly Partial<AttentionFacts>[]): Attention[][]
   });
 }
 
-const open = { state: "open", pausedUntil: null, openUntil: start + 40_000, failingSince: start - 12 * minute } as const;
+const open = { state: "open", pausedUntil: null, openUntil: start + 40_000, failingSince: start - 12 * minute, stop: null } as const;
 const paused = { ...calm, pausedUntil: start + 5 * minute };
 const alarm = { account: "main", route: null, since: start - minute, text: "the text", causes: ["a cause"] };
 const quota = { account: "main", reason: "quota", resource: "apiCalls", until: new Date(start + minute).toISOString() } as const;
@@ -97,7 +97,7 @@ const faults: readonly {
   },
   {
     title: "a stopped destination, even when nothing waits",
-    facts: { routes: [route({ stopped: "the destination answered 410 (gone)", stoppedAt: start - minute })] },
+    facts: { routes: [route({ breaker: { ...calm, stop: { reason: "the destination answered 410 (gone)", at: start - minute } } })] },
     entry: {
       kind: "destination-stopped",
       since: start - minute,
