@@ -7,6 +7,7 @@ import { count, duration } from "./format.ts";
 /** How long a dialog waits for attempts. The page shows later ones. */
 const withinMs = 10_000;
 const pollEveryMs = 400;
+
 type Outcomes = ReadonlyMap<string, number>;
 
 interface Made {
