@@ -1,9 +1,11 @@
 import { enableCompileCache } from "node:module";
-import { serveFlags } from "./node-flags.js";
+import { setFlagsFromString } from "node:v8";
+import { serveFlags, threadFlags } from "./node-flags.js";
 
 const args = process.argv.slice(2);
 const missing = missingFlags();
 if (missing.length > 0 && args[0] === "serve" && !args.includes("--help") && !args.includes("-h")) restart(missing);
+for (const flag of threadFlags) setFlagsFromString(flag);
 
 // Compiling takes half of a start. The cache is in the user's own folder, because a person who can write to it can run code
 // here. NODE_DISABLE_COMPILE_CACHE=1 turns it off.

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { serveFlags } from "../../../src/cli/node-flags.js";
@@ -43,6 +44,22 @@ test("serve restarts itself with its flags, in the same process", async () => {
 test("serve keeps flags that are given by hand", async () => {
   const own = ["--min_semi_space_size=8", "--allocation-site-pretenuring"];
   expect(await argumentsOfServe(own, { NODE_OPTIONS: "--max-semi-space-size=32" })).toEqual(own);
+});
+
+/** Prints the space for new objects in MB, of a thread that starts after the command line has run, and of the main thread. */
+const comparesThreads = `
+  import { Worker } from "node:worker_threads";
+  process.argv = ["node", "wamid-relay", "--version"];
+  await import(${JSON.stringify(pathToFileURL(resolve("src/cli/launch.js")))});
+  const printSize = \`
+    for (let i = 0; i < 3e6; i++) globalThis.kept = { i, before: i % 1000 === 0 ? globalThis.kept : null };
+    const size = process.getBuiltinModule("v8").getHeapSpaceStatistics().find((space) => space.space_name === "new_space").space_size;
+    console.log(size / 2 ** 20);\`;
+  new Worker(printSize, { eval: true }).on("exit", new Function(printSize));`;
+
+test("serve's threads take little space for new objects", async () => {
+  const { stdout } = await run(process.execPath, [...serveFlags, "--input-type=module", "-e", comparesThreads]);
+  expect(stdout.split("\n").slice(1)).toEqual(["4", "32", ""]);
 });
 
 /** Sends itself signals in the moment in which it writes that it listens, as a supervisor might that reads the log. */
