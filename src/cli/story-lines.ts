@@ -118,17 +118,13 @@ function dispositionText({ disposition, fault, parkedUntil, routes, releasedAs }
   return routes.length === 0 ? `${disposition}: there were no routes` : disposition;
 }
 
-export function hydrationLines({ state, reason, polled, found, foundCount, unknown, candidates }: Hydration): string[] {
+export function hydrationLines({ state, reason, polled, found, foundCount, unknown }: Hydration): string[] {
   const why = reason === null ? "" : ` (${giveUpText(reason)})`;
   const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
   const changes = found.map(({ seq, wamid, status }) => `event ${seq}: ${status ?? "an event"}${wamid === null ? "" : ` of ${wamid}`}`);
-  const runs = (candidates ?? []).map(
-    ({ runId, reference }) => `could be run ${runId}${reference === null ? "" : `, reference ${reference}`}`,
-  );
   return [
     field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),
     ...listed(changes, foundCount),
-    ...listed(runs, runs.length),
   ];
 }
 

@@ -97,9 +97,8 @@ function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown
   }
   const { hydration } = delivery;
   if (hydration !== undefined) {
-    const { candidates, ...rest } = hydration;
     part["truncated"] = true;
-    part["hydration"] = candidates === null ? rest : { ...rest, candidates: { runs: candidates } };
+    part["hydration"] = hydration;
   }
   return part;
 }

@@ -103,11 +103,7 @@ const hydrationSchema = z
       )
       .describe("The changes found, as the events that they became; the first hundred."),
     foundCount: count.describe("Number of changes found."),
-    unknown: count.nullable().describe("Tracked messages or runs that are candidates and were not polled; null when not counted."),
-    candidates: z
-      .array(z.object({ runId: pii("run", z.string()).describe("The run."), reference: foreignText.describe("Its reference.") }))
-      .nullable()
-      .describe("For results of automations: the open runs that are candidates; else null."),
+    unknown: count.nullable().describe("Tracked messages that are candidates and were not polled; null when not counted."),
     settledAt: time.nullable().describe("When the hydration ended; null while it goes on."),
   })
   .meta({ id: "Hydration", description: "What the relay found through the service's API for a truncated event." });

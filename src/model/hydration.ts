@@ -22,19 +22,12 @@ export type GiveUpReason = (typeof giveUpReasons)[number];
 
 export type HydrationStart = { readonly state: "waiting" } | { readonly state: "given-up"; readonly reason: GiveUpReason };
 
-export interface CandidateRun {
-  readonly runId: string;
-  readonly reference: string | null;
-}
-
 export interface HydrationBrief {
   readonly state: HydrationState;
   readonly reason: GiveUpReason | null;
   readonly polled: number;
   readonly found: number;
   readonly unknown: number | null;
-  /** The latest open runs, for automation events; else null. */
-  readonly candidates: readonly CandidateRun[] | null;
 }
 
 /** Identifies a pass: it reads the candidate messages of an account for all truncated events that waited when it began. */

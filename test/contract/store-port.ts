@@ -143,7 +143,6 @@ export interface ContractHydration {
   readonly found: readonly { readonly wamid: string | null; readonly status: string | null }[];
   readonly foundCount: number;
   readonly unknown: number | null;
-  readonly candidates: readonly { readonly runId: string; readonly reference: string | null }[] | null;
   readonly settledAt: number | null;
 }
 

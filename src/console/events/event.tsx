@@ -137,7 +137,7 @@ function Routing({ event }: { event: RelayEventDetail }) {
 }
 
 function Hydration({ hydration }: { hydration: NonNullable<RelayEventDetail["hydration"]> }) {
-  const { found, foundCount, unknown, candidates } = hydration;
+  const { found, foundCount, unknown } = hydration;
   return (
     <>
       <p>
@@ -154,17 +154,6 @@ function Hydration({ hydration }: { hydration: NonNullable<RelayEventDetail["hyd
             </li>
           ))}
           {foundCount > found.length && <li class="dim">and {plural(foundCount - found.length, "more change")}</li>}
-        </ul>
-      )}
-      {candidates !== null && candidates.length > 0 && (
-        <ul class="routes" aria-label="Candidate runs">
-          {candidates.map(({ runId, reference }) => (
-            <li key={runId}>
-              <Link href={`/runs/${encodeURIComponent(runId)}`}>
-                <Name text={reference ?? runId} />
-              </Link>
-            </li>
-          ))}
         </ul>
       )}
     </>

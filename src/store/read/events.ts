@@ -222,7 +222,7 @@ function* readHydration(event: number): Work<HydrationView | null> {
   const { account } = row;
   const range = { account, after: event, last: outcome?.last ?? Number.MAX_SAFE_INTEGER };
   const list = yield* rows(found`${polledEvents(range)} ORDER BY e.seq LIMIT ${mostFoundShown}`);
-  const { reason, polled, found: foundCount, unknown, candidates } = briefOf(row);
+  const { reason, polled, found: foundCount, unknown } = briefOf(row);
   return {
     state: hydrationStates[row.state] ?? "given-up",
     reason,
@@ -230,7 +230,6 @@ function* readHydration(event: number): Work<HydrationView | null> {
     found: list.map(({ id, ...rest }) => ({ id: unpackEventId(id), ...rest })),
     foundCount: outcome === null ? ((yield* first(polledCount(range)))?.n ?? 0) : foundCount,
     unknown,
-    candidates,
     settledAt: outcome?.settledAt ?? null,
   };
 }

@@ -135,9 +135,9 @@ export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] }
 
 export const whereReadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NOT NULL";
 export const whereUnreadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NULL";
-export const subjectFlag = { openRun: 1, failed: 2 } as const;
-export const whereOpenRun = `flag = ${subjectFlag.openRun}`;
-export const whereFailed = `flag = ${subjectFlag.failed}`;
+/** Apart from `status`: PostgreSQL updates a row in place only while no index has a changed column. */
+export const failedFlag = 1;
+export const whereFailed = `flag = ${failedFlag}`;
 
 /** Messages (type 0) and automation runs (type 1). */
 export const subjects = table(
@@ -182,7 +182,6 @@ export const subjects = table(
       readable: { on: ["account", "registered_at", "seq"], where: whereReadable },
       unreadable: { on: ["account", "registered_at", "seq"], where: whereUnreadable },
       runs: { on: ["type", "seq"], where: "type = 1" },
-      open_runs: { on: ["account", "seq"], where: whereOpenRun },
     },
     fillfactor: 85,
   },

@@ -206,7 +206,7 @@ export function* settleCovered(
     events.map((event, place) => ({
       event,
       state: hydrationStates.indexOf(reason === null ? "done" : "given-up"),
-      more: packOutcome({ reason, polled, found: found[place] ?? 0, last, unknown, candidates: null, settledAt: now }),
+      more: packOutcome({ reason, polled, found: found[place] ?? 0, last, unknown, settledAt: now }),
     })),
   );
   const { freed } = yield* conclude(

@@ -13,18 +13,7 @@ import { polls, subjects } from "../schema/tables.ts";
 import { ask, change, find, insert, insertMissing, lock, numbers, together, update, type Work } from "../sql/ops.ts";
 import { continueLater, type ParkingParts, releaseFor } from "./parking.ts";
 import { pollAgain, pollOf } from "./polls.ts";
-import {
-  byKey,
-  flagOf,
-  keyOf,
-  keyOfRun,
-  movedColumns,
-  moveTo,
-  newSubject,
-  ownSubject,
-  type SubjectRow,
-  stateOfRow,
-} from "./subject-rows.ts";
+import { byKey, keyOf, keyOfRun, movedColumns, moveTo, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 export interface Registering {
   readonly registrations: readonly MessageRegistration[];
@@ -215,7 +204,6 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
     if (row.registered_at !== null) continue;
     const metadata = sent.metadata === undefined ? null : JSON.stringify(sent.metadata);
     Object.assign(row, { reference: sent.reference, metadata, registered_at: at, updated_at: at });
-    row.flag = flagOf(row);
     changed.add(row);
     created.set(run, row);
   }

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { lastPhoneDigits } from "../../model/mask.ts";
 import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/planning.ts";
-import { type RowOf, subjectFlag, subjects } from "../schema/tables.ts";
+import { failedFlag, type RowOf, subjects } from "../schema/tables.ts";
 import { ask, compareTexts, find, look, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;
@@ -73,17 +73,12 @@ export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "
 export const movedColumns = ["status", "flag", "error", "times", "updated_at"] as const;
 
 export function moveTo(
-  row: Pick<SubjectRow, "type" | "registered_at" | (typeof movedColumns)[number]>,
+  row: Pick<SubjectRow, (typeof movedColumns)[number]>,
   { status, error, times }: TrackedState<string>,
   at: number,
 ): void {
-  Object.assign(row, { status, error, times: JSON.stringify(times), updated_at: at });
-  row.flag = flagOf(row);
-}
-
-export function flagOf({ type, status, registered_at }: Pick<SubjectRow, "type" | "status" | "registered_at">): number | null {
-  if (status === "failed") return subjectFlag.failed;
-  return type === 1 && registered_at !== null && (status ?? "started") === "started" ? subjectFlag.openRun : null;
+  const flag = status === "failed" ? failedFlag : null;
+  Object.assign(row, { status, flag, error, times: JSON.stringify(times), updated_at: at });
 }
 
 export function stateOfRow({ status, error, times }: Pick<SubjectRow, "status" | "error" | "times">): TrackedState<string> {

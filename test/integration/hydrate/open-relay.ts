@@ -23,7 +23,6 @@ export interface SeenHydration {
   readonly found: readonly { readonly id: string; readonly seq: number; readonly wamid: string; readonly status: string }[];
   readonly foundCount: number;
   readonly unknown: number | null;
-  readonly candidates: readonly { readonly runId: string; readonly reference: string | null }[] | null;
   readonly settledAt: string | null;
 }
 export interface SeenEvent {

@@ -87,7 +87,6 @@ describe("words", () => {
       found: [],
       foundCount: 0,
       unknown: null,
-      candidates: null,
       settledAt: null,
     } as const;
     expect(hydrationText({ ...hydration, found: [] })).toBe(
