@@ -1,4 +1,6 @@
 import type { Settings } from "../config/schema.ts";
+import type { ProxiedAnswer } from "../model/delivery.ts";
+import { isTruncated } from "../model/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -7,8 +9,7 @@ import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
 import type { SourceNote } from "../store/views.ts";
 
 interface AcceptingParts {
-  readonly store: Pick<Store, "accept" | "announce" | "nameRequest" | "quarantine" | "registerEach" | "release">;
-  readonly settings: () => Settings;
+  readonly store: Pick<Store, "accept" | "announce" | "quarantine" | "release">;
   readonly metrics: Pick<Metrics, "dispositions" | "secretUses">;
   readonly log: Logger;
   readonly privacy: Privacy;
@@ -17,17 +18,18 @@ interface AcceptingParts {
 export type Accepting = ReturnType<typeof createAccepting>;
 
 /** The single entry for events, whether they come from webhooks, polls or quarantine. Every call rejects when the store cannot write. */
-export function createAccepting({ store, settings, metrics, log, privacy }: AcceptingParts) {
+export function createAccepting({ store, metrics, log, privacy }: AcceptingParts) {
   /** When each secret last verified an event, by source and fingerprint. */
   const secretUses = new Map<string, number>();
-  const listeners: ((event: ReceivedEvent) => void)[] = [];
+  const listeners: Record<"accepted" | "truncated", ((event: ReceivedEvent) => void)[]> = { accepted: [], truncated: [] };
 
   function note(event: ReceivedEvent, outcome: AcceptOutcome): AcceptOutcome {
     const { source, secret, envelope } = event;
     if (secret !== null && event.releaseOf === undefined) secretUses.set(`${source} ${secret}`, event.receivedAt);
     if (outcome.result === "accepted") {
       store.announce(outcome.due);
-      for (const notify of listeners) notify(event);
+      for (const notify of listeners.accepted) notify(event);
+      if (isTruncated(envelope)) for (const notify of listeners.truncated) notify(event);
       metrics.dispositions.inc({ source, disposition: outcome.disposition });
       if (secret !== null) metrics.secretUses.inc({ source, secret });
     } else if (outcome.conflict) {
@@ -40,31 +42,13 @@ export function createAccepting({ store, settings, metrics, log, privacy }: Acce
   }
 
   return {
-    onAccepted: (listener: (event: ReceivedEvent) => void): void => void listeners.push(listener),
+    on: (what: keyof typeof listeners, listener: (event: ReceivedEvent) => void): void => void listeners[what].push(listener),
     /** Unix ms; undefined when this process has not seen it used. */
     lastUse: (source: string, secret: string): number | undefined => secretUses.get(`${source} ${secret}`),
     /** `proxyRoute`: the route of the exchange that a `mode: proxy` source makes. */
     // With `then`: on this path, each async function costs as much as counting the event three times.
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>
       store.accept(event, proxyRoute).then((outcome) => note(event, outcome)),
-    /** Registers the message of an event with what its sender attached to it, where the source says so. */
-    async register({ source: name, account, subject, receivedAt }: ReceivedEvent): Promise<void> {
-      const source = settings().sources[name];
-      if (source?.kind !== "events" || source.format !== "meta" || source.registerBy === undefined) return;
-      if (subject.type !== "message" || subject.reference === undefined) return;
-      const { wamid, reference } = subject;
-      const [outcome] = await store.registerEach([{ account, wamid, reference }], receivedAt);
-      // A conflict keeps what is registered.
-      if (outcome !== undefined && outcome.result !== "conflict") store.announce(outcome.due);
-    },
-    /** Gives a signed request the event id that the same bytes got before within `dedupe`, in any process. */
-    async name(event: ReceivedEvent): Promise<ReceivedEvent> {
-      const source = settings().sources[event.source];
-      const { request, envelope } = event;
-      if (request === undefined || source?.kind !== "automation-request" || source.dedupe === 0) return event;
-      const id = await store.nameRequest(request, envelope.id, event.receivedAt, source.dedupe);
-      return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
-    },
     async quarantine(body: QuarantinedBody) {
       const stored = await store.quarantine(body);
       if (stored.result === "quarantined")
@@ -85,10 +69,20 @@ export function createAccepting({ store, settings, metrics, log, privacy }: Acce
 const everyMs = 60_000;
 const mostRemembered = 10_000;
 
-/** Notes when sources were verified by a handshake, and when each number last had an event. Nobody waits for it. */
-export function createSourceNotes(store: Pick<Store, "noteSource">, now: () => number) {
+interface IntakeParts {
+  readonly accepting: Pick<Accepting, "accept" | "quarantine">;
+  readonly store: Pick<Store, "announce" | "nameRequest" | "noteSource" | "registerEach">;
+  readonly settings: () => Settings;
+  readonly now: () => number;
+  /** Of a source with `mode: proxy`. */
+  readonly exchange: (event: ReceivedEvent) => Promise<ProxiedAnswer>;
+}
+
+/** Accepts what webhooks bring, and notes when sources were verified by a handshake, and when each number last had an event. */
+export function createIntake({ accepting, store, settings, now, exchange }: IntakeParts) {
   const notedAt = new Map<string, number>();
 
+  /** Nobody waits for it. */
   function note(of: Omit<SourceNote, "at">): void {
     const key = `${of.source}/${of.number ?? ""}`;
     const at = now();
@@ -99,11 +93,45 @@ export function createSourceNotes(store: Pick<Store, "noteSource">, now: () => n
     store.noteSource({ ...of, at }).catch(() => notedAt.delete(key));
   }
 
+  /** `number`: as the sender wrote it. `account`: empty when none has it. */
+  function noteNumber(source: string, number: unknown, account: string): void {
+    if (typeof number === "string" && /^\d{1,32}$/.test(number)) note({ source, number, account: account || null });
+  }
+
+  /** Registers the message of an event with what its sender attached to it, where the source says so. */
+  async function register({ source: name, account, subject, receivedAt }: ReceivedEvent): Promise<void> {
+    const source = settings().sources[name];
+    if (source?.kind !== "events" || source.format !== "meta" || source.registerBy === undefined) return;
+    if (subject.type !== "message" || subject.reference === undefined) return;
+    const { wamid, reference } = subject;
+    const [outcome] = await store.registerEach([{ account, wamid, reference }], receivedAt);
+    // A conflict keeps what is registered.
+    if (outcome !== undefined && outcome.result !== "conflict") store.announce(outcome.due);
+  }
+
+  /** Gives a signed request the event id that the same bytes got before within `dedupe`, in any process. */
+  async function named(event: ReceivedEvent): Promise<ReceivedEvent> {
+    const source = settings().sources[event.source];
+    const { request, envelope } = event;
+    if (request === undefined || source?.kind !== "automation-request" || source.dedupe === 0) return event;
+    const id = await store.nameRequest(request, envelope.id, event.receivedAt, source.dedupe);
+    return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
+  }
+
   return {
     handshake: (source: string): void => note({ source, number: null, account: null }),
-    /** `number`: as the sender wrote it. `account`: empty when none has it. */
-    event(source: string, number: unknown, account: string): void {
-      if (typeof number === "string" && /^\d{1,32}$/.test(number)) note({ source, number, account: account || null });
+    event(event: ReceivedEvent): Promise<AcceptOutcome> {
+      if (event.format === undefined) {
+        return event.request === undefined ? accepting.accept(event) : named(event).then((one) => accepting.accept(one));
+      }
+      const { phoneNumberId, wabaId } = event.envelope.data;
+      noteNumber(event.source, phoneNumberId ?? wabaId, event.account);
+      return register(event).then(() => accepting.accept(event));
     },
+    quarantine(body: QuarantinedBody) {
+      noteNumber(body.source, body.number, "");
+      return accepting.quarantine(body);
+    },
+    proxy: async (event: ReceivedEvent): Promise<ProxiedAnswer> => exchange(await named(event)),
   };
 }

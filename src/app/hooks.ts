@@ -2,25 +2,28 @@ import type { IncomingMessage } from "node:http";
 import type { onResponseHookHandler } from "fastify";
 import type { BadTokenHook, RevealedHook } from "../control/auth.ts";
 import type { FailedStage, LaneHooks } from "../deliver/decide.ts";
+import type { Clock } from "../model/clock.ts";
 import { maskText } from "../model/mask.ts";
-import { type Metrics, statusClass } from "../observe/metrics.ts";
+import type { Metrics } from "../observe/metrics.ts";
 import { createFailureLimit } from "../receive/client-address.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
 import type { StopReason } from "../service/limits/stops.ts";
+import type { Store } from "../store/create-store.ts";
 import type { Rules, StoreHooks } from "../store/port.ts";
 import type { Observed } from "./observe.ts";
 
 type Watchers = Pick<Observed, "log" | "privacy" | "metrics">;
 
-interface ReceiverListeners {
+interface ReceiverWatchers extends Watchers {
+  readonly store: Pick<Store, "noteAcknowledged">;
+  readonly clock: Pick<Clock, "now">;
   readonly refused: (source: string) => void;
   readonly handshake: (source: string) => void;
-  readonly acknowledged: (tookMs: number) => void;
 }
 
-export function receiverHooks({ log, privacy, metrics }: Watchers, { refused, handshake, acknowledged }: ReceiverListeners): ReceiverHooks {
+export function receiverHooks({ log, privacy, metrics, store, clock, refused, handshake }: ReceiverWatchers): ReceiverHooks {
   return {
     received(source, outcome) {
       metrics.requests.inc({ source, outcome });
@@ -28,7 +31,7 @@ export function receiverHooks({ log, privacy, metrics }: Watchers, { refused, ha
     },
     ended(source, status, tookMs) {
       metrics.requestSeconds.observe({ source, status: statusClass(status) }, tookMs / 1000);
-      if (status >= 200 && status < 300) acknowledged(tookMs);
+      if (status >= 200 && status < 300) store.noteAcknowledged(tookMs, clock.now());
     },
     refused(source, reason, address) {
       refused(source);
@@ -39,6 +42,9 @@ export function receiverHooks({ log, privacy, metrics }: Watchers, { refused, ha
     failed: (source, error) => log.error({ err: error, source }, "a webhook request failed"),
   };
 }
+
+/** A class of HTTP statuses, as a label. 0: the client left before it got an answer. */
+const statusClass = (status: number): string => (status === 0 ? "none" : `${Math.floor(status / 100)}xx`);
 
 /** Measures every request except webhooks. An endpoint is named as in `/v1/openapi.json`, a page by its path. */
 export function apiHook(metrics: Pick<Metrics, "apiSeconds">): onResponseHookHandler {

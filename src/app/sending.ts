@@ -1,10 +1,9 @@
 import { onlyAccount } from "../config/schema.ts";
-import type { SendingPort } from "../control/sending.ts";
+import type { SendCaller, SendingPort } from "../control/sending.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { uuidv7 } from "../model/ids.ts";
 import { refuseUnknown } from "../model/nearest.ts";
-import type { Caller, CallResult, CallSteps, OnceHooks } from "../send/once.ts";
-import { createSending, type ServiceCalls } from "../send/sending.ts";
+import { type Caller, createOnce, fingerprintOf, type OnceHooks, type Order, type SendDone } from "../send/once.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallOptions, ServiceClient } from "../service/client.ts";
 import type { CallCap, CallOperation } from "../service/endpoints.ts";
@@ -22,20 +21,17 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
   throw new RelayError("bad_request", message, accounts);
 }
 
-interface RelaySendingParts extends Background {
+interface SendingParts extends Background {
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;
   readonly registered: (account: string) => void;
 }
 
-export function createRelaySending({ store, services, clock, settings, registered, ...watchers }: RelaySendingParts): {
-  readonly port: SendingPort;
-  /** Resolves when the calls in flight have ended and are stored. */
-  close(): Promise<void>;
-} {
+/** `close` resolves when the calls in flight have ended and are stored. */
+export function createSending({ store, services, clock, settings, registered, ...watchers }: SendingParts) {
   const { now } = clock;
-  const sending = createSending({
+  const calling = createCalling(services, now);
+  const once = createOnce({
     clock,
-    calls: createServiceCalls(services, now),
     store: {
       find: async (key) => store.findSend(key),
       begin: store.beginSend,
@@ -53,11 +49,7 @@ export function createRelaySending({ store, services, clock, settings, registere
       Object.keys(settings().accounts).filter((each) => limited === undefined || limited.includes(each)),
     );
 
-  function callerOf(
-    account: string,
-    cap: CallCap,
-    { gone, maxWait = settings().send.maxWait }: { gone: AbortSignal; maxWait?: number | undefined },
-  ): Caller {
+  function callerOf(account: string, cap: CallCap, { gone, maxWait = settings().send.maxWait }: SendCaller): Caller {
     return {
       disconnected: gone,
       maxWait,
@@ -72,17 +64,51 @@ export function createRelaySending({ store, services, clock, settings, registere
   }
 
   const port: SendingPort = {
-    sendMessage({ account: given, accounts, key, ...order }, caller) {
+    sendMessage({ account: given, accounts, key: givenKey, resend, reference, metadata, ...body }, caller) {
       const account = accountOf(given, accounts);
-      return sending.sendMessage({ ...order, account, key: key ?? uuidv7(now()) }, callerOf(account, "messages", caller));
+      const key = givenKey ?? uuidv7(now());
+      return once.send(
+        {
+          key: { account, kind: "message", key },
+          fingerprint: fingerprintOf({ ...body, reference, metadata }),
+          about: maskPhone(body.to),
+          resend,
+          call: calling(account, "messages", async (client, options) => {
+            const { id, wamid, status, conversationId } = await client.sendMessage(body, options);
+            const sent = { id, wamid, status, conversationId };
+            return {
+              answer: { account, idempotencyKey: key, ...sent, reference: reference ?? null },
+              sent: { type: "message", ...sent, reference, metadata },
+            };
+          }),
+        },
+        callerOf(account, "messages", caller),
+      );
     },
-    startRun({ account: given, accounts, ...order }, caller) {
+    startRun({ account: given, accounts, automation, reference, resend, metadata, ...body }, caller) {
       const account = accountOf(given, accounts);
-      return sending.startRun({ ...order, account }, callerOf(account, "requests", caller));
+      return once.send(
+        {
+          key: { account, kind: "run", key: reference },
+          fingerprint: fingerprintOf({ ...body, automation, metadata }),
+          about: automation,
+          resend,
+          call: calling(account, "runs", async (client, options) => {
+            const { runId } = await client.startRun(automation, body, options);
+            return { answer: { account, reference, runId, automation }, sent: { type: "run", runId, reference, metadata } };
+          }),
+        },
+        callerOf(account, "requests", caller),
+      );
     },
   };
 
-  return { port, close: sending.close };
+  return { port, close: once.close };
+}
+
+/** Enough for people who know the number. */
+function maskPhone(phone: string): string {
+  return `${phone.length < 10 ? "" : phone.slice(0, 3)}…${phone.slice(-2)}`;
 }
 
 function sendingHooks({ log, privacy, metrics }: Pick<Background, "log" | "privacy" | "metrics">): OnceHooks {
@@ -108,27 +134,8 @@ function sendingHooks({ log, privacy, metrics }: Pick<Background, "log" | "priva
   };
 }
 
-export function createServiceCalls(services: RelaySendingParts["services"], now: () => number): ServiceCalls {
-  async function outcomeOf<T>(
-    account: string,
-    { signal, starting, repeating }: CallSteps,
-    operation: CallOperation,
-    call: (client: ServiceClient, options: CallOptions) => Promise<T>,
-  ): Promise<CallResult<T>> {
-    const client = services.client(account);
-    if (client === null) {
-      const error = notCallable(account);
-      return { type: "not-done", error, why: error.message };
-    }
-    try {
-      return { type: "done", value: await call(client, { patience: signal, watch: { starting, repeating } }) };
-    } catch (error) {
-      if (!(error instanceof ServiceError)) throw error;
-      if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
-      return { type: "not-done", error: answerTo(error, account, operation), why: error.message };
-    }
-  }
-
+/** Calls the service for a send, and answers what it did not do. */
+export function createCalling(services: SendingParts["services"], now: () => number) {
   function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
     const { failure, status, message } = error;
     const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
@@ -161,12 +168,26 @@ export function createServiceCalls(services: RelaySendingParts["services"], now:
     }
   }
 
-  return {
-    sendMessage: (account, body, steps) =>
-      outcomeOf(account, steps, "messages", (client, options) => client.sendMessage({ ...body }, options)),
-    startRun: (account, automation, body, steps) =>
-      outcomeOf(account, steps, "runs", (client, options) => client.startRun(automation, { ...body }, options)),
-  };
+  return (
+    account: string,
+    operation: CallOperation,
+    call: (client: ServiceClient, options: CallOptions) => Promise<Pick<SendDone, "answer" | "sent">>,
+  ): Order["call"] =>
+    async ({ signal, starting, repeating }) => {
+      const client = services.client(account);
+      if (client === null) {
+        const error = notCallable(account);
+        return { type: "not-done", error, why: error.message };
+      }
+      try {
+        const done = await call(client, { patience: signal, watch: { starting, repeating } });
+        return { type: "done", value: { end: "done", at: now(), ...done } };
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error;
+        if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
+        return { type: "not-done", error: answerTo(error, account, operation), why: error.message };
+      }
+    };
 }
 
 /** The stop that covers an operation: until when it refuses calls, and what the service calls its quota. */

@@ -3,24 +3,20 @@ import type { AddressInfo } from "node:net";
 import type { Settings } from "../config/schema.ts";
 import { addEndpoints } from "../control/endpoint.ts";
 import { addMetricsRoute, createProbeHandlers } from "../control/probes.ts";
-import type { LaneState } from "../deliver/lane.ts";
 import { answerOr, createCount } from "../inspect/count.ts";
 import { createDiagnosis, type Diagnosis } from "../inspect/diagnosis.ts";
-import { createListening } from "../inspect/listening.ts";
+import { createListening, type Listening } from "../inspect/listening.ts";
 import type { ReloadView } from "../model/answers.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { Attention } from "../model/overview.ts";
 import { systemClock } from "../model/system-clock.ts";
 import type { Gauges } from "../observe/gauges.ts";
 import { alarmView } from "../observe/health.ts";
 import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver, type Receiver } from "../receive/receiver.ts";
-import type { LimiterState } from "../service/limits/limiter.ts";
-import { noQuarantine, type RouteBacklog } from "../store/views.ts";
-import { createSourceNotes } from "./accept.ts";
+import { noQuarantine } from "../store/views.ts";
+import { createIntake } from "./accept.ts";
 import { inForce } from "./alarms.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { addRelayRoutes, type ControlRoutesParts } from "./control-routes.ts";
@@ -66,17 +62,6 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
     metrics,
   });
   const diagnose = createRelayDiagnosis(parts, reloading);
-  const readGauges = createGaugeReader({
-    ...parts,
-    settings: parts.live.current,
-    now: clock.now,
-    lanes: parts.dispatcher.states,
-    limiters: service.limiters,
-    listeners: listening.lags,
-    attention: async () => (await diagnose()).attention,
-    inFlight: receiver.inFlight,
-    storing: health.storing,
-  });
 
   const { web, controlWeb, all } = createWebServers(parts, role === "work" ? null : receiver.handle);
   cleanup.together(async () => {
@@ -100,7 +85,8 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
     settings: reloading.status(),
   });
   addEndpoints(controlWeb.http, noToken, createProbeHandlers(instance, readiness));
-  addMetricsRoute(controlWeb.http, { contentType: metrics.contentType, text: async () => metrics.text(await readGauges()) });
+  const text = async () => metrics.text(await readGauges(parts, diagnose, listening, receiver.inFlight()));
+  addMetricsRoute(controlWeb.http, { contentType: metrics.contentType, text });
   if (web !== controlWeb) {
     const shortly = () => {
       const { ready, draining } = health.report();
@@ -154,32 +140,14 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
 
 function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) => string): Receiver {
   const { live, tracing, store, clock, accepting, service, proxy } = parts;
-  const sourceNotes = createSourceNotes(store, clock.now);
+  const intake = createIntake({ accepting, store, settings: live.current, now: clock.now, exchange: proxy.exchange });
   const receiver = createReceiver({
     sources: inboundSources(live.initial),
-    accepting: {
-      event: (event) => {
-        if (event.format !== undefined) {
-          const { phoneNumberId, wabaId } = event.envelope.data;
-          sourceNotes.event(event.source, phoneNumberId ?? wabaId, event.account);
-          return accepting.register(event).then(() => accepting.accept(event));
-        }
-        return event.request === undefined ? accepting.accept(event) : accepting.name(event).then((one) => accepting.accept(one));
-      },
-      quarantine(body) {
-        sourceNotes.event(body.source, body.number, "");
-        return accepting.quarantine(body);
-      },
-      proxy: async (event) => proxy.exchange(await accepting.name(event)),
-    },
+    accepting: intake,
     now: clock.now,
     address,
     limits: live.initial.server,
-    hooks: receiverHooks(parts, {
-      refused: service.refused,
-      handshake: sourceNotes.handshake,
-      acknowledged: (tookMs) => store.noteAcknowledged(tookMs, clock.now()),
-    }),
+    hooks: receiverHooks({ ...parts, refused: service.refused, handshake: intake.handshake }),
     ...(tracing === null ? {} : { traced: tracing.traced }),
   });
   live.follow((next) => receiver.reload(inboundSources(next)));
@@ -207,63 +175,42 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise
   });
 }
 
-interface GaugeParts {
-  readonly settings: () => Pick<Settings, "sources">;
-  readonly now: () => number;
-  readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
-  readonly lanes: () => ReadonlyMap<string, LaneState>;
-  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
-  readonly limiters: () => ReadonlyMap<string, LimiterState>;
-  readonly listeners: () => MaybePromise<Gauges["listeners"]>;
-  readonly attention: () => MaybePromise<readonly Attention[]>;
-  readonly inFlight: () => number;
-  readonly storing: () => boolean;
-}
-
-/** Reads the gauges, including those of routes that have a backlog but are not in the settings. */
-export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
-  return async () => {
-    const counted = await parts.backlog();
-    const [attention, listeners, breakers] = await Promise.all([
-      parts.attention(),
-      answerOr(parts.listeners, []),
-      answerOr(parts.breakers, new Map<string, BreakerView>()),
-    ]);
-    const backlog = new Map(counted.map((entry) => [entry.route, entry]));
-    const lanes = parts.lanes();
-    const names = new Set([...lanes.keys(), ...backlog.keys(), ...breakers.keys()]);
-    const routes = [...names].map((route) => {
-      const entry = backlog.get(route);
-      const lane = lanes.get(route);
-      const breaker = breakers.get(route);
-      return {
-        waiting: 0,
-        held: 0,
-        dead: 0,
-        oldestDueAt: null,
-        inFlight: 0,
-        ...entry,
-        ...lane,
-        route,
-        stopped: (lane?.stopped ?? breaker?.stop ?? null) !== null,
-        breaker: breaker?.state ?? lane?.breaker ?? ("closed" as const),
-        pausedUntil: breaker?.pausedUntil ?? lane?.pausedUntil ?? null,
-      };
-    });
-    const sources = Object.entries(parts.settings().sources).map(([source, { kind, ...of }]) => ({
-      source,
-      format: "format" in of ? of.format : kind,
-    }));
-    const accounts = parts.limiters();
+/** Also of routes that have a backlog but are not in the settings. */
+async function readGauges(
+  { live, clock, health, service, dispatcher, ...parts }: Parts,
+  diagnose: () => Promise<Diagnosis>,
+  listening: Listening,
+  requestsInFlight: number,
+): Promise<Gauges> {
+  const counted = await parts.backlog();
+  const [{ attention }, listeners, breakers] = await Promise.all([
+    diagnose(),
+    answerOr(listening.lags, []),
+    answerOr(parts.breakers, new Map<string, BreakerView>()),
+  ]);
+  const backlog = new Map(counted.map((entry) => [entry.route, entry]));
+  const lanes = dispatcher.states();
+  const routes = [...new Set([...lanes.keys(), ...backlog.keys(), ...breakers.keys()])].map((route) => {
+    const lane = lanes.get(route);
+    const breaker = breakers.get(route);
     return {
-      attention,
-      routes,
-      accounts,
-      sources,
-      listeners,
-      requestsInFlight: parts.inFlight(),
-      storing: parts.storing(),
-      now: parts.now(),
+      waiting: 0,
+      held: 0,
+      dead: 0,
+      oldestDueAt: null,
+      inFlight: 0,
+      ...backlog.get(route),
+      ...lane,
+      route,
+      stopped: (lane?.stopped ?? breaker?.stop ?? null) !== null,
+      breaker: breaker?.state ?? lane?.breaker ?? ("closed" as const),
+      pausedUntil: breaker?.pausedUntil ?? lane?.pausedUntil ?? null,
     };
-  };
+  });
+  const sources = Object.entries(live.current().sources).map(([source, { kind, ...of }]) => ({
+    source,
+    format: "format" in of ? of.format : kind,
+  }));
+  const accounts = service.limiters();
+  return { attention, routes, accounts, sources, listeners, requestsInFlight, storing: health.storing(), now: clock.now() };
 }

@@ -1,6 +1,5 @@
 import type { Settings } from "../config/schema.ts";
 import type { Diagnosis } from "../inspect/diagnosis.ts";
-import { isTruncated } from "../model/envelope.ts";
 import { budgetOf } from "../reconcile/polls.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
 import { createServiceAccounts } from "../service/accounts.ts";
@@ -13,7 +12,7 @@ import { createHydrating } from "./hydrating.ts";
 import type { Observed } from "./observe.ts";
 import { createPolling, createStatusIntake } from "./polling.ts";
 import { createReconciling } from "./reconciling.ts";
-import { createRelaySending } from "./sending.ts";
+import { createSending } from "./sending.ts";
 import type { Stored } from "./store.ts";
 import { createWatching } from "./watching.ts";
 
@@ -73,7 +72,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
     scheduled,
     passed: tracing?.hydrated,
   });
-  const sending = createRelaySending({ ...shared, registered: (account) => watching.registered(account, undefined) });
+  const sending = createSending({ ...shared, registered: (account) => watching.registered(account, undefined) });
 
   // Stores the last sends and counts, after the last request.
   cleanup.defer(async () => {
@@ -86,11 +85,8 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
     services.reload(accountsOf(next));
     reconciling.reload();
   });
-  accepting.onAccepted((event) => {
-    // A released event arrived long ago.
-    if (event.releaseOf === undefined) watching.arrived(event);
-    if (isTruncated(event.envelope)) hydrating.stored(event);
-  });
+  accepting.on("accepted", watching.arrived);
+  accepting.on("truncated", hydrating.stored);
 
   return {
     sending: tracing?.sending(sending.port) ?? sending.port,

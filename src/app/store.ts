@@ -36,7 +36,7 @@ export async function startStore(observed: Observed, role: OpenOptions["role"], 
   const supervisor = createSupervisor({ clock, log });
   cleanup.together(supervisor.close);
   health.onRecovered(supervisor.retry);
-  const untraced = createAccepting({ store, settings: live.current, metrics, log, privacy });
+  const untraced = createAccepting({ store, metrics, log, privacy });
   return {
     ...engine,
     arrivals,

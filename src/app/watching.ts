@@ -84,8 +84,9 @@ export function createWatching({ store, settings, services, clock, supervise, lo
       const firstMs = store.isShared ? lookEveryMs : 0;
       task = supervise({ name: "watching over webhooks", firstMs, run: () => look(diagnose) });
     },
-    arrived({ account, origin, envelope }: ReceivedEvent): void {
-      if (origin !== "webhook") return;
+    arrived({ account, origin, envelope, releaseOf }: ReceivedEvent): void {
+      // A released event arrived long ago.
+      if (origin !== "webhook" || releaseOf !== undefined) return;
       const note = notes.of(account);
       note.events += 1;
       if (isTruncated(envelope) && envelope.event.startsWith("message.")) note.truncated += 1;

@@ -17,8 +17,6 @@ const sliceMs = 5;
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const untilADay = [...seconds, 60, 300, 3600, 86400];
 const writes = [1, 2, 5, 10, 25, 50, 100, 250, 500];
-/** By the first digit of a status. 0: the client left before it got an answer. */
-const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 let ofProcess: Registry | null = null;
 
@@ -171,9 +169,4 @@ export function createMetrics(build: BuildInfo) {
       return `${texts.join("\n\n")}\n`;
     },
   };
-}
-
-/** The class of an HTTP status as a label; 0 for a request that got no answer. */
-export function statusClass(status: number): string {
-  return statusClasses[Math.floor(status / 100)] ?? "other";
 }

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import type { SendAnswer, SendClaim, SendEnd, SendKey, SendKind, SendResult, StoredSend } from "../model/send.ts";
@@ -17,8 +18,11 @@ export type CallResult<T> =
   | { readonly type: "not-done"; readonly error: Error; readonly why: string }
   | { readonly type: "unknown"; readonly reason: string };
 
+export type SendDone = Extract<SendEnd, { end: "done" }>;
+
 export interface Order extends SendRequest {
-  call(steps: CallSteps): Promise<CallResult<Extract<SendEnd, { end: "done" }>>>;
+  /** Rejects with what the steps rejected with, or with an unexpected error. */
+  call(steps: CallSteps): Promise<CallResult<SendDone>>;
 }
 
 export interface Caller {
@@ -306,4 +310,18 @@ function outcomeUnknown(
     check,
     resend: held.attempts,
   });
+}
+
+/** Whatever the order of the keys. */
+export function fingerprintOf(body: unknown): string {
+  return createHash("sha256").update(canonical(body)).digest("hex");
+}
+
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const entries = Object.entries(value)
+    .filter(([, item]) => item !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  return `{${entries.map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`).join(",")}}`;
 }

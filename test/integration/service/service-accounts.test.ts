@@ -2,8 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { limiterHooks } from "../../../src/app/hooks.ts";
-import { createServiceCalls } from "../../../src/app/sending.ts";
-import { createGaugeReader } from "../../../src/app/serve.ts";
+import { createCalling } from "../../../src/app/sending.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
@@ -39,18 +38,7 @@ function setUp(main: Record<string, unknown>) {
     isTemporary: () => false,
     hooks: (account) => limiterHooks(account, { log, metrics }, { called: () => {}, keyRefused: () => {} }),
   });
-  const readGauges = createGaugeReader({
-    settings: () => ({ sources: {} }),
-    now: Date.now,
-    backlog: () => [],
-    lanes: () => new Map(),
-    breakers: () => new Map(),
-    limiters: services.limiters,
-    attention: () => [],
-    listeners: () => [],
-    inFlight: () => 0,
-    storing: () => true,
-  });
+  const others = { attention: [], routes: [], sources: [], listeners: [], requestsInFlight: 0, storing: true };
   onTestFinished(() => services.close(200));
   return {
     services,
@@ -60,7 +48,7 @@ function setUp(main: Record<string, unknown>) {
     state: () => services.limiters().get("main")?.caps.requests,
     /** The samples of our own metrics of the service, as `name{labels}` → value. */
     async samples() {
-      const text = await metrics.text(await readGauges());
+      const text = await metrics.text({ ...others, accounts: services.limiters(), now: Date.now() });
       return Object.fromEntries([...text.matchAll(/^relay_service_(\S+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)]));
     },
   };
@@ -182,9 +170,12 @@ test("without a part of the caps, nothing is called, and a send is answered stor
     hooks: () => ({}),
   });
   onTestFinished(() => services.close(200));
-  const calls = createServiceCalls(services, Date.now);
+  const send = createCalling(services, Date.now)("main", "messages", async (client, options) => {
+    const { wamid: runId } = await client.sendMessage({ to: "+541", text: "hola" }, options);
+    return { answer: {}, sent: { type: "run", runId, reference: "", metadata: undefined } };
+  });
   const steps = { signal: new AbortController().signal, starting: async () => {}, repeating: async () => {} };
-  expect(await calls.sendMessage("main", { to: "+541", text: "hola" }, steps)).toMatchObject({
+  expect(await send(steps)).toMatchObject({
     type: "not-done",
     error: { code: "store_unavailable", retryAfterMs: 1_000 },
   });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld, type SendEnd } from "../../../src/model/send.ts";
-import { fingerprintOf } from "../../../src/send/sending.ts";
+import { fingerprintOf } from "../../../src/send/once.ts";
 
 const held = (state: KeyHeld["state"], attempts = 1): KeyHeld => ({ state, attempts, fingerprint: "f" });
 
