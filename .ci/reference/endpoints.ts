@@ -1,5 +1,4 @@
 import { describe, examples } from "../../src/control/openapi.ts";
-import { allEndpoints } from "../../src/model/endpoints/table.ts";
 import { block, code, linkTo, paragraphs, table } from "./markdown.ts";
 
 /** What OpenAPI and JSON Schema have of what `describe` writes. */
@@ -65,7 +64,7 @@ const common =
   /^(bad_request|unauthorized|forbidden|too_many_bad_tokens|request_timeout|headers_too_large|internal|store_unavailable|unexpected_body|too_large|unsupported_media_type)$/;
 
 export async function endpointsPage(): Promise<string> {
-  const { paths, components } = describe(allEndpoints, "") as Document;
+  const { paths, components } = describe("") as Document;
   const all = Object.entries(paths)
     .flatMap(([path, operations]) =>
       Object.entries(operations).map(([method, operation]) => ({ heading: `${method.toUpperCase()} ${path}`, path, operation })),

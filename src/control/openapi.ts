@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Answer } from "../model/endpoint.ts";
-import type { NamedEndpoint } from "../model/endpoints/table.ts";
+import { allEndpoints, type NamedEndpoint } from "../model/endpoints/table.ts";
 import { type ErrorCode, errorCodes } from "../model/errors.ts";
 import { holdsPii } from "../model/view.ts";
 import { maskedHeader } from "./endpoint.ts";
@@ -41,34 +41,14 @@ Lists are newest first, \`limit\` rows at a time. Pass \`next\` as \`before\` to
 
 The relay refuses unknown query parameters and unknown fields of a body; \`details\` lists every fault as \`{path, message}\`. Later versions may add fields to answers.`;
 
+/** By scope, which groups the operations. */
 const tags: Readonly<Record<string, string>> = {
-  accounts: "Accounts of the messaging service.",
-  audit: "Whether everything received is accounted for.",
-  automations: "Runs of automations.",
-  deliveries: "Deliveries and their retries.",
-  events: "Received events.",
-  explain: "The whole story of one event, message or run.",
-  health: "Whether the process works.",
-  instance: "The process that answers.",
-  listen: "Live events with their bodies, for `wamid-relay listen`.",
-  listeners: "Who listens, and the stored cursors.",
-  live: "The overview and new events as they change.",
-  messages: "Sent and tracked messages.",
-  openapi: "This description.",
-  overview: "What needs action, the figures and the destinations.",
-  quality: "How many messages arrive, what fails, and why.",
-  reconcile: "Polls for statuses that webhooks lost.",
-  reload: "Reloads of the settings.",
-  replay: "Sending again what was settled.",
-  routes: "Routes and their destinations.",
-  runs: "Tracked automation runs.",
-  search: "One search over everything.",
-  secrets: "Usage of the webhook secrets.",
-  sources: "The inbound endpoints of the settings.",
-  series: "Counts, percentiles and gauges over time.",
-  session: "Sessions of the console.",
-  settings: "The settings in effect.",
-  stats: "The sums.",
+  read: "What the relay received, tracks and sends.",
+  track: "Registers sent messages.",
+  send: "Sends through the messaging service.",
+  replay: "Sends again, repairs and reloads.",
+  listen: "Live events with their bodies.",
+  open: "Needs no scope.",
 };
 
 interface Components {
@@ -76,14 +56,12 @@ interface Components {
   readonly responses: Record<string, object>;
 }
 
-export function describe(endpoints: Iterable<NamedEndpoint>, version: string): object {
+export function describe(version: string): object {
   const paths: Record<string, Record<string, object>> = {};
   const components: Components = { schemas: { Error: errorSchema }, responses: {} };
-  const used = new Set<string>();
-  for (const endpoint of endpoints) {
+  for (const endpoint of allEndpoints) {
     const path = endpoint.path.replace(/:(\w+)/g, "{$1}");
     paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, components) };
-    used.add(tagOf(endpoint));
   }
   return {
     openapi: "3.1.1",
@@ -95,7 +73,7 @@ export function describe(endpoints: Iterable<NamedEndpoint>, version: string): o
       license: { name: "MIT", identifier: "MIT" },
     },
     servers: [{ url: "/" }],
-    tags: [...used].sort().map((name) => ({ name, description: tags[name] })),
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       securitySchemes: {
@@ -115,10 +93,6 @@ export function describe(endpoints: Iterable<NamedEndpoint>, version: string): o
       ...components,
     },
   };
-}
-
-function tagOf({ path }: NamedEndpoint): string {
-  return path.startsWith("/v1/") ? (path.split(/[/.]/)[2] as string) : "health";
 }
 
 const errorSchema = {
@@ -144,19 +118,19 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
     operationId: name,
     summary,
     description: `${description ?? `${summary}.`}${scope === null ? "" : `\n\nScope: \`${scope}\`.`}`,
-    tags: [tagOf(endpoint)],
+    tags: [scope ?? "open"],
     security: open === true ? [] : [{ token: [] }, { session: [] }],
     // Of the schemes of `security`, only OAuth lists scopes.
     ...(scope === null ? {} : { "x-scope": scope }),
     "x-accounts": endpoint.accounts,
-    ...(parameters.length === 0 ? {} : { parameters }),
+    parameters,
     ...(body === undefined
       ? {}
       : {
           requestBody: {
             required: !body.safeParse(undefined).success,
             content: {
-              [json]: { schema: schemaOf(body), ...examplesOf(shown, ({ request }) => request) },
+              [json]: { schema: schemaOf(body), ...examplesOf(shown, "request") },
               ...(lines === undefined ? {} : { [ndjson]: { schema: { type: "string", description: lines } } }),
             },
           },
@@ -168,7 +142,7 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
           const ofStatus = shown.filter((example) => String(example.status ?? firstStatus) === status);
           const isPersonal = answer.schema !== undefined && holdsPii(answer.schema);
           const headers = headersOf({ ...answer.headers, ...(isPersonal ? maskedText : {}) });
-          return [status, { description: answer.text, ...headers, content: contentOf(answer, schemaOf, ofStatus) }];
+          return [status, { description: answer.text, headers, content: contentOf(answer, schemaOf, ofStatus) }];
         }),
       ),
     },
@@ -178,30 +152,26 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
 function parametersOf(place: string, { properties = {}, required = [] }: JsonSchema): object[] {
   return Object.entries(properties).map(([name, given]) => {
     const { description, ...schema } = given as JsonSchema;
-    return {
-      name,
-      in: place,
-      ...(required.includes(name) ? { required: true } : {}),
-      ...(description ? { description } : {}),
-      schema,
-    };
+    return { name, in: place, required: required.includes(name), description, schema };
   });
 }
 
-function examplesOf(shown: readonly Example[], part: (example: Example) => unknown): object {
-  const named = shown.flatMap((example, index) => {
-    const value = part(example);
-    const { when } = example;
-    return value === undefined ? [] : [[`example-${index + 1}`, { ...(when === undefined ? {} : { summary: when }), value }]];
-  });
+function examplesOf(shown: readonly Example[], part: "request" | "answer"): object {
+  const named = shown.flatMap(({ when, [part]: value }, index) =>
+    value === undefined ? [] : [[`example-${index + 1}`, { summary: when, value }]],
+  );
   return named.length === 0 ? {} : { examples: Object.fromEntries(named) };
 }
 
 const maskedText = { [maskedHeader]: "`true` when personal data is masked." };
 
 function headersOf(headers: Readonly<Record<string, string>>): object {
-  const described = Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: "string" } }]);
-  return described.length === 0 ? {} : { headers: Object.fromEntries(described) };
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, description]) => [
+      name,
+      { description, schema: { type: name === "Retry-After" ? "integer" : "string" } },
+    ]),
+  );
 }
 
 function contentOf(
@@ -211,14 +181,20 @@ function contentOf(
 ): object {
   const contentOfType = (type: string) => {
     const described = type === json ? schema : type === ndjson ? line : undefined;
-    const streamed = { type: "string" };
     return {
-      schema: described === undefined ? streamed : schemaOf(described),
-      ...(type === json ? examplesOf(shown, ({ answer }) => answer) : {}),
+      schema: described === undefined ? { type: "string" } : schemaOf(described),
+      ...(type === json ? examplesOf(shown, "answer") : {}),
     };
   };
   return Object.fromEntries(types.map((type) => [type, contentOfType(type)]));
 }
+
+const retryAfter = { "Retry-After": "Seconds. `service_quota_used_up` has `details.until` instead." };
+const errorHeaders: Readonly<Record<number, Readonly<Record<string, string>>>> = {
+  401: { "WWW-Authenticate": "The scheme of the token: `Bearer`." },
+  429: retryAfter,
+  503: retryAfter,
+};
 
 /** References by status; each error answer names the codes that this endpoint may answer with. */
 function errorsOf({ method, body, errors = [] }: NamedEndpoint, responses: Record<string, object>): Record<string, object> {
@@ -236,9 +212,7 @@ function errorsOf({ method, body, errors = [] }: NamedEndpoint, responses: Recor
       const name = some.join("-");
       responses[name] = {
         description: some.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`).join("\n\n"),
-        ...(status === 429 || status === 503
-          ? { headers: { "Retry-After": { description: retryAfterText(some), schema: { type: "integer" } } } }
-          : headersOf(status === 401 ? { "WWW-Authenticate": "The scheme of the token: `Bearer`." } : {})),
+        headers: headersOf(errorHeaders[status] ?? {}),
         content: {
           [json]: {
             schema: {
@@ -251,9 +225,6 @@ function errorsOf({ method, body, errors = [] }: NamedEndpoint, responses: Recor
     }),
   );
 }
-
-const retryAfterText = (codes: readonly ErrorCode[]): string =>
-  codes.includes("service_quota_used_up") ? "Seconds. Not with `service_quota_used_up`: see `details.until`." : "Seconds.";
 
 /** The JSON Schema of a request or an answer. Schemas with an `id` go to `components`, where it refers to them. */
 function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from "fastify";
-import { allEndpoints } from "../model/endpoints/table.ts";
 import { type AllowParts, createAllow } from "./auth.ts";
 import { addEndpoints, type Handlers } from "./endpoint.ts";
 import { createListenHandlers, type ListenPort } from "./listen.ts";
@@ -64,7 +63,7 @@ function describing(version: string): Handlers["describe"] {
   return async (_input, { reply }) => {
     // Loaded on demand: few relays ever get this request.
     const { describe } = await import("./openapi.ts");
-    text ??= JSON.stringify(describe(allEndpoints, version));
+    text ??= JSON.stringify(describe(version));
     return reply.type("application/json").send(text);
   };
 }

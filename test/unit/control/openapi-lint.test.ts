@@ -4,10 +4,9 @@ import spectral, { type RulesetDefinition } from "@stoplight/spectral-core";
 import rulesets from "@stoplight/spectral-rulesets";
 import { expect, test } from "vitest";
 import { describe } from "../../../src/control/openapi.ts";
-import { allEndpoints } from "../../../src/model/endpoints/table.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-const document = describe(allEndpoints, "1.0.0") as Json;
+const document = describe("1.0.0") as Json;
 
 async function redocly(checked: Json): Promise<string[]> {
   const problems = await lintFromString({ source: JSON.stringify(checked), config: await createConfig({ extends: ["recommended"] }) });
