@@ -21,7 +21,7 @@ const compress = promisify(gzip);
 const leastCompressed = 2_000;
 const mostCompressed = 16_000_000;
 
-export function takesGzip({ headers }: FastifyRequest): boolean {
+function takesGzip({ headers }: FastifyRequest): boolean {
   return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/.test(String(headers["accept-encoding"] ?? ""));
 }
 
