@@ -3,10 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import type { AutomationStep } from "../../../../src/sandbox/world/records.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";
-import { longestWaitMs } from "../../../harness/until.ts";
+import { longestWaitMs, until } from "../../../harness/until.ts";
+import { startTestServer } from "../test-server.ts";
 
 function stateFile(): string {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-state-"));
@@ -91,20 +93,53 @@ test("a delivery that waited is posted after the restart, and options add what i
   expect([second.key, second.plan()]).toEqual(["acme_live_another", "enterprise"]);
 });
 
-test("finishes a campaign and a run after a restart", async () => {
+test("a campaign goes on after a restart, and so do its replies", async () => {
   const file = stateFile();
   const clock = createManualClock();
   // Other seeds can choose phone numbers that refuse messages.
   const first = await startSandbox({ file, clock, seed: "half" });
   await first.control("POST", "/campaigns", { name: "half", recipients: 100, perSecond: 10 });
-  await first.call("POST", `/automations/${first.automations()[0]?.id}/runs`, { phone: "+5491155550001" });
   await clock.advance(5_000);
-  const sent = first.messages().filter(({ origin }) => origin === "campaign").length;
-  expect(sent).toBeGreaterThan(20);
-  expect(sent).toBeLessThan(80);
+  const sent = first.messages();
+  expect(sent.length).toBeGreaterThan(20);
+  expect(sent.length).toBeLessThan(80);
+  const [answered, silent] = sent.map(({ phone }) => phone) as [string, string];
+  first.customerWrites(answered, "sí");
   await first.close();
   await using second = await startSandbox({ file, clock, seed: "half" });
+  second.customerWrites(answered, "¿hola?");
+  second.customerWrites(silent, "sí");
   await clock.advance(600_000);
-  expect(second.messages().filter(({ origin }) => origin === "campaign")).toHaveLength(100);
-  expect(second.runs().map(({ status }) => status)).toEqual(["completed"]);
+  expect((await second.call("GET", "/campaigns")).body).toMatchObject({ data: [{ sent: 100, deliveries: 100, replies: 2 }] });
+  expect(new Set(second.messages().map(({ phone }) => phone)).size).toBe(100);
+  expect((await second.control("GET", "")).body).toMatchObject({ counts: { recipients: 0 } });
+});
+
+test("runs go on after a restart: a wait half over, a message on its way, a request without its answer", async () => {
+  const file = stateFile();
+  const clock = createManualClock();
+  // The first is cut off in the midst of its answer.
+  await using receiver = await startTestServer((response, _, count) => void (count === 1 ? response.write("gra") : response.end()));
+  const first = await startSandbox({ file, clock });
+  const start = async (phone: string, step: AutomationStep) => {
+    const { body } = await first.control("POST", "/automations", { name: "one", steps: [step] });
+    await first.call("POST", `/automations/${(body as { id: string }).id}/runs`, { phone });
+  };
+  await start("+5491155550001", { type: "wait", ms: 3_600_000 });
+  await clock.advance(1_800_000);
+  await start("+5491155550009", { type: "send", templateId: first.templates()[0]?.id ?? "" });
+  await start("+5491155551234", { type: "request", url: receiver.url, body: {} });
+  await clock.advance(150);
+  await until("the request", () => receiver.seen.length === 1);
+  await first.close();
+  await using second = await startSandbox({ file, clock });
+  const statuses = () => second.runs().map(({ status }) => status);
+  expect(statuses()).toEqual(["running", "running", "running"]);
+  await clock.advance(100);
+  await until("the second request", () => receiver.seen.length === 2);
+  await until("its exit", () => second.runs()[2]?.left.length === 0);
+  await clock.advance(60_000);
+  expect(statuses()).toEqual(["running", "completed", "completed"]);
+  await clock.advance(1_800_000);
+  expect(statuses()).toEqual(["completed", "completed", "completed"]);
 });
