@@ -202,6 +202,7 @@ test("customers write, a colleague replies, contacts are put", async () => {
   const put = await control("PUT", `/contacts/${phone}`, { name: "Ana", attributes: { fecha: "hoy" } });
   expect(put.body).toMatchObject({ phone, name: "Ana", attributes: { fecha: "hoy" }, conversation: { customerWroteAt: null } });
   expect((await control("POST", "/colleague/replies", { phone, text: "Hola" })).status).toBe(409);
+  expect((await control("GET", `/contacts/${phone}`)).body).toMatchObject({ conversation: { humanRepliedAt: null } });
   const wrote = await control("POST", `/customers/${phone}/messages`, { text: "¿Hay lugar?" });
   expect(wrote).toMatchObject({ status: 201, body: { status: "received", origin: "customer" } });
   const reply = await control("POST", "/colleague/replies", { phone, text: "Sí" });

@@ -1,13 +1,8 @@
-import fc from "fast-check";
 import { expect, test } from "vitest";
 import { fillTemplate } from "../../../../src/sandbox/messaging/templates.ts";
 import type { TemplateRecord, TemplateVariable } from "../../../../src/sandbox/world/records.ts";
-import { createWorld } from "../../../../src/sandbox/world/world.ts";
-import { addTemplate } from "./service.ts";
 
-function template(body: string, variables: TemplateVariable[]): TemplateRecord {
-  return addTemplate(createWorld({ changed() {} }), "t", { body, variables });
-}
+const template = (body: string, variables: TemplateVariable[]) => ({ body, variables }) as TemplateRecord;
 const nombre: TemplateVariable = { name: "nombre", label: "Nombre", example: "Ana", fallback: "cliente" };
 const deuda: TemplateVariable = { name: "deuda", label: "Deuda", example: "$ 100" };
 
@@ -29,33 +24,5 @@ test("places of variables that are not declared stay, and names of Object's own 
   const odd: TemplateVariable = { name: "constructor", label: "", example: "E" };
   expect(fillTemplate(template("{{otra}} {{constructor}} {{}} {nombre}", [odd]), {}, { name: null, attributes: {} })).toBe(
     "{{otra}} E {{}} {nombre}",
-  );
-});
-
-test("any template: each place holds its value by the order of the document, the text between stays", () => {
-  const name = fc.constantFrom("nombre", "pedido", "fecha", "constructor", "__proto__");
-  const value = fc.oneof(fc.string(), fc.constantFrom("{{nombre}}", "$&", "$1", "{{pedido}}"));
-  const values = fc.dictionary(name, value);
-  const plain = fc.string().filter((text) => !/[{}]/.test(text));
-  const declared = fc.uniqueArray(
-    fc.record({ name, label: fc.string(), example: value, fallback: value }, { requiredKeys: ["name", "label", "example"] }),
-    { selector: (variable) => variable.name, minLength: 1 },
-  );
-  fc.assert(
-    fc.property(
-      declared.chain((variables) => fc.tuple(fc.constant(variables), fc.array(fc.tuple(plain, fc.constantFrom(...variables))))),
-      plain,
-      values,
-      fc.option(fc.record({ name: fc.option(value), attributes: values })),
-      ([variables, places], end, sent, contact) => {
-        const body = places.map(([before, { name }]) => `${before}{{${name}}}`).join("") + end;
-        const expected = places.map(([before, variable]) => {
-          const datum = variable.name === "nombre" ? contact?.name : new Map(Object.entries(contact?.attributes ?? {})).get(variable.name);
-          const order = [new Map(Object.entries(sent)).get(variable.name), datum || undefined, variable.fallback, variable.example];
-          return before + order.find((candidate) => candidate !== undefined);
-        });
-        expect(fillTemplate(template(body, variables), sent, contact)).toBe(expected.join("") + end);
-      },
-    ),
   );
 });

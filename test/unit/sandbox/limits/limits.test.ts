@@ -1,23 +1,31 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Plan } from "../../../../src/sandbox/world/records.ts";
-import { anAccount, refusal } from "./an-account.ts";
+import { ApiFault } from "../../../../src/sandbox/api/fault.ts";
+import { createBusiestMinute, createLimits } from "../../../../src/sandbox/limits/limits.ts";
+import type { AccountRecord, Plan } from "../../../../src/sandbox/world/records.ts";
+import { createWorld } from "../../../../src/sandbox/world/world.ts";
+import { createManualClock } from "../../../harness/manual-clock.ts";
 
-const caps = { escala: { requests: 300, messages: 60 }, enterprise: { requests: 1_200, messages: 300 } } as const;
+function anAccount({ plan = "escala" as Plan, isUnlimited = false } = {}) {
+  const clock = createManualClock(Date.UTC(2026, 10, 15, 12, 0, 30));
+  const world = createWorld({ changed() {} });
+  const limits = createLimits({ world, clock, isUnlimited });
+  const owned = { id: "main", account: "main", createdAt: clock.now() };
+  const usage = { month: "2026-11", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
+  const account: AccountRecord = { ...owned, plan, contactLimit: null, isConnected: true, numbers: [], usage };
+  world.accounts.put(account);
+  return { clock, limits, account };
+}
 
-test("a message finds the requests cap used up by others", () => {
-  const { limits, account } = anAccount();
-  for (let call = 0; call < 300; call += 1) limits.admit(account, "other");
-  expect(refusal(() => limits.admit(account, "message"))?.headers["x-ratelimit-limit"]).toBe("300");
-});
-
-test("accounts do not share caps", () => {
-  const { limits, account, add } = anAccount();
-  const other = add("other", []);
-  for (let call = 0; call < 300; call += 1) limits.admit(account, "other");
-  expect(refusal(() => limits.admit(account, "other"))?.status).toBe(429);
-  expect(refusal(() => limits.admit(other, "other"))).toBe(null);
-});
+function refusal(act: () => unknown): ApiFault | null {
+  try {
+    act();
+    return null;
+  } catch (error) {
+    if (error instanceof ApiFault) return error;
+    throw error;
+  }
+}
 
 test("a greater plan is felt at once", () => {
   const { limits, account } = anAccount();
@@ -27,12 +35,17 @@ test("a greater plan is felt at once", () => {
   expect(refusal(() => limits.admit(account, "other"))?.headers["x-ratelimit-limit"]).toBe("1200");
 });
 
-test("unlimited: nothing is refused, everything is counted", () => {
+test("unlimited: nothing is refused, everything is counted; a plan without the API stays without", () => {
   const { limits, account } = anAccount({ isUnlimited: true });
-  account.usage.apiCalls = 300_000;
+  Object.assign(account.usage, { apiCalls: 300_000, webhookDeliveries: 500_000 });
   for (let call = 0; call < 2_000; call += 1) limits.admit(account, "message");
   expect(limits.usage(account).apiCalls).toBe(302_000);
   expect(limits.perMinute("main")).toEqual({ requests: { last: 2_000, peak: 2_000 }, messages: { last: 2_000, peak: 2_000 }, refused: 0 });
+  expect(limits.spend(account, "webhookDeliveries")).toBe(true);
+  expect(account.usage.webhookDeliveries).toBe(500_001);
+  account.plan = "trial";
+  expect(refusal(() => limits.admit(account, "other"))?.status).toBe(402);
+  expect(limits.spend(account, "webhookDeliveries")).toBe(false);
 });
 
 /** Calls of one account, each some time after the one before. */
@@ -45,12 +58,13 @@ const someCalls = fc.array(
   }),
   { maxLength: 60 },
 );
+const caps = { escala: { requests: 300, messages: 60 }, enterprise: { requests: 1_200, messages: 300 } } as const;
 
 test("windows: never more than the cap let in, nobody refused who need not be, refused calls count nowhere", async () => {
   await fc.assert(
-    fc.asyncProperty(someCalls, fc.constantFrom<Plan>("escala", "enterprise"), async (steps, plan) => {
+    fc.asyncProperty(someCalls, fc.constantFrom("escala" as const, "enterprise" as const), async (steps, plan) => {
       const { limits, account, clock } = anAccount({ plan });
-      const cap = caps[plan as "escala" | "enterprise"];
+      const cap = caps[plan];
       // The rule itself, from the list of all calls that were let in: a window opens with the first after the last one ended.
       const model = { requests: { openedAt: -Infinity, count: 0 }, messages: { openedAt: -Infinity, count: 0 } };
       let admitted = 0;
@@ -87,12 +101,31 @@ test("windows: never more than the cap let in, nobody refused who need not be, r
   );
 });
 
-test.each(["trial", "growth"] as const)("%s has no API: 402 with its cause, lifted or not", (plan) => {
-  for (const isUnlimited of [false, true]) {
-    const { limits, account } = anAccount({ plan, isUnlimited });
-    const fault = refusal(() => limits.admit(account, "other"));
-    expect(fault?.status).toBe(402);
-    expect(fault?.body["cause"]).toMatchObject({ type: "upgrade", plan, suggested: "escala" });
-    expect(limits.usage(account).apiCalls).toBe(0);
-  }
+test("the busiest minute is as counted by hand over every minute that ends at an arrival", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 500 }), fc.integer({ min: 0, max: 70_000 })), { maxLength: 400 }),
+      (waits) => {
+        const measure = createBusiestMinute();
+        const arrivals: number[] = [];
+        let now = 1_000_000;
+        for (const wait of waits) {
+          now += wait;
+          arrivals.push(now);
+          measure.add(now);
+        }
+        const inMinuteTo = (end: number) => arrivals.filter((at) => at > end - 60_000 && at <= end).length;
+        expect(measure.peak()).toBe(Math.max(0, ...arrivals.map(inMinuteTo)));
+        expect(measure.last(now + 30_000)).toBe(inMinuteTo(now + 30_000));
+      },
+    ),
+  );
+});
+
+test("a clock set back loses nothing of the busiest minute", () => {
+  const measure = createBusiestMinute();
+  measure.add(100_000);
+  measure.add(50_000);
+  expect([measure.last(50_000), measure.peak()]).toEqual([2, 2]);
+  expect(measure.last(160_000)).toBe(0);
 });
