@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { deliveryId, type EventId } from "../../src/model/ids.ts";
+import type { OpenSubject } from "./contract-store.ts";
 import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 const twoRoutes = [{ name: "one" }, { name: "two" }];
 const uuid = "0192f0c1-7a3b-7cde-8f01-23456789abcd";
@@ -42,6 +42,10 @@ export function acceptingContract(open: OpenSubject): void {
         uuid,
         uuid.toUpperCase(),
         uuid.replaceAll("-", ""),
+        // As long as the bytes of a UUID, and the UUID with these bytes.
+        "fifteen-bytes-1",
+        "00666966-7465-656e-2d62-797465732d31",
+        "\u00001234567890abcde",
         "1",
         "01",
         "1.0",
@@ -80,18 +84,6 @@ export function acceptingContract(open: OpenSubject): void {
       const ignoring = await openWith(open, routes, { unknown: "ignore" });
       const seq = await accept(ignoring.store, { wamid: "a", status: "sent" });
       expect(await ignoring.store.event(seq)).toMatchObject({ disposition: "ignored" });
-    });
-
-    test("gives a repeated request one event id for a while, also concurrently and after a restart", async () => {
-      const subject = await openWith(open, twoRoutes);
-      const now = Date.now();
-      const named = await Promise.all(
-        Array.from({ length: 20 }, (_, n) => subject.store.nameRequest("digest", `id ${n}` as EventId, now, 600_000)),
-      );
-      expect(new Set(named).size).toBe(1);
-      const store = await subject.reopen();
-      expect(await store.nameRequest("digest", "another" as EventId, now + 1, 600_000)).toBe(named[0]);
-      expect(await store.nameRequest("other digest", "another" as EventId, now + 1, 600_000)).toBe("another");
     });
 
     test("stores quarantined bytes unchanged, each time they arrive", async () => {

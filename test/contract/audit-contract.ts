@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { soakSize } from "../harness/soak.ts";
+import type { ContractStore, ContractSubject, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
-import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
 
 const day = 86_400_000;
 const routes = [

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { OpenSubject } from "./contract-store.ts";
 import { openWith } from "./contract-tools.ts";
 import { start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 const hour = 3_600_000;
 

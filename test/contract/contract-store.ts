@@ -4,13 +4,13 @@ import type { QualityQuery, SeriesQuery } from "../../src/model/history.ts";
 import type { MaybePromise } from "../../src/model/maybe-promise.ts";
 import { audit } from "../../src/store/audit/audit.ts";
 import type { createStore } from "../../src/store/create-store.ts";
-import type { DueDelivery, ReplayCursor, ReplayFilter, ReplayFound } from "../../src/store/port.ts";
+import type { DueDelivery, ReplayCursor, ReplayFilter, ReplayFound, Rules } from "../../src/store/port.ts";
 import { readQuality, readSeries } from "../../src/store/read/history.ts";
 import { queue, subjects } from "../../src/store/schema/tables.ts";
 import { first, type Work } from "../../src/store/sql/ops.ts";
 import { as, select, sql } from "../../src/store/sql/sql.ts";
 import { keyOf, keyOfRun } from "../../src/store/work/subject-rows.ts";
-import type { ContractStore } from "./store-port.ts";
+import { startOfWalk } from "./store-events.ts";
 
 interface ContractParts {
   readonly store: ReturnType<typeof createStore>;
@@ -19,8 +19,36 @@ interface ContractParts {
   snapshot<T>(work: Work<T>): MaybePromise<T>;
 }
 
-/** The contract's questions to the port of the one store. */
-export function contractOf({ store, read, snapshot }: ContractParts): ContractStore & { leave(): Promise<void>; flush(): Promise<void> } {
+export type ContractStore = ReturnType<typeof contractOf>;
+
+/** A store of its own, empty at first. */
+export interface ContractSubject {
+  readonly store: ContractStore;
+  /** Ends the store and opens it again on what it has kept, with other rules when they are given. */
+  reopen(rules?: Rules): Promise<ContractStore>;
+  end(): Promise<void>;
+}
+
+export type OpenSubject = (rules: Rules) => Promise<ContractSubject>;
+
+/** The port of the one store, asked by route and seq. */
+export function contractOf({ store, read, snapshot }: ContractParts) {
+  /** All steps of a walk. */
+  async function walk(
+    at: number,
+    look: (cursor: ReplayCursor) => MaybePromise<ReplayFound>,
+    act: (found: ReplayFound["found"]) => Promise<{ readonly replayed: number; readonly due: readonly DueDelivery[] }>,
+  ) {
+    const all = { replayed: 0, due: [] as DueDelivery[] };
+    for (let cursor: ReplayCursor | null = startOfWalk(at); cursor !== null; ) {
+      const step: ReplayFound = await look(cursor);
+      const { replayed, due } = await act(step.found);
+      all.replayed += replayed;
+      all.due.push(...due);
+      cursor = step.cursor;
+    }
+    return all;
+  }
   return {
     ...store,
     due: async (route: string, now: number, limit: number) =>
@@ -42,31 +70,20 @@ export function contractOf({ store, read, snapshot }: ContractParts): ContractSt
     async expireParked(now: number, limit: number) {
       return (await store.expireParked(now, limit)).concluded;
     },
-    async replay(filter: ReplayFilter, at: number, afterStep?: (due: readonly DueDelivery[]) => Promise<void>) {
-      const all = { replayed: 0, due: [] as DueDelivery[] };
-      let cursor: ReplayCursor | null = { since: at, event: 0, lane: 0, route: "" };
-      while (cursor !== null) {
-        const step: ReplayFound = await store.findReplay(filter, cursor, at, 3);
-        const done = await store.replay(step.found, filter.states, at);
-        all.replayed += done.replayed;
-        all.due.push(...done.due);
-        await afterStep?.(done.due);
-        cursor = step.cursor;
-      }
-      return all;
-    },
-    async replayFiltered(at: number) {
+    replay: (filter: ReplayFilter, at: number) =>
+      walk(
+        at,
+        (cursor) => store.findReplay(filter, cursor, at, 3),
+        (found) => store.replay(found, filter.states, at),
+      ),
+    /** Filtered events that routes take now get their deliveries. */
+    replayFiltered(at: number) {
       const filter = { disposition: "filtered" } as const;
-      const all = { replayed: 0, due: [] as DueDelivery[] };
-      let cursor: ReplayCursor | null = { since: at, event: 0, lane: 0, route: "" };
-      while (cursor !== null) {
-        const step: ReplayFound = await store.findBackfill(filter, cursor, 3);
-        const done = await store.backfill([...new Set(step.found.map(({ event }) => event))], filter, at);
-        all.replayed += done.replayed;
-        all.due.push(...done.due);
-        cursor = step.cursor;
-      }
-      return all;
+      return walk(
+        at,
+        (cursor) => store.findBackfill(filter, cursor, 3),
+        (found) => store.backfill([...new Set(found.map(({ event }) => event))], filter, at),
+      );
     },
     stopReason: store.read.stories.stopReason,
     secretUses: store.read.secretUses,
@@ -97,7 +114,7 @@ export function contractOf({ store, read, snapshot }: ContractParts): ContractSt
       const row = await read(subjectOf(account, keyOfRun(runId)));
       return row === null ? null : { status: row.status };
     },
-  } as unknown as ContractStore & { leave(): Promise<void>; flush(): Promise<void> };
+  };
 }
 
 const q = as(queue, "q");

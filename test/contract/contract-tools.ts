@@ -1,9 +1,10 @@
+import fc from "fast-check";
 import { onTestFinished } from "vitest";
 import type { Settled } from "../../src/model/delivery.ts";
 import type { UnknownPolicy } from "../../src/route/settings.ts";
+import type { ContractStore, ContractSubject, OpenSubject } from "./contract-store.ts";
 import type { EventParts, RouteParts } from "./store-events.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
-import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
 
 /** A store with these routes, ended with the test. */
 export async function openWith(
@@ -58,3 +59,37 @@ export async function stateOf(store: ContractStore, event: number, route: string
 export const delivered = { to: "delivered" } as const;
 export const dead = { to: "dead", reason: "out of attempts" } as const;
 export const later = (nextAt: number) => ({ to: "waiting", nextAt }) as const;
+
+export interface Real {
+  readonly subject: ContractSubject;
+  store: ContractStore;
+}
+
+/** Commands of a random run beside a model; `check` compares both after each. */
+export function commandsOf<Model extends { now: number }>(check: (model: Model, real: Real) => Promise<void>) {
+  const command = (
+    name: string,
+    run: (model: Model, real: Real) => Promise<void>,
+    possible: (model: Model) => boolean = () => true,
+  ): fc.AsyncCommand<Model, Real> => ({
+    check: possible,
+    async run(model, real) {
+      await run(model, real);
+      await check(model, real);
+    },
+    toString: () => name,
+  });
+  return {
+    command,
+    passed: fc.integer({ min: 1, max: 4 }).map((ms) =>
+      command(`wait(${ms})`, async (model) => {
+        model.now += ms;
+      }),
+    ),
+    reopened: fc.constant(
+      command("reopen", async (_model, real) => {
+        real.store = await real.subject.reopen();
+      }),
+    ),
+  };
+}

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { RelayError } from "../../src/model/errors.ts";
-import { accept, openWith } from "./contract-tools.ts";
+import type { OpenSubject } from "./contract-store.ts";
+import { openWith } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";
-import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 export function groupContract(open: OpenSubject): void {
   describe("writes of one group", () => {
@@ -40,37 +40,6 @@ export function groupContract(open: OpenSubject): void {
       expect(await store.message("main", "beside")).toBeNull();
       expect(await store.message("main", "later")).toMatchObject({ registeredAt: start });
       expect(await store.message("main", "taken")).toMatchObject({ reference: "first" });
-    });
-
-    test("names first used by a failed write are not reused for others", async () => {
-      const subject = await openWith(open, [{ name: "all" }]);
-      await subject.store.register([{ account: "main", wamid: "taken", reference: "first" }], start);
-      for (const account of ["phantom-1", "phantom-2"]) {
-        await expect(subject.store.register([{ account, wamid: "w" }, ...conflict], start)).rejects.toThrow(
-          "registered with another reference",
-        );
-      }
-      const seqs: (readonly [account: string, seq: number])[] = [];
-      for (const account of ["real-1", "phantom-2", "real-2", "phantom-1"]) {
-        seqs.push([
-          account,
-          await accept(subject.store, {
-            account,
-            source: `${account}-source`,
-            event: `${account}.kind`,
-            secret: `${account}-secret`,
-            wamid: "w",
-          }),
-        ] as const);
-      }
-      const check = async (store: ContractStore) => {
-        for (const [account, seq] of seqs) {
-          const words = { account, source: `${account}-source`, event: `${account}.kind`, secret: `${account}-secret` };
-          expect(await store.event(seq)).toMatchObject(words);
-        }
-      };
-      await check(subject.store);
-      await check(await subject.reopen());
     });
   });
 }

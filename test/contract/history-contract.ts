@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { mostCodes, type SeriesName, seriesQuery } from "../../src/model/history.ts";
+import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { purgeAll } from "./retention-contract.ts";
 import { anEvent, start } from "./store-events.ts";
-import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;

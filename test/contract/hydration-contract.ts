@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { fieldsSchema, polledEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
+import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, openWith, stateOf } from "./contract-tools.ts";
 import { type EventParts, start } from "./store-events.ts";
-import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const routes = [{ name: "all" }, { name: "holding", truncated: "hold" }] as const;
 const truncatedData = { truncated: true, id: null, size: 300_000 };
@@ -245,16 +245,6 @@ export function hydrationContract(open: OpenSubject): void {
         { messageId: "id-of-b", readAt: start + 1, isMissing: false },
         { messageId: "id-of-a", readAt: start + 2, isMissing: false },
       ]);
-    });
-
-    test("retention deletes an event's hydration with it", async () => {
-      const { store } = await openWith(open, [{ name: "runs", match: { events: ["automation.*"] } }]);
-      const seq = await truncated(store);
-      await accept(store);
-      const keep = { events: 1, ignored: 1, deliveries: 1, messages: 1, history: 10 ** 11 };
-      for (let done = false; !done; ) ({ done } = await store.purge(start + 100, keep, 100));
-      expect(await store.event(seq)).toBeNull();
-      expect(await store.waitingAccounts()).toEqual([]);
     });
   });
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { dispositions } from "../../src/model/states.ts";
 import type { Rules } from "../../src/store/port.ts";
-import { counters, deliveries, events, never, plans, polls, queue, queueState, state, subjects } from "../../src/store/schema/tables.ts";
+import { counters, events, never, plans, queue, queueState, state, subjects } from "../../src/store/schema/tables.ts";
 import { rows } from "../../src/store/sql/ops.ts";
 import { sql } from "../../src/store/sql/sql.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
@@ -75,26 +75,6 @@ export function oneStoreParkingContract(name: string, open: OpenStore, tags: str
         (await store.rows(counters)).filter(({ series, n }) => series === "events" && n !== 0).map(({ label, n }) => [label, n]),
       );
 
-    test("parks only for routes that match tracked messages", async () => {
-      const [seq = 0] = await accept({ wamid: "w" });
-      expect(await seen(seq)).toEqual({
-        disposition: "routed",
-        verdicts: [
-          ["ours", "park"],
-          ["all", "deliver"],
-        ],
-        waits: { ours: "parked", all: "waiting" },
-      });
-      expect((await store.rows(queue)).find(({ route }) => route === "ours")).toMatchObject({ next_at: start + parkFor });
-      expect(await store.due("ours", start + parkFor)).toEqual([]);
-    });
-
-    test("registered before: parks nothing", async () => {
-      expect(await store.register([registration], start)).toEqual({ created: 1, due: [] });
-      const [seq = 0] = await accept({ wamid: "w" });
-      expect(await seen(seq)).toMatchObject({ disposition: "routed", waits: { ours: "waiting" } });
-    });
-
     test("registrations of many messages together release no more than one does", async () => {
       reload([tracked]);
       const seqs = await parkMany((n) => `w${n}`);
@@ -148,42 +128,6 @@ export function oneStoreParkingContract(name: string, open: OpenStore, tags: str
       expect(await store.rows(state)).toEqual([]);
       expect(await sendAll("ours", start + parkFor)).toEqual(seqs);
       expect(await counted()).toEqual({ routed: many, ignored: 1 });
-    });
-
-    test("a late registration leaves ignored events ignored, and applies to later ones", async () => {
-      reload([tracked]);
-      const [early = 0] = await accept({ wamid: "w" });
-      const [later = 0] = await accept({ wamid: "w", receivedAt: start + 1 });
-      expect(await store.expireParked(start + 59_999, 10)).toEqual({ concluded: 0, due: [] });
-      expect(await store.expireParked(start + 60_000, 10)).toEqual({ concluded: 1, due: [] });
-      expect(await seen(early)).toEqual({ disposition: "ignored", verdicts: [["ours", "skip", "untracked"]], waits: {} });
-      expect(await counted()).toEqual({ ignored: 1, parked: 1 });
-      expect(await store.register([registration], start + 60_000)).toMatchObject({ created: 1, due: [{ event: later }] });
-      expect(await seen(early)).toMatchObject({ disposition: "ignored", waits: {} });
-      expect(await store.expireParked(start + 90_000, 10)).toEqual({ concluded: 0, due: [] });
-      const [after = 0] = await accept({ wamid: "w", receivedAt: start + 90_000 });
-      expect(await seen(after)).toMatchObject({ waits: { ours: "held" } });
-    });
-
-    test("an event that other routes took stays routed when it expires, and those that waited longest go first", async () => {
-      reload([...routes, { name: "mine", match: { tracked: true } }]);
-      const [second = 0] = await accept({ wamid: "w", receivedAt: start + 1 });
-      const [first = 0] = await accept({ wamid: "v", receivedAt: start });
-      await accept(...[2, 3, 4].map((n) => ({ wamid: `v${n}`, receivedAt: start + n })));
-      expect(await store.expireParked(start + 2 * parkFor, 1)).toMatchObject({ concluded: 1 });
-      expect([await parkedOf([first]), await parkedOf([second])]).toEqual([0, 1]);
-      expect(await store.expireParked(start + 2 * parkFor, 2)).toMatchObject({ concluded: 2 });
-      expect(await store.expireParked(start + 2 * parkFor, 10)).toMatchObject({ concluded: 2 });
-      expect(await seen(second)).toEqual({
-        disposition: "routed",
-        verdicts: [
-          ["ours", "skip", "untracked"],
-          ["all", "deliver"],
-          ["mine", "skip", "untracked"],
-        ],
-        waits: { all: "waiting" },
-      });
-      expect(await counted()).toEqual({ routed: 5 });
     });
 
     test("on release the route matches the registered facts and whether the event was a transition", async () => {
@@ -274,14 +218,6 @@ export function oneStoreParkingContract(name: string, open: OpenStore, tags: str
       expect(await seen(broken)).toEqual({ disposition: "ignored", verdicts: [["ours", "skip", "untracked"]], waits: {} });
     });
 
-    test("an event that waits for its hydration neither expires nor is released", async () => {
-      reload([{ name: "whole", match: { events: ["message.held"] }, truncated: "hold" }]);
-      const event = anEvent({ event: "message.held" });
-      await store.accept([{ ...event, envelope: { ...event.envelope, data: { truncated: true } } }]);
-      expect(await store.expireParked(start + 10 * parkFor, 10)).toEqual({ concluded: 0, due: [] });
-      expect(await seen(1)).toMatchObject({ waits: { whole: "parked" } });
-    });
-
     test("registering again adds missing facts, and a contradiction is rejected", async () => {
       await accept({ wamid: "w", status: "read" });
       expect(await store.register([{ account: "main", wamid: "w" }], start)).toMatchObject({ created: 1 });
@@ -339,37 +275,6 @@ export function oneStoreParkingContract(name: string, open: OpenStore, tags: str
         ["main", "msg_1"],
         ["other", null],
       ]);
-    });
-
-    test("a message is polled from when its service id is known", async () => {
-      await store.register([registration, { account: "main", wamid: "v", id: "msg_v", sentAt: start - 50 }], start);
-      const [row] = await store.rows(polls);
-      expect(await store.rows(polls)).toHaveLength(1);
-      expect(row).toMatchObject({ account: "main", since: start - 50, next_at: start - 50, rank: 0, polls: 0 });
-      await store.register([{ ...registration, id: "msg_w" }], start + 5);
-      expect((await store.rows(polls)).map(({ since }) => since).toSorted()).toEqual([start - 50, start]);
-      expect((await store.rows(subjects)).every(({ service_mask }) => service_mask !== null)).toBe(true);
-    });
-
-    test("a registration of a missing message starts its polls again", async () => {
-      await store.register([{ ...registration, id: "msg_1" }], start);
-      await store.run(function* () {
-        yield* rows(sql`UPDATE polls SET next_at = NULL, polls = 7, misses = 2, answered_at = ${start + 5}`);
-        yield* rows(sql`UPDATE subjects SET missing = 1`);
-      });
-      expect(await store.register([registration], start + 10)).toEqual({ created: 0, due: [] });
-      expect(await store.rows(subjects)).toMatchObject([{ missing: null, updated_at: start }]);
-      expect(await store.rows(polls)).toMatchObject([{ next_at: start, rank: 0, polls: 0, misses: 0, answered_at: null }]);
-    });
-
-    test("what is delivered stays as it is, whatever is registered or expires", async () => {
-      const [seq = 0] = await accept({ wamid: "w" });
-      await sendAll("all", start);
-      await store.register([registration], start);
-      expect(await sendAll("ours", start)).toEqual([seq]);
-      expect(await store.expireParked(start + parkFor, 10)).toEqual({ concluded: 0, due: [] });
-      expect(await store.rows(deliveries)).toHaveLength(2);
-      expect(await store.rows(queue)).toEqual([]);
     });
   });
 }

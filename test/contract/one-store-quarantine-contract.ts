@@ -39,27 +39,6 @@ export function oneStoreQuarantineContract(name: string, open: OpenStore, tags: 
       return seqs;
     }
 
-    test("a body is stored as it was received, and nothing is sent", async () => {
-      const { seq, event } = await quarantine({ wamid: "w" });
-      expect(await store.rows(events)).toMatchObject([
-        {
-          seq,
-          id: null,
-          kind: null,
-          subject: null,
-          disposition: codeOf.disposition.quarantined,
-          fault: "not understood",
-          secret: "fingerprint",
-          body: event.body,
-        },
-      ]);
-      expect(await store.rows(queue)).toEqual([]);
-      expect(await counted()).toEqual({ quarantined: 1 });
-      expect((await store.rows(counters)).filter(({ series }) => series === "secret")).toMatchObject([{ label: "fingerprint", n: 1 }]);
-      expect(await store.read(quarantined(seq))).toMatchObject({ seq, account: "main", source: "main", origin: "webhook", headers: {} });
-      expect(await store.read(quarantined(seq + 1))).toBeNull();
-    });
-
     test("the next release finishes one that stopped after its event was accepted", async () => {
       const { seq, event } = await quarantine({ wamid: "w" });
       const [first] = await store.accept([event]);

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { QueuedDelivery } from "../../src/model/delivery.ts";
 import type { DueDelivery as Due, ReplayCursor, ReplayFilter, ReplayFound } from "../../src/store/port.ts";
-import { attempts, deliveries, queue, queueState } from "../../src/store/schema/tables.ts";
+import { deliveries, queue, queueState } from "../../src/store/schema/tables.ts";
 import { findReplay } from "../../src/store/work/replay.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, rulesFor, start, startOfWalk } from "./store-events.ts";
@@ -50,32 +50,6 @@ export function oneStoreReplayContract(name: string, open: OpenStore, tags: stri
       return settled === undefined ? null : settled.state === 0 ? "delivered" : "dead";
     };
 
-    test("a retry of a dead letter restarts its schedule and keeps its attempts", async () => {
-      const seq = await accept({ wamid: "w" });
-      await settle("a", seq, start + 1);
-      await settle("a", seq, "dead");
-      expect(await retry(seq, "a", start + 9)).toEqual({ state: "waiting", due: { route: "a", event: seq, at: start + 9, lane: 1 } });
-      expect(await store.due("a", start + 9)).toMatchObject([{ event: seq, attempts: 2, spent: 0, replays: 1, cause: null }]);
-      expect(await store.rows(deliveries)).toEqual([]);
-      await settle("a", seq, "delivered");
-      expect(await store.rows(deliveries)).toMatchObject([{ event: seq, attempts: 3, replays: 1, reason: null, status: 200 }]);
-      expect((await store.rows(attempts)).map(({ number, status }) => [number, status])).toEqual([
-        [1, 503],
-        [2, 503],
-      ]);
-    });
-
-    test("a retry brings a waiting delivery forward, leaves a held one, and reports an unknown one", async () => {
-      const one = await accept({ wamid: "w" });
-      const two = await accept({ wamid: "w" });
-      await settle("a", one, start + 3_600_000);
-      expect(await retry(one, "a", start + 5)).toMatchObject({ state: "waiting", due: { at: start + 5 } });
-      expect(await store.due("a", start + 5)).toMatchObject([{ event: one, attempts: 1, spent: 1, replays: 0 }]);
-      expect(await retry(two, "a", start + 5)).toEqual({ state: "held", due: null });
-      expect(await retry(two + 1, "a", start)).toBeNull();
-      expect(await retry(one, "nowhere", start)).toBeNull();
-    });
-
     test("retries at once make one delivery", async () => {
       const seq = await accept({ wamid: "w" });
       await settle("a", seq, "dead");
@@ -109,14 +83,6 @@ export function oneStoreReplayContract(name: string, open: OpenStore, tags: stri
         expect(retried).toEqual(seqs);
       },
     );
-
-    test("deliveries of which no attempt failed are apart, and what is due needs no replay", async () => {
-      const [failed, fresh] = [await accept({ wamid: "a" }), await accept({ wamid: "b" })];
-      await settle("a", failed, start + 60_000);
-      const replayed = await replay({ states: ["waiting"], route: "a", cause: null }, start - 10);
-      expect(replayed.due.map(({ event }) => event)).toEqual([fresh]);
-      expect(await replay({ states: ["waiting"], route: "a", cause: null }, start)).toEqual({ replayed: 0, due: [] });
-    });
 
     test("a replay takes each delivery of its filter once, in order per message", async () => {
       const seqs: number[] = [];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle, stateOf } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 const routes = [{ name: "ordered" }, { name: "other" }, { name: "loose", order: "none" }] as const;
 

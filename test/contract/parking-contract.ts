@@ -1,34 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
+import type { ContractStore, OpenSubject } from "./contract-store.ts";
+import { accept, delivered, openWith, settle } from "./contract-tools.ts";
 import { start } from "./store-events.ts";
-import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const tracked = { name: "ours", match: { tracked: true } };
 const registration = { account: "main", wamid: "w", reference: "order 1" };
 
 export function parkingContract(open: OpenSubject): void {
   describe("parking", () => {
-    test("registered after: releases everything in the order accepted, before later events, across a restart", async () => {
-      const subject = await openWith(open, [tracked]);
-      const seqs = [];
-      for (const status of ["sent", "delivered", "read"]) seqs.push(await accept(subject.store, { wamid: "w", status }));
-      const stranger = await accept(subject.store, { wamid: "v" });
-      expect(await subject.store.event(seqs[0] as number)).toMatchObject({ disposition: "parked" });
-      const store = await subject.reopen();
-      const at = start + 30_000;
-      const { created, due } = await store.register([registration], at);
-      expect([created, due]).toMatchObject([1, [{ route: "ours", event: seqs[0], at }]]);
-      for (const seq of seqs)
-        expect(await store.event(seq)).toMatchObject({ disposition: "routed", parkedUntil: null, verdicts: [["ours", "deliver"]] });
-      seqs.push(await accept(store, { wamid: "w", status: "read", receivedAt: at }));
-      const order = [];
-      for (let next: number | null = seqs[0] as number; next !== null; next = await settle(store, "ours", next, delivered, { at }))
-        order.push(next);
-      expect(order).toEqual(seqs);
-      expect(await store.event(stranger)).toMatchObject({ disposition: "parked" });
-      expect(await stateOf(store, stranger, "ours")).toBeNull();
-    });
-
     /** More than one step releases. */
     const many = 130;
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { soakSize } from "../harness/soak.ts";
-import { delivered, settle } from "./contract-tools.ts";
+import type { OpenSubject } from "./contract-store.ts";
+import { commandsOf, delivered, type Real, settle } from "./contract-tools.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
-import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
 
 const parkFor = 2;
 const routes = [
@@ -25,11 +25,6 @@ interface Model {
   now: number;
   readonly registered: Set<number>;
   readonly events: ModelEvent[];
-}
-
-interface Real {
-  readonly subject: ContractSubject;
-  store: ContractStore;
 }
 
 const dispositionOf = ({ ours, status }: ModelEvent) =>
@@ -54,18 +49,7 @@ async function check(model: Model, { store }: Real): Promise<void> {
   );
 }
 
-type Command = fc.AsyncCommand<Model, Real>;
-
-function command(name: string, run: (model: Model, real: Real) => Promise<void>): Command {
-  return {
-    check: () => true,
-    async run(model, real) {
-      await run(model, real);
-      await check(model, real);
-    },
-    toString: () => name,
-  };
-}
+const { command, passed, reopened } = commandsOf(check);
 
 function taken(model: Model, seq: number, message: number, status: string): void {
   const ours = model.registered.has(message) ? "deliver" : "park";
@@ -169,18 +153,6 @@ function permutations<T>(list: readonly T[]): T[][] {
   if (list.length <= 1) return [[...list]];
   return list.flatMap((first, index) => permutations(list.filter((_, other) => other !== index)).map((rest) => [first, ...rest]));
 }
-
-const passed = fc.integer({ min: 1, max: 4 }).map((ms) =>
-  command(`wait(${ms})`, async (model) => {
-    model.now += ms;
-  }),
-);
-
-const reopened = fc.constant(
-  command("reopen", async (_model, real) => {
-    real.store = await real.subject.reopen();
-  }),
-);
 
 /** All that is owed goes out, a message's events one after the other in the order in which they were accepted. */
 async function drain(model: Model, { store }: Real): Promise<void> {

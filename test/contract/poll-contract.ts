@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
+import type { ClaimedPoll } from "../../src/model/poll.ts";
+import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { start } from "./store-events.ts";
-import type { ContractPoll, ContractStore, OpenSubject } from "./store-port.ts";
 
 const minute = 60_000;
 const leaseMs = 10 * minute;
@@ -10,7 +11,7 @@ async function claim(
   store: ContractStore,
   now: number,
   { limit = 100, dueBy = now, account = "main" } = {},
-): Promise<readonly ContractPoll[]> {
+): Promise<readonly ClaimedPoll[]> {
   return store.claimPolls({ account, now, dueBy, after: minute, limit, leaseMs });
 }
 
@@ -22,9 +23,9 @@ function register(store: ContractStore, wamids: readonly string[], more: { id?: 
   );
 }
 
-const again = ({ message, until }: ContractPoll, nextAt: number, rank = 1) =>
+const again = ({ message, until }: ClaimedPoll, nextAt: number, rank = 1) =>
   ({ message, until, end: "again", nextAt, rank, polls: 1, failures: 0, misses: 0, polledAt: nextAt - minute }) as const;
-const wamids = (polls: readonly ContractPoll[]) => polls.map(({ wamid }) => wamid).toSorted();
+const wamids = (polls: readonly ClaimedPoll[]) => polls.map(({ wamid }) => wamid).toSorted();
 const count = (store: ContractStore, dueBy: number) =>
   store.countPolls({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
 
@@ -86,11 +87,11 @@ export function pollContract(open: OpenSubject): void {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);
       const [ask] = await claim(store, start + minute);
-      await store.settlePolls([again(ask as ContractPoll, start + 2 * minute)]);
+      await store.settlePolls([again(ask as ClaimedPoll, start + 2 * minute)]);
       await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
       const pass = await store.beginPass("main", start + minute);
       if (pass === null) throw new Error("nothing waits");
-      await store.noteReads(pass, 1, [{ message: (ask as ContractPoll).message, at: start + 90_000 }]);
+      await store.noteReads(pass, 1, [{ message: (ask as ClaimedPoll).message, at: start + 90_000 }]);
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", polledAt: start + minute, readAt: start + 90_000 }]);
     });
 
@@ -125,9 +126,9 @@ export function pollContract(open: OpenSubject): void {
     test("a settlement applies to its own claim only", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);
-      const [first] = (await claim(store, start + minute)) as [ContractPoll];
+      const [first] = (await claim(store, start + minute)) as [ClaimedPoll];
       const late = start + 2 * minute + leaseMs;
-      const [second] = (await claim(store, late)) as [ContractPoll];
+      const [second] = (await claim(store, late)) as [ClaimedPoll];
       // The first is back from a long sleep.
       await store.settlePolls([again(first, late)]);
       await store.settlePolls([{ message: first.message, until: first.until, end: "over" }]);
@@ -140,7 +141,7 @@ export function pollContract(open: OpenSubject): void {
     test("a finished message is not polled, and a missing one is counted and not polled", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["a", "b"]);
-      const [a, b] = (await claim(store, start + minute)).toSorted((x, y) => (x.wamid < y.wamid ? -1 : 1)) as [ContractPoll, ContractPoll];
+      const [a, b] = (await claim(store, start + minute)).toSorted((x, y) => (x.wamid < y.wamid ? -1 : 1)) as [ClaimedPoll, ClaimedPoll];
       await store.settlePolls([
         { message: a.message, until: a.until, end: "over" },
         { message: b.message, until: b.until, end: "missing", at: start + minute },
@@ -152,7 +153,7 @@ export function pollContract(open: OpenSubject): void {
     test("keeps the count of 404s, and an expired claim marks nothing missing", async () => {
       const subject = await openWith(open, []);
       await register(subject.store, ["w"]);
-      const [ask] = (await claim(subject.store, start + minute)) as [ContractPoll];
+      const [ask] = (await claim(subject.store, start + minute)) as [ClaimedPoll];
       await subject.store.settlePolls([{ ...again(ask, start + 2 * minute), misses: 1 }]);
       const store = await subject.reopen();
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", misses: 1 }]);
@@ -196,10 +197,10 @@ export function pollContract(open: OpenSubject): void {
       const by = new Map((await claim(store, start + minute)).map((ask) => [ask.wamid, ask]));
       const due = start + 100 * minute;
       await store.settlePolls([
-        again(by.get("a") as ContractPoll, due - 9, 17),
-        again(by.get("b") as ContractPoll, due - 1, 2),
-        again(by.get("c") as ContractPoll, due - 2, 2),
-        again(by.get("d") as ContractPoll, due + 1, 1),
+        again(by.get("a") as ClaimedPoll, due - 9, 17),
+        again(by.get("b") as ClaimedPoll, due - 1, 2),
+        again(by.get("c") as ClaimedPoll, due - 2, 2),
+        again(by.get("d") as ClaimedPoll, due + 1, 1),
       ]);
       expect(await count(store, due)).toMatchObject({ due: 3 });
       const order: string[] = [];
@@ -216,16 +217,6 @@ export function pollContract(open: OpenSubject): void {
       const query = { account: "main", dueBy: start + minute, after: minute, from: 0, resting: ["read"] };
       expect(await store.countPolls({ ...query, rare: { statuses: ["delivered"], sentBy: start } })).toMatchObject({ due: 2 });
       expect(await store.countPolls({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } })).toMatchObject({ due: 0 });
-    });
-
-    test("does not poll a message that retention deleted", async () => {
-      const { store } = await openWith(open, []);
-      await register(store, ["old"]);
-      await store.register([{ account: "main", wamid: "young", id: "id-young" }], start + 1000 * minute);
-      for (let n = 0; n < 20; n++)
-        await store.purge(start + 1000 * minute, { events: 1, ignored: 1, deliveries: 1, messages: 1, history: 10 ** 11 }, 100);
-      expect(await store.message("main", "old")).toBeNull();
-      expect(wamids(await claim(store, start + 1001 * minute))).toEqual(["young"]);
     });
 
     test("sums calls by day, across restarts", async () => {

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { DeliveryState } from "../../src/model/delivery.ts";
 import { soakSize } from "../harness/soak.ts";
-import { settle } from "./contract-tools.ts";
+import type { OpenSubject } from "./contract-store.ts";
+import { commandsOf, type Real, settle } from "./contract-tools.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
-import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
 
 const routes = [{ name: "ordered" }, { name: "loose", order: "none" }] as const;
 type Route = (typeof routes)[number]["name"];
@@ -25,11 +25,6 @@ interface ModelDelivery {
 interface Model {
   now: number;
   readonly deliveries: ModelDelivery[];
-}
-
-interface Real {
-  readonly subject: ContractSubject;
-  store: ContractStore;
 }
 
 const isOpen = ({ state }: ModelDelivery) => state === "waiting" || state === "held";
@@ -80,42 +75,27 @@ function groupsOf({ deliveries }: Model): Group[] {
   });
 }
 
-type Command = fc.AsyncCommand<Model, Real>;
-
-function command(name: string, possible: (model: Model) => boolean, run: (model: Model, real: Real) => Promise<void>): Command {
-  return {
-    check: possible,
-    async run(model, real) {
-      await run(model, real);
-      await check(model, real);
-    },
-    toString: () => name,
-  };
-}
+const { command, passed, reopened } = commandsOf(check);
 
 const accepted = fc.nat(3).map((message) =>
-  command(
-    `accept(${message})`,
-    () => true,
-    async (model, { store }) => {
-      const outcome = await store.accept(anEvent({ wamid: `w${message}`, receivedAt: model.now }));
-      for (const { name: route } of routes) {
-        const planned = { route, event: outcome.seq, message };
-        const held = openBeside(model, planned);
-        expect(outcome).toMatchObject({ result: "accepted" });
-        expect("due" in outcome && outcome.due.some((due) => due.route === route)).toBe(!held);
-        model.deliveries.push({
-          ...planned,
-          state: held ? "held" : "waiting",
-          nextAt: model.now,
-          attempts: 0,
-          spent: 0,
-          replays: 0,
-          cause: null,
-        });
-      }
-    },
-  ),
+  command(`accept(${message})`, async (model, { store }) => {
+    const outcome = await store.accept(anEvent({ wamid: `w${message}`, receivedAt: model.now }));
+    for (const { name: route } of routes) {
+      const planned = { route, event: outcome.seq, message };
+      const held = openBeside(model, planned);
+      expect(outcome).toMatchObject({ result: "accepted" });
+      expect("due" in outcome && outcome.due.some((due) => due.route === route)).toBe(!held);
+      model.deliveries.push({
+        ...planned,
+        state: held ? "held" : "waiting",
+        nextAt: model.now,
+        attempts: 0,
+        spent: 0,
+        replays: 0,
+        cause: null,
+      });
+    }
+  }),
 );
 
 const attempted = fc
@@ -129,7 +109,6 @@ const attempted = fc
   .map(({ drawn, route, to, wait, failure }) =>
     command(
       `attempt(${route}, ${drawn}) → ${to === "delivered" ? "" : `${failure}, `}${to}${to === "waiting" ? ` in ${wait}` : ""}`,
-      (model) => dueOn(model, route).length > 0,
       async (model, { store }) => {
         const delivery = pick(dueOn(model, route), drawn);
         const settled =
@@ -159,13 +138,13 @@ const attempted = fc
         expect(released).toBe(next?.event ?? null);
         if (next !== undefined) Object.assign(next, { state: "waiting", nextAt: model.now });
       },
+      (model) => dueOn(model, route).length > 0,
     ),
   );
 
 const retried = fc.nat().map((drawn) =>
   command(
     `retry(${drawn})`,
-    (model) => model.deliveries.length > 0,
     async (model, { store }) => {
       const delivery = pick(model.deliveries, drawn);
       const answer = await store.retry(delivery.event, delivery.route, model.now);
@@ -174,55 +153,28 @@ const retried = fc.nat().map((drawn) =>
       expect(answer?.state).toBe(delivery.state);
       expect(answer?.due?.event).toBe(delivery.state === "waiting" ? delivery.event : undefined);
     },
+    (model) => model.deliveries.length > 0,
   ),
 );
 
 const replayed = fc.constantFrom<("delivered" | "dead")[]>(["dead"], ["delivered"], ["dead", "delivered"]).map((states) =>
-  command(
-    `replay(${states})`,
-    () => true,
-    async (model, { store }) => {
-      const meant = model.deliveries.filter(({ state }) => (states as string[]).includes(state)).sort((a, b) => a.event - b.event || 0);
-      const { replayed: count } = await store.replay({ states }, model.now);
-      expect(count).toBe(meant.length);
-      for (const delivery of meant) requeue(model, delivery);
-    },
-  ),
+  command(`replay(${states})`, async (model, { store }) => {
+    const meant = model.deliveries.filter(({ state }) => (states as string[]).includes(state)).sort((a, b) => a.event - b.event || 0);
+    const { replayed: count } = await store.replay({ states }, model.now);
+    expect(count).toBe(meant.length);
+    for (const delivery of meant) requeue(model, delivery);
+  }),
 );
 
 const hastened = fc.option(fc.constantFrom("500", "503", null), { nil: undefined }).map((cause) =>
-  command(
-    `replay(waiting, ${cause})`,
-    () => true,
-    async (model, { store }) => {
-      const meant = model.deliveries.filter(
-        (each) => each.state === "waiting" && each.nextAt > model.now && (cause === undefined || each.cause === cause),
-      );
-      const { replayed: count } = await store.replay({ states: ["waiting"], cause }, model.now);
-      expect(count).toBe(meant.length);
-      for (const delivery of meant) delivery.nextAt = model.now;
-    },
-  ),
-);
-
-const passed = fc.integer({ min: 1, max: 4 }).map((ms) =>
-  command(
-    `wait(${ms})`,
-    () => true,
-    async (model) => {
-      model.now += ms;
-    },
-  ),
-);
-
-const reopened = fc.constant(
-  command(
-    "reopen",
-    () => true,
-    async (_model, real) => {
-      real.store = await real.subject.reopen();
-    },
-  ),
+  command(`replay(waiting, ${cause})`, async (model, { store }) => {
+    const meant = model.deliveries.filter(
+      (each) => each.state === "waiting" && each.nextAt > model.now && (cause === undefined || each.cause === cause),
+    );
+    const { replayed: count } = await store.replay({ states: ["waiting"], cause }, model.now);
+    expect(count).toBe(meant.length);
+    for (const delivery of meant) delivery.nextAt = model.now;
+  }),
 );
 
 export function queueModelContract(open: OpenSubject): void {

@@ -1,13 +1,14 @@
 import { describe, expect, test } from "vitest";
+import type { RetentionTimes } from "../../src/store/port.ts";
+import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";
-import type { ContractStore, Keep, OpenSubject } from "./store-port.ts";
 
 const day = 86_400_000;
-const keep: Keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day, history: 400 * day };
+const keep: RetentionTimes = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day, history: 400 * day };
 
 /** A whole pass in steps of `limit`; gives what was deleted, and the most that one step deleted. */
-export async function purgeAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {
+export async function purgeAll(store: ContractStore, now: number, kept: RetentionTimes = keep, limit = 3) {
   const sum = { events: 0, deliveries: 0, messages: 0, most: 0 };
   for (let steps = 0; steps < 1_000; steps += 1) {
     const purged = await store.purge(now, kept, limit);

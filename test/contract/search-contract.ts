@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createReadingPort } from "../../src/inspect/reading.ts";
 import { maskId, maskWamid, shownDeliveryId, shownId } from "../../src/model/mask.ts";
+import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, openWith, settle } from "./contract-tools.ts";
 import { purgeAll } from "./retention-contract.ts";
 import { rulesFor, start } from "./store-events.ts";
-import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const day = 86_400_000;
 /** Its digits look like a phone number, so logs mask it. */

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import type { OpenSubject } from "./contract-store.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";
-import type { Keep, OpenSubject } from "./store-port.ts";
 
-const keep: Keep = { events: 10, ignored: 10, deliveries: 10, messages: 10, history: 10 ** 11 };
+const keep = { events: 10, ignored: 10, deliveries: 10, messages: 10, history: 10 ** 11 };
 
 export function secretUsesContract(open: OpenSubject): void {
   describe("secret usage", () => {

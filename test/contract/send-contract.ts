@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld, type SendKey } from "../../src/model/send.ts";
 import { soakSize } from "../harness/soak.ts";
+import type { OpenSubject } from "./contract-store.ts";
 import { accept, openWith, stateOf } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 const message = (key: string, account = "main"): SendKey => ({ account, kind: "message", key });
 const run = (key: string): SendKey => ({ account: "main", kind: "run", key });

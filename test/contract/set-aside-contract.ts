@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Rules } from "../../src/store/port.ts";
+import type { OpenSubject } from "./contract-store.ts";
 import { accept, stateOf } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 /** Rules that fail on events whose data has `poison`, or whose status is so called, until `heal`. */
 function failingRules(rules: Rules) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 export function settlingContract(open: OpenSubject): void {
   describe("settling, retry and replay", () => {
@@ -111,6 +111,7 @@ export function settlingContract(open: OpenSubject): void {
       });
       expect(await store.load("all", seq)).toMatchObject({ attempts: 2, spent: 0, replays: 1 });
       expect(await store.delivery(seq, "all")).toMatchObject({ id: died?.id, state: "waiting", reason: null, settledAt: null });
+      expect([await store.retry(seq + 1, "all", start), await store.retry(seq, "nowhere", start)]).toEqual([null, null]);
       await settle(store, "all", seq, delivered);
       expect((await store.delivery(seq, "all"))?.attemptHistory.map(({ number }) => number)).toEqual([1, 2, 3]);
     });
@@ -140,11 +141,8 @@ export function settlingContract(open: OpenSubject): void {
       expect(await listed("500")).toEqual([failed]);
       expect(await listed(null)).toEqual([fresh]);
       // Before it is due, because what is due goes out without a replay.
-      const replayed: number[] = [];
-      await store.replay({ states: ["waiting"], cause: null }, start - 10, async (due) => {
-        replayed.push(...due.map(({ event }) => event));
-      });
-      expect(replayed).toEqual([fresh]);
+      const { due } = await store.replay({ states: ["waiting"], cause: null }, start - 10);
+      expect(due.map(({ event }) => event)).toEqual([fresh]);
     });
 
     test("a stopped destination keeps its reason and its deliveries until it is resumed", async () => {

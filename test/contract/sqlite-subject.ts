@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Rules } from "../../src/store/port.ts";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
+import type { ContractSubject } from "./contract-store.ts";
 import { contractOf } from "./contract-store.ts";
-import type { ContractSubject } from "./store-port.ts";
 
 const quiet = { committed: () => {}, failed: () => {} };
 

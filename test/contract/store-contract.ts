@@ -2,6 +2,7 @@ import { describe } from "vitest";
 import { acceptingContract } from "./accepting-contract.ts";
 import { auditContract } from "./audit-contract.ts";
 import { claimsContract } from "./claims-contract.ts";
+import type { OpenSubject } from "./contract-store.ts";
 import { groupContract } from "./group-contract.ts";
 import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
@@ -16,7 +17,6 @@ import { secretUsesContract } from "./secret-uses-contract.ts";
 import { sendContract } from "./send-contract.ts";
 import { setAsideContract } from "./set-aside-contract.ts";
 import { settlingContract } from "./settling-contract.ts";
-import type { OpenSubject } from "./store-port.ts";
 import { trackingContract } from "./tracking-contract.ts";
 
 /** What every store keeps to, whichever engine it is. `open` gives a new and empty one. */

@@ -1,9 +1,9 @@
 import type { Database } from "../../src/store/create-store.ts";
 import { createCommands, createStore } from "../../src/store/create-store.ts";
 import type { Rules } from "../../src/store/port.ts";
+import type { OpenSubject } from "./contract-store.ts";
 import { contractOf } from "./contract-store.ts";
 import { type OneStore, type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 /** The one store behind the contract of the port, on either database. */
 export const openNew =

@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import { type MessageState, unobserved } from "../../src/model/tracking.ts";
 import { stepMessage } from "../../src/track/states.ts";
 import { soakSize } from "../harness/soak.ts";
+import type { OpenSubject } from "./contract-store.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
 
 const words = ["pending", "sent", "delivered", "read", "failed", "received", "Sent", "blue", null] as const;
 
