@@ -111,24 +111,43 @@ export interface SharedDatabase extends AsyncDisposable {
 }
 
 export async function createShared(version: PostgresVersion): Promise<SharedDatabase> {
-  const database = await createDatabase(version);
-  await createTables(database.url);
+  const { url, drop } = await createDatabase(version);
+  await createTables(url);
+  return sharedAt(url, drop);
+}
+
+/** One for all cases of a process: to create a database takes longer than most of them. */
+const emptied = new Map<PostgresVersion, Promise<SharedDatabase>>();
+
+/** The process's database, emptied: for one test at a time. */
+export async function emptyShared(version: PostgresVersion = 18): Promise<SharedDatabase> {
+  const creating = emptied.get(version) ?? createShared(version);
+  emptied.set(version, creating);
+  const { url } = await creating;
+  const setup = await connect(settingsOf(url), "free");
+  const numbered = ["events", "subjects"].map((name) => `ALTER SEQUENCE ${name}_seq RESTART`);
+  await setup.script([`TRUNCATE ${tables.map(({ name }) => name).join(", ")}`, ...numbered].join("; "));
+  await setup.end();
+  return sharedAt(url, async () => {});
+}
+
+function sharedAt(url: string, end: () => Promise<void>): SharedDatabase {
   const opened: AsyncDisposable[] = [];
   return {
-    url: database.url,
+    url,
     sessions() {
-      const sessions = createSessions(settingsOf(database.url), { most: 2 });
+      const sessions = createSessions(settingsOf(url), { most: 2 });
       opened.push({ [Symbol.asyncDispose]: () => sessions.close() });
       return sessions;
     },
     async open(rules, options) {
-      const store = openOn(database.url, rules, options);
+      const store = openOn(url, rules, options);
       opened.push(store);
       return store;
     },
     async [Symbol.asyncDispose]() {
       for (const one of opened) await one[Symbol.asyncDispose]();
-      await database.drop();
+      await end();
     },
   };
 }
@@ -176,22 +195,10 @@ function openOn(url: string, rules: Rules, { held = () => null, writer = "here" 
   };
 }
 
-/** One for all cases of a process: to create a database takes longer than most of them. */
-const emptied = new Map<PostgresVersion, Promise<SharedDatabase>>();
-
-/** On a database that is emptied for it, so a process has one such store of a version at a time. */
 export const openPostgres =
   (version: PostgresVersion): OpenStore =>
-  async (rules, options) => {
-    const creating = emptied.get(version) ?? createShared(version);
-    emptied.set(version, creating);
-    const shared = await creating;
-    const setup = await connect(settingsOf(shared.url), "free");
-    const numbered = ["events", "subjects"].map((name) => `ALTER SEQUENCE ${name}_seq RESTART`);
-    await setup.script([`TRUNCATE ${tables.map(({ name }) => name).join(", ")}`, ...numbered].join("; "));
-    await setup.end();
-    return openOn(shared.url, rules, options);
-  };
+  async (rules, options) =>
+    (await emptyShared(version)).open(rules, options);
 
 function* allRows<T extends Table>(table: T): Work<RowOf<T>[]> {
   const found = yield* rows<RowOf<T>>(

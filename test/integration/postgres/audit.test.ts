@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { audit } from "../../../src/store/audit/audit.ts";
-import { createShared, settlementOf } from "../../contract/one-store.ts";
+import { emptyShared, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 
 const routes = [{ name: "all" }, { name: "ours", match: { tracked: true } }] as const;
 const rounds = 6;
 
 test("an audit finds nothing broken while two processes receive, deliver, register and replay", async () => {
-  await using shared = await createShared(18);
+  await using shared = await emptyShared();
   const open = (writer: string) => shared.open(rulesFor(routes), { writer });
   const [one, two, reader] = await Promise.all([open("one"), open("two"), open("three")]);
   let isWorking = true;

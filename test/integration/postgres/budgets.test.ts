@@ -4,7 +4,7 @@ import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLimiter } from "../../../src/service/limits/limiter.ts";
 import { state } from "../../../src/store/schema/tables.ts";
 import { storedStops } from "../../../src/store/work/budgets.ts";
-import { createShared } from "../../contract/one-store.ts";
+import { emptyShared } from "../../contract/one-store.ts";
 import { rulesFor } from "../../contract/store-events.ts";
 import { storeOn } from "../../contract/store-on-database.ts";
 import { until } from "../../harness/until.ts";
@@ -15,7 +15,7 @@ const of = (n: number) => limitsFrom(() => n);
 
 /** Two processes of one database. */
 async function openTwo() {
-  const shared = await createShared(18);
+  const shared = await emptyShared();
   const opened = await shared.open(rules, { writer: "one" });
   const other = await shared.open(rules, { writer: "other" });
   return { opened, stores: [storeOn(opened, rules), storeOn(other, rules)], [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose]() };

@@ -5,7 +5,7 @@ import { state, subjects } from "../../../src/store/schema/tables.ts";
 import { rows, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
 import { noteWatched } from "../../../src/store/work/state-rows.ts";
-import { createShared, type OneStore } from "../../contract/one-store.ts";
+import { emptyShared, type OneStore } from "../../contract/one-store.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
 import { storeOn } from "../../contract/store-on-database.ts";
 import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
@@ -17,7 +17,7 @@ const claim = { fingerprint: "f", resend: 0, about: "+54…01", at: start };
 
 /** Two processes of one database. */
 async function openTwo() {
-  const shared = await createShared(18);
+  const shared = await emptyShared();
   const opened = await shared.open(rules, { writer: "one" });
   const other = await shared.open(rules, { writer: "other" });
   return {

@@ -7,7 +7,7 @@ import type { ClaimedPoll } from "../../../src/model/poll.ts";
 import type { DueDelivery } from "../../../src/store/port.ts";
 import { plans, tables } from "../../../src/store/schema/tables.ts";
 import { claimPolls } from "../../../src/store/work/polls.ts";
-import { createShared, type OneStore, type SharedDatabase } from "../../contract/one-store.ts";
+import { emptyShared, type OneStore, type SharedDatabase } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { storeOn } from "../../contract/store-on-database.ts";
 import { closeGate, passGate } from "../../harness/postgres-gate.ts";
@@ -27,7 +27,7 @@ let opened: OneStore;
 let processes: readonly [Process, Process, Process];
 
 beforeAll(async () => {
-  shared = await createShared(18);
+  shared = await emptyShared();
   observer = await openSession(shared.url);
   const writers = ["one", "two", "three"];
   const stores = await Promise.all(writers.map((writer) => shared.open(rules, { writer })));

@@ -1,4 +1,4 @@
-// Two transactions at once: what the locks of replay, release, backfill and names of requests are for.
+// Two transactions at once: what the locks of accept, settle, replay, release, backfill and names of requests are for.
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { EventId } from "../../../src/model/ids.ts";
 import type { Batches } from "../../../src/store/create-store.ts";
@@ -6,9 +6,8 @@ import { createCommands } from "../../../src/store/create-store.ts";
 import type { Sessions } from "../../../src/store/postgres/sessions.ts";
 import { codeOf } from "../../../src/store/schema/codes.ts";
 import { deliveries, events, queue, queueState, state } from "../../../src/store/schema/tables.ts";
-import { ask, find, look, type Work } from "../../../src/store/sql/ops.ts";
-import { openInLane } from "../../../src/store/work/plans.ts";
-import { type Commands, createShared, type OneStore, type SharedDatabase, settlementOf } from "../../contract/one-store.ts";
+import type { Work } from "../../../src/store/sql/ops.ts";
+import { type Commands, emptyShared, type OneStore, type SharedDatabase, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
 import { openSession, type Session } from "../../harness/postgres-session.ts";
@@ -22,7 +21,7 @@ let sessions: Sessions;
 let observer: Session;
 beforeEach(async () => {
   rules = rulesFor([{ name: "all" }], { unknown: "forward" });
-  shared = await createShared(18);
+  shared = await emptyShared();
   store = await shared.open(rules);
   sessions = shared.sessions();
   observer = await openSession(shared.url);
@@ -36,8 +35,8 @@ function* outcomesOf<In, Out>(kind: Batches<In, Out>, items: readonly In[]): Wor
   return (yield* kind.work(items)).outcomes;
 }
 
-/** Runs a command up to before its commit, then `meanwhile`, and both to their ends once that waits or has ended. */
-async function during<In, Out, T>(kind: Batches<In, Out>, items: readonly In[], meanwhile: () => Promise<T>, waits = true) {
+/** Runs a command up to before its commit, then `meanwhile`, and both to their ends once that waits. */
+async function during<In, Out, T>(kind: Batches<In, Out>, items: readonly In[], meanwhile: () => Promise<T>) {
   const gate = await closeGate(observer);
   const first = sessions.transact(function* () {
     const outcomes = yield* outcomesOf(kind, items);
@@ -46,16 +45,31 @@ async function during<In, Out, T>(kind: Batches<In, Out>, items: readonly In[], 
   });
   await gate.reached();
   const second = meanwhile();
-  await (waits ? anotherWaits(observer) : second);
+  await anotherWaits(observer);
   await gate.open();
   return [await first, await second] as const;
 }
 
-async function settleOnly(to: "dead" | "delivered"): Promise<void> {
-  const due = await store.due("all", start);
-  await store.settle(due.map((delivery) => settlementOf(delivery, to, start)));
-}
+const settlements = async (to: "dead" | "delivered") =>
+  (await store.due("all", start)).map((delivery) => settlementOf(delivery, to, start));
+const settleOnly = async (to: "dead" | "delivered") => store.settle(await settlements(to));
 const opened = async () => (await store.rows(queue)).map(({ event, state }) => [event, state]);
+
+test("a delivery that is held while the one before it settles is released", async () => {
+  await store.accept([anEvent({ wamid: "w" })]);
+  const settling = await settlements("delivered");
+  const next = { event: anEvent({ wamid: "w" }), proxyRoute: null };
+  const [, settled] = await during(one("a").accept, [next], () => store.settle(settling));
+  expect(settled).toMatchObject([{ result: "settled", released: { event: 2 } }]);
+  expect(await opened()).toEqual([[2, queueState.waiting]]);
+});
+
+test.each([1, 2])("an event that is accepted while the first of %i settles waits behind the others only", async (count) => {
+  await store.accept(Array.from({ length: count }, () => anEvent({ wamid: "w" })));
+  await during(one("a").settle, await settlements("delivered"), () => store.accept([anEvent({ wamid: "w" })]));
+  const behind = [queueState.waiting, queueState.held].slice(0, count);
+  expect(await opened()).toEqual(behind.map((each, place) => [place + 2, each]));
+});
 
 test("a retried delivery and an event that is accepted meanwhile do not go out at once", async () => {
   await store.accept([anEvent({ wamid: "w" })]);
@@ -69,19 +83,11 @@ test("a retried delivery and an event that is accepted meanwhile do not go out a
   ]);
 });
 
-test("control: without the lock of the subject, the lane looks empty", async () => {
-  await store.accept([anEvent({ wamid: "w" })]);
-  await settleOnly("dead");
-  const next = { event: anEvent({ wamid: "w" }), proxyRoute: null };
-  const lookOnly = () => sessions.transact(() => ask(find(openInLane, [[1, "all"]])));
-  expect((await during(one("a").accept, [next], lookOnly, false))[1]).toEqual([undefined]);
-});
-
 test("a retry of a delivery that settles meanwhile makes it wait again", async () => {
   await store.accept([anEvent({ wamid: "w" })]);
-  const settlements = (await store.due("all", start)).map((delivery) => settlementOf(delivery, "dead", start));
+  const settling = await settlements("dead");
   const retry = () => store.send((commands) => commands.retry, [{ event: 1, route: "all", at: start + 1 }]);
-  const [, [retried]] = await during(one("a").settle, settlements, retry);
+  const [, [retried]] = await during(one("a").settle, settling, retry);
   expect(retried).toMatchObject({ state: "waiting", due: { at: start + 1 } });
   expect(await store.rows(queue)).toMatchObject([{ event: 1, attempts: 1, replays: 1 }]);
   expect(await store.rows(deliveries)).toEqual([]);
@@ -92,24 +98,12 @@ test("a delivery that is changed while it settles is settled", async () => {
   const [first] = (await store.due("all", start)).map((delivery) => settlementOf(delivery, "waiting", start));
   if (first === undefined) throw new Error("no delivery is due");
   await store.settle([first]);
-  const settlements = (await store.due("all", start + 60_000)).map((delivery) => settlementOf(delivery, "delivered", start + 60_000));
+  const later = (await store.due("all", start + 60_000)).map((delivery) => settlementOf(delivery, "delivered", start + 60_000));
   const retrying = { event: 1, route: "all", at: start };
-  const [[retried], outcomes] = await during(one("a").retry, [retrying], () => store.settle(settlements));
+  const [[retried], outcomes] = await during(one("a").retry, [retrying], () => store.settle(later));
   expect(retried).toMatchObject({ state: "waiting", due: { at: start } });
   expect(outcomes).toEqual([{ result: "settled", released: null }]);
   expect(await store.rows(queue)).toEqual([]);
-});
-
-test("control: a look at settled deliveries before the queue finds neither", async () => {
-  await store.accept([anEvent({ wamid: "w" })]);
-  const settlements = (await store.due("all", start)).map((delivery) => settlementOf(delivery, "dead", start));
-  const settled = look(deliveries, ["event", "route"], ["state"]);
-  const open = look(queue, ["lane", "route", "event"], ["state"], { lock: "update" });
-  const wrongOrder = () =>
-    sessions.transact(function* () {
-      return [...(yield* ask(find(settled, [[1, "all"]]))), ...(yield* ask(find(open, [[1, "all", 1]])))];
-    });
-  expect((await during(one("a").settle, settlements, wrongOrder))[1]).toEqual([undefined, undefined]);
 });
 
 test("of two replays of a settled delivery, one takes it", async () => {
@@ -121,8 +115,6 @@ test("of two replays of a settled delivery, one takes it", async () => {
   expect(await store.rows(queue)).toMatchObject([{ replays: 1 }]);
 });
 
-const quarantined = look(events, ["seq"], ["disposition"]);
-
 test("of two releases of a body, one makes the event", async () => {
   const { envelope: _, subject: __, ...received } = anEvent();
   await store.send(({ quarantine }) => quarantine, [{ ...received, error: "not understood" }]);
@@ -130,15 +122,6 @@ test("of two releases of a body, one makes the event", async () => {
   const outcomes = await during(one("a").release, [released], () => store.send(({ release }) => release, [released]));
   expect(outcomes).toMatchObject([[{ result: "accepted" }], [null]]);
   expect(await store.rows(events)).toMatchObject([{ disposition: codeOf.disposition.released, release: 2 }, { duplicates: 0 }]);
-});
-
-test("control: without its lock, the body is still in quarantine", async () => {
-  const { envelope: _, subject: __, ...received } = anEvent();
-  await store.send(({ quarantine }) => quarantine, [{ ...received, error: "not understood" }]);
-  const released = { ...anEvent({ wamid: "w" }), secret: null, releaseOf: 1 };
-  const lookOnly = () => sessions.transact(() => ask(find(quarantined, [[1]])));
-  const [, [seen]] = await during(one("a").release, [released], lookOnly, false);
-  expect(seen?.disposition).toBe(codeOf.disposition.quarantined);
 });
 
 test("of two backfills of an event, one sends it", async () => {

@@ -6,7 +6,7 @@ import { counters, deliveries, events, queue, queueState, subjects } from "../..
 import type { Work } from "../../../src/store/sql/ops.ts";
 import { type Counts, createCounting, rollUp } from "../../../src/store/work/counts.ts";
 import { createRetention } from "../../../src/store/work/retention.ts";
-import { createShared, settlementOf } from "../../contract/one-store.ts";
+import { emptyShared, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
 import { openSession } from "../../harness/postgres-session.ts";
@@ -24,7 +24,7 @@ function* held<T>(work: Work<T>): Work<T> {
 
 /** A store whose retention and one more command run at once. An event that came last keeps its place. */
 async function openBoth(rules = rulesFor([{ name: "crm" }])) {
-  const shared = await createShared(18);
+  const shared = await emptyShared();
   const store = await shared.open(rules);
   const observer = await openSession(shared.url);
   const purge = createRetention(store.run);

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { deliveries, queue } from "../../../src/store/schema/tables.ts";
-import { createShared, type OneStore } from "../../contract/one-store.ts";
+import { emptyShared, type OneStore } from "../../contract/one-store.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { until } from "../../harness/until.ts";
 import { type AttemptMade, startWorker, times, type Worker } from "./leased-workers.ts";
@@ -41,7 +41,7 @@ function expectOrder(attempts: readonly AttemptMade[]): void {
 }
 
 test("workers share the routes evenly, also with one that comes and one that leaves", async () => {
-  await using shared = await createShared(18);
+  await using shared = await emptyShared();
   const store = await shared.open(rules);
   const attempts: AttemptMade[] = [];
   const start = (name: string) => startWorker(shared, rules, { name, routes, attempts });
@@ -64,7 +64,7 @@ test("workers share the routes evenly, also with one that comes and one that lea
 });
 
 test("the routes of a worker that died go on elsewhere, in order", async () => {
-  await using shared = await createShared(18);
+  await using shared = await emptyShared();
   const store = await shared.open(rules);
   const attempts: AttemptMade[] = [];
   const dying = await startWorker(shared, rules, { name: "dying", routes, attempts, tookMs: 5 });
@@ -88,7 +88,7 @@ test("the routes of a worker that died go on elsewhere, in order", async () => {
 });
 
 test("a worker that stood still begins no attempt of a route that it has lost", async () => {
-  await using shared = await createShared(18);
+  await using shared = await emptyShared();
   const store = await shared.open(rules);
   const attempts: AttemptMade[] = [];
   const frozen = await startWorker(shared, rules, { name: "frozen", routes, attempts, tookMs: 5 });
@@ -123,7 +123,7 @@ test("a worker that stood still begins no attempt of a route that it has lost", 
 });
 
 test("two workers share the shards of a route, and go on in order with another number of shards and when one stands still", async () => {
-  await using shared = await createShared(18);
+  await using shared = await emptyShared();
   const store = await shared.open(rulesFor([{ name: "a" }], { unknown: "forward" }));
   const attempts: AttemptMade[] = [];
   const [one, two] = await Promise.all(
