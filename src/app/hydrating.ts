@@ -52,7 +52,7 @@ export function createHydrating(parts: HydratingParts) {
       async poll(account, messageId, signal) {
         // As if the service could not be called: passes wait, and end when their time is up.
         if (services.client(account) !== null && !(await mayPoll(account))) return { type: "held", reason: "quota", until: null };
-        return polling.poll(account, messageId, { signal });
+        return polling.poll(account, messageId, signal);
       },
       submit,
     },

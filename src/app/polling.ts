@@ -6,7 +6,7 @@ import type { Wamid } from "../model/ids.ts";
 import { type Hold, holdReasons, type PollAnswer, type PollFault } from "../model/poll.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { CallOptions, ServiceClient } from "../service/client.ts";
+import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { AcceptOutcome } from "../store/port.ts";
 import { stepMessage } from "../track/states.ts";
@@ -18,8 +18,6 @@ export interface PollingParts {
   /** An account's polls became faulty; null: a message was found. */
   readonly polled: (account: string, fault: PollFault | null) => void;
 }
-
-type PollOptions = Pick<CallOptions, "signal" | "patience">;
 
 export type Polling = ReturnType<typeof createPolling>;
 
@@ -81,7 +79,7 @@ export function createPolling({ services, now, polled }: PollingParts) {
   return {
     hold,
     /** Rejects with unexpected faults. */
-    async poll(account: string, messageId: string, options: PollOptions): Promise<PollAnswer> {
+    async poll(account: string, messageId: string, signal: AbortSignal): Promise<PollAnswer> {
       const client = services.client(account);
       if (client === null) return { type: "no-client" };
       let at = now();
@@ -89,14 +87,13 @@ export function createPolling({ services, now, polled }: PollingParts) {
         at = now();
       };
       try {
-        const { wamid, status, errorCode } = await pollMessage(client, messageId, options, sent);
+        const { wamid, status, errorCode } = await pollMessage(client, messageId, signal, sent);
         Object.assign(standingOf(client), { hasFound: true, counts: noCounts(), isFaulty: false });
         polled(account, null);
         return { type: "found", at, wamid, status, errorCode };
       } catch (error) {
         if (error instanceof ServiceError) return answerTo(error, account, at, standingOf(client));
-        const signal = options.signal ?? options.patience;
-        if (signal?.aborted === true && error === signal.reason) return { type: "not-polled" };
+        if (signal.aborted && error === signal.reason) return { type: "not-polled" };
         throw error;
       }
     },
@@ -127,9 +124,9 @@ function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null 
  * Reads a message at the lowest priority, and without retries, because reconciliation and hydration wait themselves. A call
  * that a cap rejected had no effect and may be repeated.
  */
-function pollMessage(client: ServiceClient, id: string, options: PollOptions, sent: () => void) {
+function pollMessage(client: ServiceClient, id: string, signal: AbortSignal, sent: () => void) {
   return client.getMessage(id, {
-    ...options,
+    signal,
     priority: "poll",
     watch: {
       starting: async () => sent(),

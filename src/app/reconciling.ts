@@ -40,11 +40,7 @@ export function createReconciling(parts: ReconcilingParts) {
     store,
     clock,
     supervise,
-    service: {
-      accounts: () => [...services.limiters().keys()],
-      hold: polling.hold,
-      poll: (account, messageId, signal) => polling.poll(account, messageId, { patience: signal }),
-    },
+    service: { ...polling, accounts: () => [...services.limiters().keys()] },
     tracking: {
       async submit(account, { wamid, messageId, state }, { status, errorCode }) {
         const isNews = await intake.submit(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });

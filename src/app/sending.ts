@@ -180,7 +180,7 @@ export function createCalling(services: SendingParts["services"], now: () => num
         return { type: "not-done", error, why: error.message };
       }
       try {
-        const done = await call(client, { patience: signal, watch: { starting, repeating } });
+        const done = await call(client, { signal, watch: { starting, repeating } });
         return { type: "done", value: { end: "done", at: now(), ...done } };
       } catch (error) {
         if (!(error instanceof ServiceError)) throw error;

@@ -177,9 +177,9 @@ function traceAttempts(hooks: LaneHooks, { traces, privacy }: Spans): LaneHooks 
 function tracePolling(polling: Polling, origin: "hydrate" | "reconcile", { traces, privacy }: Spans): Polling {
   return {
     ...polling,
-    poll: (account, messageId, options) =>
+    poll: (account, messageId, signal) =>
       timed(
-        () => polling.poll(account, messageId, options),
+        () => polling.poll(account, messageId, signal),
         (tookMs, answer) =>
           traces.record(traces.childOf(null), () => ({
             name: "poll",

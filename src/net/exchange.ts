@@ -13,7 +13,7 @@ export type Exchanged =
   | { readonly kind: "answered"; readonly status: number; readonly headers: Headers; readonly body: Buffer; readonly isCut: boolean }
   /** `status`: 0: no answer began. */
   | { readonly kind: "timeout"; readonly step: Step; readonly status: number; readonly sent: boolean }
-  /** The signal was aborted, or `maySend` returned false. */
+  /** `maySend` returned false. */
   | { readonly kind: "aborted"; readonly sent: boolean }
   | { readonly kind: "failed"; readonly error: Error; readonly sent: boolean };
 
@@ -24,14 +24,12 @@ interface ExchangeLimits {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly maySend?: () => boolean;
-  readonly signal?: AbortSignal | undefined;
   /** Whether to send once more after this error of a used socket, which the server may have closed just now. Default: never. */
   readonly resends?: (error: Error) => boolean;
   readonly after?: Clock["after"];
 }
 
 export function exchange(pool: HttpPool, request: Dispatcher.DispatchOptions, limits: ExchangeLimits): Promise<Exchanged> {
-  if (limits.signal?.aborted) return Promise.resolve({ kind: "aborted", sent: false });
   return new Promise((resolve) => pool.dispatch(request, new Exchange(request, limits, resolve)));
 }
 
@@ -58,15 +56,10 @@ class Exchange implements ConnectionHandler {
     this.#request = request;
     this.#limits = limits;
     this.#resolve = resolve;
-    const { after = systemClock.after, timeoutMs, signal } = limits;
+    const { after = systemClock.after, timeoutMs } = limits;
     this.#cancelDeadline = after(timeoutMs, () =>
       this.#cutOff({ kind: "timeout", step: this.#step, status: this.#status, sent: this.#sent }),
     );
-    signal?.addEventListener("abort", this);
-  }
-
-  handleEvent(): void {
-    this.#cutOff({ kind: "aborted", sent: this.#sent });
   }
 
   connecting(connection: Connection): void {
@@ -146,7 +139,6 @@ class Exchange implements ConnectionHandler {
     if (this.#isOver) return false;
     this.#isOver = true;
     this.#cancelDeadline();
-    this.#limits.signal?.removeEventListener("abort", this);
     this.#resolve(exchanged);
     return true;
   }

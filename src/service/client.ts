@@ -94,8 +94,6 @@ export function createServiceClient(settings: ServiceClientSettings) {
 
 export interface CallOptions {
   readonly priority?: CallPriority;
-  /** Rejects with the signal's reason. The service may have carried the call out. */
-  readonly signal?: AbortSignal;
   /** Per attempt, without the wait for room under the caps. */
   readonly timeoutMs?: number;
   /**
@@ -103,7 +101,7 @@ export interface CallOptions {
    * reason before the first. The service did nothing then, unless an attempt at an idempotent endpoint had an unknown
    * outcome.
    */
-  readonly patience?: AbortSignal;
+  readonly signal?: AbortSignal;
   readonly watch?: AttemptWatch;
 }
 
@@ -138,12 +136,11 @@ interface ServiceRequest {
 
 /** Rejects with a {@link ServiceError} or the signal's reason. */
 async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
-  const { signal, patience } = options;
+  const { signal } = options;
   signal?.throwIfAborted();
-  patience?.throwIfAborted();
   if (calling.closing.aborted) throw closedError(endpoint);
   const sending = dispatchOptions(calling, endpoint, request);
-  const wait = AbortSignal.any([signal, patience, calling.closing].filter((each) => each !== undefined));
+  const wait = signal === undefined ? calling.closing : AbortSignal.any([signal, calling.closing]);
   let last: ServiceError | null = null;
   try {
     for (let attempt = 1; ; attempt++) {
@@ -158,7 +155,7 @@ async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: Ser
   } catch (error) {
     // The wait ended early: the last attempt's error says more than that.
     if (error === closed) throw last ?? closedError(endpoint);
-    throw patience?.aborted === true && error === patience.reason ? (last ?? error) : error;
+    throw signal?.aborted === true && error === signal.reason ? (last ?? error) : error;
   }
 }
 
@@ -181,12 +178,7 @@ async function attemptOnce<T>(
     await options.watch?.starting();
     settlement = { type: "unknown" };
     const timeoutMs = options.timeoutMs ?? calling.timeoutMs;
-    const limits = { timeoutMs, maxBytes: calling.maxBodyBytes, signal: options.signal, after: clock.after };
-    const exchanged = await exchange(calling.pool, sending, limits);
-    if (exchanged.kind === "aborted") {
-      if (!exchanged.sent) settlement = { type: "not-sent" };
-      throw options.signal?.reason;
-    }
+    const exchanged = await exchange(calling.pool, sending, { timeoutMs, maxBytes: calling.maxBodyBytes, after: clock.after });
     const read = readExchanged(calling, endpoint, exchanged, timeoutMs);
     settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "headers" in exchanged ? exchanged.headers : {});
     return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
@@ -207,14 +199,9 @@ function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { 
   return { ...options, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
-function readExchanged<T>(
-  { maxBodyBytes, clock }: CallContext,
-  endpoint: Endpoint<T>,
-  exchanged: Exclude<Exchanged, { kind: "aborted" }>,
-  timeoutMs: number,
-): Read<T> {
-  if (exchanged.kind === "timeout") return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
+function readExchanged<T>({ maxBodyBytes, clock }: CallContext, endpoint: Endpoint<T>, exchanged: Exchanged, timeoutMs: number): Read<T> {
   if (exchanged.kind === "failed") return unanswered(endpoint, exchanged.sent, { kind: "network", code: codeOf(exchanged.error) });
+  if (exchanged.kind !== "answered") return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
   const { status, headers, body, isCut } = exchanged;
   if (isCut)
     return readAnswer(endpoint, { status, headers, bytes: Buffer.alloc(0) }, clock.now(), `the body is longer than ${maxBodyBytes} bytes`);

@@ -31,7 +31,7 @@ function open() {
     poll(step: Step) {
       if (step === "another client") client = newClient();
       next = step === "another client" ? "missing" : step;
-      return polling.poll("main", "id", {});
+      return polling.poll("main", "id", new AbortController().signal);
     },
   };
 }

@@ -45,7 +45,7 @@ test("a deadline during the wait for the next attempt returns the last failure",
   const { client, clock } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
   clock.holdWaits();
   const patience = new AbortController();
-  const call = client.sendMessage(message, { patience: patience.signal });
+  const call = client.sendMessage(message, { signal: patience.signal });
   await until("it waits", () => clock.waits.length === 1);
   patience.abort(new Error("too long"));
   expect(await failureOf(call)).toMatchObject({ kind: "rejected", outcome: "not-done" });
@@ -56,10 +56,10 @@ test("a deadline before the first attempt returns its reason, and nothing is sen
   const service = await startScripted(() => receipt);
   const { client } = openClient(service.baseUrl, { admission: { enter: ({ signal }) => waitFor(signal) } });
   const patience = new AbortController();
-  const call = client.sendMessage(message, { patience: patience.signal });
+  const call = client.sendMessage(message, { signal: patience.signal });
   patience.abort(new Error("too long"));
   await expect(call).rejects.toThrow("too long");
-  await expect(client.sendMessage(message, { patience: patience.signal })).rejects.toThrow("too long");
+  await expect(client.sendMessage(message, { signal: patience.signal })).rejects.toThrow("too long");
   expect(service.seen.length).toBe(0);
 });
 
@@ -70,7 +70,7 @@ test("a deadline during a request changes nothing", async () => {
     return receipt;
   });
   const { client } = openClient(service.baseUrl);
-  expect(await client.sendMessage(message, { patience: patience.signal })).toMatchObject({ wamid: "w" });
+  expect(await client.sendMessage(message, { signal: patience.signal })).toMatchObject({ wamid: "w" });
 });
 
 function waitFor(signal: AbortSignal | undefined): Promise<never> {

@@ -142,7 +142,7 @@ describe("between attempts", () => {
     await until("the wait", () => clock.waits.length === 1);
     expect(admission.settled).toEqual([[{ type: "answered" }]]);
     stop.abort("enough");
-    await expect(calling).rejects.toBe("enough");
+    expect(await failureOf(calling)).toMatchObject({ kind: "unexpected" });
     expect(service.seen).toHaveLength(1);
   });
 });
