@@ -1,8 +1,9 @@
 import type { Settings } from "../config/schema.ts";
+import { redactAnswer, redactAnswers } from "../deliver/destinations/destination.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
-import { createDestinations, redactAnswer, redactAnswers } from "../deliver/settings.ts";
+import { createDestinations } from "../deliver/settings.ts";
 import { storedBreakers } from "../inspect/diagnosis.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Cleanup } from "./cleanup.ts";

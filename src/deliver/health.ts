@@ -17,6 +17,8 @@ export interface DestinationSession {
   readonly settings: LaneSettings;
   readonly destination: Destination;
   readonly breaker: Breaker;
+  /** Attempts per second. */
+  readonly rate: number;
   readonly pace: ReturnType<typeof createPace> | null;
   seen: BreakerState;
 }
@@ -28,8 +30,8 @@ function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNo
   const { clock, connect, takesOver } = parts;
   const rate = rateOf(settings);
   const breaker = breakerFrom(notes, settings, clock.now(), time.now);
-  const pace = rate === undefined ? null : createPace(1000 / rate, Math.max(1, rate * savedSeconds), time.now(), takesOver);
-  return { settings, destination: connect(settings.to), breaker, pace, seen: breaker.state() };
+  const pace = rate === Number.POSITIVE_INFINITY ? null : createPace(1000 / rate, Math.max(1, rate * savedSeconds), time.now(), takesOver);
+  return { settings, destination: connect(settings.to), breaker, rate, pace, seen: breaker.state() };
 }
 
 /** `now` in unix ms. */

@@ -6,7 +6,7 @@ import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
 import type { QueueOf, ReadyQueue } from "./ready-queue.ts";
 
-import { type LaneSettings, rateOf } from "./settings.ts";
+import type { LaneSettings } from "./settings.ts";
 
 export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
@@ -162,8 +162,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 
 /** Within a tenth of a second. */
 function startsAllowed(health: Health): number {
-  const rate = rateOf(health.session().settings);
-  return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
+  return Math.max(1, Math.ceil(health.session().rate / 10));
 }
 
 function roomOf(health: Health, inFlight: number): number {

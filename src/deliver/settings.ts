@@ -1,11 +1,9 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { keptResponseBytes } from "../model/delivery.ts";
-import type { Redactor } from "../model/redact.ts";
 import { type Shard, wholeRoute } from "../model/route-lease.ts";
 import { comparableText } from "../model/secret.ts";
 import { createRedisLinks } from "../net/redis-link.ts";
-import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
+import type { Destination } from "./destinations/destination.ts";
 import { createQueueDestination, queueDestinationSchema } from "./destinations/queue.ts";
 import { createStreamDestination, type LinkTo, streamDestinationSchema } from "./destinations/redis.ts";
 import { type App, createUrlDestination, routeUrlSchema } from "./destinations/url.ts";
@@ -25,8 +23,8 @@ export interface LaneSettings {
   readonly shard?: Shard;
 }
 
-export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number | undefined =>
-  to.rate === undefined ? undefined : to.rate / shard.of;
+/** Attempts per second. */
+export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number => (to.rate ?? Number.POSITIVE_INFINITY) / shard.of;
 
 /** Changed settings start with a closed breaker and without a pause. Shards start with what one of them stored last. */
 export function breakerName({ shard: _, ...ofRoute }: LaneSettings): string {
@@ -67,33 +65,4 @@ export function createDestinations(clock: () => number): (to: DestinationSetting
   const linkTo = createRedisLinks();
   // TypeScript cannot relate the kind to the settings it was read from.
   return (to) => (kinds[kindOf(to)].create as Kind<typeof destinationSchema>["create"])(to, clock, linkTo);
-}
-
-/** A destination that echoes its request would put secrets into the store and the log. */
-export function redactAnswers(destination: Destination, redactor: Pick<Redactor, "bytes">): Destination {
-  return {
-    ...destination,
-    send: (delivery, maySend) => destination.send(delivery, maySend).then((outcome) => redactAnswer(outcome, delivery, redactor)),
-  };
-}
-
-export function redactAnswer<Outcome extends AttemptOutcome>(
-  outcome: Outcome,
-  { passHeaders }: Pick<OutgoingDelivery, "passHeaders">,
-  redactor: Pick<Redactor, "bytes">,
-): Outcome {
-  if (outcome.response === null) return outcome;
-  const response = redactor.bytes(outcome.response, signaturesIn(passHeaders));
-  // The mark may be longer than the secret.
-  return response === outcome.response ? outcome : { ...outcome, response: response.subarray(0, keptResponseBytes) };
-}
-
-/** `webhook-id` and the timestamp are not secret by themselves. */
-function signaturesIn(headers: OutgoingDelivery["passHeaders"]): string[] {
-  const found: string[] = [];
-  for (const name in headers) {
-    const value = headers[name];
-    if (value !== undefined && name.includes("signature")) found.push(value);
-  }
-  return found;
 }

@@ -1,7 +1,8 @@
 import { z } from "zod";
-import type { AttemptError, AttemptResult, UrlResult } from "../../model/delivery.ts";
+import { type AttemptError, type AttemptResult, keptResponseBytes, type UrlResult } from "../../model/delivery.ts";
 import type { KeptHeaders } from "../../model/event.ts";
 import type { DeliveryId } from "../../model/ids.ts";
+import type { Redactor } from "../../model/redact.ts";
 import { type Secret, secretSchema } from "../../model/secret.ts";
 import { createHmacKey, decodeKey, type HmacKey } from "../../model/signature.ts";
 import { durationSchema, rateSchema } from "../../model/units.ts";
@@ -193,4 +194,33 @@ function signingKey(secret: Secret): HmacKey {
 /** Standard Webhooks 1.0: `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}` for each key. */
 function signWebhook(keys: readonly HmacKey[], id: string, timestamp: string, body: Buffer): string {
   return keys.map((key) => `v1,${key.digest([`${id}.${timestamp}.`, body]).toString("base64")}`).join(" ");
+}
+
+/** A destination that echoes its request would put secrets into the store and the log. */
+export function redactAnswers(destination: Destination, redactor: Pick<Redactor, "bytes">): Destination {
+  return {
+    ...destination,
+    send: (delivery, maySend) => destination.send(delivery, maySend).then((outcome) => redactAnswer(outcome, delivery, redactor)),
+  };
+}
+
+export function redactAnswer<Outcome extends AttemptOutcome>(
+  outcome: Outcome,
+  { passHeaders }: Pick<OutgoingDelivery, "passHeaders">,
+  redactor: Pick<Redactor, "bytes">,
+): Outcome {
+  if (outcome.response === null) return outcome;
+  const response = redactor.bytes(outcome.response, signaturesIn(passHeaders));
+  // The mark may be longer than the secret.
+  return response === outcome.response ? outcome : { ...outcome, response: response.subarray(0, keptResponseBytes) };
+}
+
+/** `webhook-id` and the timestamp are not secret by themselves. */
+function signaturesIn(headers: OutgoingDelivery["passHeaders"]): string[] {
+  const found: string[] = [];
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined && name.includes("signature")) found.push(value);
+  }
+  return found;
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { compose, enrich } from "../../../src/deliver/compose.ts";
+import { compose, enrich } from "../../../src/deliver/attempt.ts";
 import type { StoredDelivery } from "../../../src/model/delivery.ts";
 import { fieldsSchema, polledEvent } from "../../../src/model/event.ts";
 import type { EventId, Wamid } from "../../../src/model/ids.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { compose } from "../../../src/deliver/compose.ts";
+import { compose } from "../../../src/deliver/attempt.ts";
 import type { StoredDelivery } from "../../../src/model/delivery.ts";
 import { isTruncated, parseEnvelope } from "../../../src/model/envelope.ts";
 import { formats } from "../../../src/model/formats/formats.ts";
