@@ -1,3 +1,4 @@
+import type { SecretUseView } from "../model/answers.ts";
 import type { Secret } from "../model/secret.ts";
 import { pathText } from "./fault.ts";
 import type { Settings, SourceSettings } from "./schema.ts";
@@ -16,9 +17,16 @@ export function inboundSecrets({ sources }: Pick<Settings, "sources">): InboundS
   );
 }
 
-/** The same by their fingerprints, and where they are. */
-export function placedSecrets(settings: Pick<Settings, "sources">) {
-  return inboundSecrets(settings).map(({ source, path, secret }) => ({ source, secret: secret.fingerprint(), place: pathText(path) }));
+/** First the secrets in the settings, even if unused, then removed ones, without a place. By their fingerprints. */
+export function secretUsage(settings: Pick<Settings, "sources">, stored: readonly Omit<SecretUseView, "place">[]): SecretUseView[] {
+  const unused = { events: 0, duplicates: 0, firstAt: null, lastAt: null };
+  const current = inboundSecrets(settings).map(({ source, path, secret: each }): SecretUseView => {
+    const secret = each.fingerprint();
+    const usage = stored.find((use) => use.source === source && use.secret === secret) ?? unused;
+    return { ...usage, source, secret, place: pathText(path) };
+  });
+  const removed = stored.filter(({ source, secret }) => !current.some((use) => use.source === source && use.secret === secret));
+  return [...current, ...removed.map((usage) => ({ ...usage, place: null }))];
 }
 
 function secretsOf(source: SourceSettings): (readonly [place: readonly string[], secrets: readonly Secret[]])[] {

@@ -1,13 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Settings } from "../config/schema.ts";
-import { accountsOf, placedSecrets } from "../config/sources.ts";
+import { accountsOf, secretUsage } from "../config/sources.ts";
 import type { Reading } from "../control/reading.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { EventView, ListedEventView, SourceView } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
-import { secretUsage } from "../receive/inbound-source.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import { type DeliveryPlace, type Inspecting, mostOffenders, noDeliveries, type SourceNote } from "../store/views.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
@@ -119,7 +118,7 @@ export function createStoredHandlers(parts: StoredParts): Pick<PlainHandlers, "a
   const { read, settings } = parts;
   return {
     audit: createAuditing(parts),
-    listSecrets: async () => ({ data: secretUsage(placedSecrets(settings()), await read.secretUses()) }),
+    listSecrets: async () => ({ data: secretUsage(settings(), await read.secretUses()) }),
     listSources: async () => ({ data: viewSources(settings(), await read.sourceNotes()) }),
   };
 }

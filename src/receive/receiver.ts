@@ -7,8 +7,7 @@ import { createFailureLimit } from "./client-address.ts";
 import { type Answer, createBodyReader, errorAnswer, jsonAnswer, send, sendEarly, type WebhookRequest } from "./http.ts";
 import { answerHandshake, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
 import { createSeveral, type ItemCounts } from "./several.ts";
-import type { SignatureRefusal } from "./signature/verify.ts";
-import { createRequestVerifier, type Traced, type VerifiedRequest } from "./verify-request.ts";
+import { createRequestVerifier, type SignatureRefusal, type Traced, type VerifiedRequest } from "./verify-request.ts";
 
 /** Calls reject when nothing can be stored now. */
 interface Accepting {

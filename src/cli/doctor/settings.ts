@@ -3,7 +3,7 @@ import type { VariableSources } from "../../config/env-file.ts";
 import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
-import { placedSecrets } from "../../config/sources.ts";
+import { secretUsage } from "../../config/sources.ts";
 import { warnings } from "../../config/warnings.ts";
 import type { SecretUse, SecretUseView } from "../../model/answers.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
@@ -11,7 +11,6 @@ import { Secret } from "../../model/secret.ts";
 import { spanText } from "../../model/units.ts";
 import { readRedisUrl } from "../../net/redis.ts";
 import { expiryOf } from "../../net/tls.ts";
-import { secretUsage } from "../../receive/inbound-source.ts";
 import { counted } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
@@ -79,7 +78,7 @@ export function assessSecrets(
 ): Finding[] {
   const unixMs = (iso: string | null) => (iso === null ? null : Date.parse(iso));
   const stored = reported.map((use) => ({ ...use, firstAt: unixMs(use.firstAt), lastAt: unixMs(use.lastAt) }));
-  const uses = secretUsage(placedSecrets({ sources }), stored).filter(({ place }) => place !== null);
+  const uses = secretUsage({ sources }, stored).filter(({ place }) => place !== null);
   return Object.keys(sources).flatMap((source) => {
     const own = uses.filter((use) => use.source === source);
     return own.map((use, at) => {

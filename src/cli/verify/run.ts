@@ -4,8 +4,8 @@ import { accountOf, type FormatName, formats } from "../../model/formats/formats
 import { maskWamid } from "../../model/mask.ts";
 import { unknownName } from "../../model/nearest.ts";
 import { Secret } from "../../model/secret.ts";
-import { answerHandshake, createCheck, type InboundSource, isAnyOf } from "../../receive/inbound-source.ts";
-import type { SignatureRefusal } from "../../receive/signature/verify.ts";
+import { answerHandshake, type InboundSource, isAnyOf } from "../../receive/inbound-source.ts";
+import { createCheck, type SignatureRefusal } from "../../receive/verify-request.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import type { SettingsOptions } from "../options.ts";
 import { print, tableLines } from "../output.ts";

@@ -1,10 +1,8 @@
-import { createHmac } from "node:crypto";
 import { otherEnvelope } from "../../model/envelope.ts";
 import { Secret } from "../../model/secret.ts";
 import { decodeStrictly, resolveScheme, type SignatureEncoding, type SignatureSettings } from "../../model/signature.ts";
-
-import { algorithmOfLength, findCandidates, listHeaders, listPublicUrls, type NamedValue, searchSignatures } from "./search.ts";
-import { type CapturedRequest, createVerifier } from "./verify.ts";
+import { type CapturedRequest, createVerifier } from "../verify-request.ts";
+import { algorithmOfLength, findCandidates, listHeaders, type NamedValue, searchSignatures } from "./search.ts";
 
 interface SignatureGuess {
   /** The simplest first. */
@@ -64,24 +62,13 @@ function changedSecrets(secret: string): [string, string][] {
   const changes: [string, string][] = [
     ["loses the white space around it", secret.trim()],
     ["ends with a line break", `${secret}\n`],
-    ...withoutPrefix(secret),
-    ...knownPrefixes
-      .filter((prefix) => !secret.startsWith(prefix))
-      .map((prefix): [string, string] => [`begins with ${prefix}`, prefix + secret]),
+    ...knownPrefixes.map((prefix): [string, string] =>
+      secret.startsWith(prefix) ? [`loses ${prefix}`, secret.slice(prefix.length)] : [`begins with ${prefix}`, prefix + secret],
+    ),
     ["loses the quotes around it", secret.replace(/^(["'])(.*)\1$/s, "$2")],
   ];
   return changes.filter(([, changed]) => changed !== secret && changed !== "");
 }
-
-/** Such as `sk_live_`. Only known prefixes are named: others may be part of the secret. */
-function withoutPrefix(secret: string): [string, string][] {
-  const known = knownPrefixes.find((prefix) => secret.startsWith(prefix));
-  if (known !== undefined) return [[`loses ${known}`, secret.slice(known.length)]];
-  const ends = [...secret.slice(0, 32).matchAll(/[_.:-]/g)].slice(0, 3).map(({ index }) => index + 1);
-  return ends.map((end) => [`loses the ${end} characters before its ${ordinals[ends.indexOf(end)]} separator`, secret.slice(end)]);
-}
-
-const ordinals = ["first", "second", "third"];
 
 function inWords(settings: SignatureSettings): string {
   const { algorithm, encoding, header, secretEncoding } = resolveScheme(settings);
@@ -119,12 +106,12 @@ interface Unsupported {
 
 const keyPair = "made with a key pair and not with a secret. It is not supported";
 
+const token = "not a signature. It is not supported, and it is not this secret";
+
 const unsupportedHeaders: readonly { readonly name?: RegExp; readonly value?: RegExp; readonly text: string }[] = [
-  { name: /^x-gitlab-token$/, text: "is a static token of GitLab, not a signature. It is not supported, and it is not this secret" },
-  {
-    name: /^x-telegram-bot-api-secret-token$/,
-    text: "is a static token of Telegram, not a signature. It is not supported, and it is not this secret",
-  },
+  { name: /^x-gitlab-token$/, text: `is a static token of GitLab, ${token}` },
+  { name: /^x-telegram-bot-api-secret-token$/, text: `is a static token of Telegram, ${token}` },
+  { name: /^x-twilio-signature$/, text: "is Twilio's, which signs the URL and the form parameters. It is not supported" },
   { name: /^paypal-transmission-sig$/, text: `is PayPal's signature, ${keyPair}` },
   { name: /ed25519/, text: `is an Ed25519 signature, ${keyPair}` },
   {
@@ -134,49 +121,23 @@ const unsupportedHeaders: readonly { readonly name?: RegExp; readonly value?: Re
   { value: /^(?:[A-Za-z]+ )?eyJ[\w-]+\.[\w-]+\.[\w-]*$/, text: "is a JSON Web Token. It is not supported" },
 ];
 
-function findUnsupported(request: CapturedRequest, secret: string): Unsupported[] {
-  const inHeaders = listHeaders(request.headers).flatMap((header) => {
-    const found = staticToken(header, secret) ?? twilio(header, request, secret) ?? knownHeader(header);
-    return found === null ? [] : [{ header: header.name, isCertain: found.isCertain, text: `${header.name} ${found.text}` }];
+function findUnsupported({ headers, body }: CapturedRequest, secret: string): Unsupported[] {
+  const inHeaders = listHeaders(headers).flatMap(({ name, value }): Unsupported[] => {
+    if (isSecret(value, secret)) {
+      const text = `${name} holds the secret itself: a static token, not a signature. It is not supported`;
+      return [{ header: name, text, isCertain: true }];
+    }
+    const known = unsupportedHeaders.find((one) => one.name?.test(name) !== false && one.value?.test(value) !== false);
+    return known === undefined ? [] : [{ header: name, text: `${name} ${known.text}`, isCertain: false }];
   });
-  return [...inHeaders, ...inBody(request.body)];
+  return [...inHeaders, ...inBody(body)];
 }
 
-type Look = Omit<Unsupported, "header">;
-
-function knownHeader({ name, value }: NamedValue): Look | null {
-  const known = unsupportedHeaders.find((one) => one.name?.test(name) !== false && one.value?.test(value) !== false);
-  return known === undefined ? null : { text: known.text, isCertain: false };
-}
-
-function staticToken({ name, value }: NamedValue, secret: string): Look | null {
+/** Also after a word, and as a part of basic credentials. */
+function isSecret(value: string, secret: string): boolean {
   const [, credentials = ""] = /^[A-Za-z]+ +(.+)$/.exec(value) ?? [];
   const basic = Buffer.from(credentials, "base64").toString("utf8").split(":");
-  if (![value, credentials, ...basic].some((text) => text !== "" && text.trim() === secret.trim())) return null;
-  const service = /^x-(gitlab|telegram)-/.exec(name)?.[1];
-  const of = service === undefined ? "" : ` of ${service === "gitlab" ? "GitLab" : "Telegram"}`;
-  return { text: `holds the secret itself: a static token${of}, not a signature. It is not supported`, isCertain: true };
-}
-
-/** Of a body that is no form, only a hash in the URL is signed. */
-function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: string): Look | null {
-  if (name !== "x-twilio-signature") return null;
-  const way = request.url.includes("bodySHA256=") ? "the URL with bodySHA256" : "the URL and the sorted form parameters";
-  const form = way.includes("form") ? new URLSearchParams(request.body.toString("utf8")) : new URLSearchParams();
-  form.sort();
-  const fields = [...form].map(([key, text]) => key + text).join("");
-  const target = request.url.replace(/^https?:\/\/[^/?#]*/i, "");
-  const isRight = listPublicUrls(request).some(
-    (origin) =>
-      origin !== null &&
-      createHmac("sha1", secret)
-        .update(origin + target + fields)
-        .digest("base64") === value,
-  );
-  return {
-    text: `is Twilio's: it signs ${way}, which is not supported. ${isRight ? "The secret is right" : "With --url as Twilio has it, verify can check the secret"}`,
-    isCertain: isRight,
-  };
+  return [value, credentials, ...basic].some((text) => text !== "" && text.trim() === secret.trim());
 }
 
 const signedInside: Readonly<Record<string, string>> = {

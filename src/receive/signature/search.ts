@@ -19,7 +19,7 @@ import {
   signaturePresets,
   timestampMs,
 } from "../../model/signature.ts";
-import { type CapturedRequest, createVerifier } from "./verify.ts";
+import { type CapturedRequest, createVerifier } from "../verify-request.ts";
 
 export interface NamedValue {
   readonly name: string;
@@ -201,7 +201,7 @@ function idHeaders(headers: readonly NamedValue[]): NamedValue[] {
 }
 
 /** The origins that a sender may have used in `{url}`; null for the target alone. */
-export function listPublicUrls({ url, headers }: CapturedRequest): (string | null)[] {
+function listPublicUrls({ url, headers }: CapturedRequest): (string | null)[] {
   const origin = /^https?:\/\/[^/?#]+/i.exec(url)?.[0];
   if (origin !== undefined) return [null, origin];
   const hosts = [headers["x-forwarded-host"], headers.host].filter((host) => typeof host === "string" && /^[A-Za-z0-9.:[\]-]+$/.test(host));

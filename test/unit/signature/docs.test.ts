@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
-import type { SignatureRefusal } from "../../../src/receive/signature/verify.ts";
+import type { SignatureRefusal } from "../../../src/receive/verify-request.ts";
 
 const page = readFileSync(new URL("../../../docs/reference/signatures.md", import.meta.url), "utf8");
 /** Every reason, as the compiler checks. */

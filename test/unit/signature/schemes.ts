@@ -7,7 +7,7 @@ import {
   signatureEncodings,
   signaturePresets,
 } from "../../../src/model/signature.ts";
-import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/signature/verify.ts";
+import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/verify-request.ts";
 import { createSigner } from "../../../src/sandbox/signing.ts";
 
 export const publicUrl = "https://relay.example";

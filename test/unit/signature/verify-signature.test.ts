@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
 import type { SignatureSettings } from "../../../src/model/signature.ts";
-import { createVerifier, type VerifiableRequest } from "../../../src/receive/signature/verify.ts";
+import { createVerifier, type VerifiableRequest } from "../../../src/receive/verify-request.ts";
 import { publicUrl, receive, sent, signatureHeaders, signedAtMs, verify } from "./schemes.ts";
 
 const plain: SignatureSettings = { service: "acme" };
