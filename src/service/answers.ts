@@ -179,32 +179,20 @@ const decoders: Readonly<Record<string, (bytes: Uint8Array, limits: { readonly m
   br: brotliDecompressSync,
   zstd: zstdDecompressSync,
 };
-/** A chain of encodings multiplies the work per answer; proxies add one encoding. */
-const mostEncodings = 2;
 
-/** Some proxies compress unasked. `problem`: why that failed. The body never grows longer than `maxBytes`. */
+/** Some proxies compress unasked, once. `problem`: why it cannot be read. The body never grows longer than `maxBytes`. */
 export function decodeAnswer(answer: Answer, maxBytes: number): { readonly answer: Answer; readonly problem: string | null } {
-  const encodings = encodingsOf(answer.headers["content-encoding"]);
-  if (encodings.length === 0 || answer.bytes.length === 0) return { answer, problem: null };
-  if (encodings.length > mostEncodings || encodings.some((name) => !Object.hasOwn(decoders, name)))
-    return { answer, problem: "the body has a content encoding that the relay cannot read" };
-  let { bytes } = answer;
-  for (const name of encodings.toReversed()) {
-    try {
-      bytes = decoders[name]?.(bytes, { maxOutputLength: maxBytes }) ?? bytes;
-    } catch (error) {
-      const isTooLong = (error as { readonly code?: unknown }).code === "ERR_BUFFER_TOO_LARGE";
-      return { answer, problem: isTooLong ? `the decompressed body is longer than ${maxBytes} bytes` : `the body is not valid ${name}` };
-    }
+  const { headers, bytes } = answer;
+  const encoding = String(headers["content-encoding"] ?? "")
+    .trim()
+    .toLowerCase();
+  if (encoding === "" || encoding === "identity" || bytes.length === 0) return { answer, problem: null };
+  const decode = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined;
+  if (decode === undefined) return { answer, problem: "the body has a content encoding that the relay cannot read" };
+  try {
+    return { answer: { ...answer, bytes: decode(bytes, { maxOutputLength: maxBytes }) }, problem: null };
+  } catch (error) {
+    const isTooLong = (error as { readonly code?: unknown }).code === "ERR_BUFFER_TOO_LARGE";
+    return { answer, problem: isTooLong ? `the decompressed body is longer than ${maxBytes} bytes` : `the body is not valid ${encoding}` };
   }
-  return { answer: { ...answer, bytes }, problem: null };
-}
-
-function encodingsOf(header: string | string[] | undefined): string[] {
-  return [header ?? []]
-    .flat()
-    .join(",")
-    .split(",")
-    .map((name) => name.trim().toLowerCase())
-    .filter((name) => name !== "" && name !== "identity");
 }

@@ -6,15 +6,15 @@ import { decodeAnswer } from "../../../src/service/answers.ts";
 const encoders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
 const names = Object.keys(encoders) as (keyof typeof encoders)[];
 
-test("decodes one or two compressions, and never beyond the allowed length", () => {
-  const chain = fc.array(fc.constantFrom(...names), { maxLength: 2 });
+test("decodes one compression, and never beyond the allowed length", () => {
+  const encoding = fc.constantFrom("identity", ...names);
   fc.assert(
-    fc.property(fc.uint8Array({ minLength: 1, maxLength: 2_000 }), chain, fc.integer({ min: 1, max: 3_000 }), (bytes, encodings, most) => {
-      const sent = encodings.reduce<Uint8Array>((body, name) => encoders[name](body), bytes);
-      const { answer, problem } = decodeAnswer({ status: 200, headers: { "content-encoding": encodings.join(", ") }, bytes: sent }, most);
+    fc.property(fc.uint8Array({ minLength: 1, maxLength: 2_000 }), encoding, fc.integer({ min: 1, max: 3_000 }), (bytes, name, most) => {
+      const sent = name === "identity" ? bytes : encoders[name as keyof typeof encoders](bytes);
+      const { answer, problem } = decodeAnswer({ status: 200, headers: { "content-encoding": name }, bytes: sent }, most);
+      if (name === "identity" || bytes.length <= most) expect(problem).toBeNull();
       if (problem === null) expect(Buffer.from(answer.bytes)).toEqual(Buffer.from(bytes));
       else expect(problem).toBe(`the decompressed body is longer than ${most} bytes`);
-      if (encodings.length === 0 || (bytes.length <= most && encodings.length === 1)) expect(problem).toBeNull();
     }),
   );
 });

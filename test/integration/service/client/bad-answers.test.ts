@@ -174,7 +174,7 @@ describe("compressed answers", () => {
     ["br", brotliCompressSync(message)],
     ["zstd", zstdCompressSync(message)],
     ["identity", Buffer.from(message)],
-    ["GZIP, br", brotliCompressSync(gzipSync(message))],
+    ["GZIP", gzipSync(message)],
   ])("reads %s, although the request accepts identity only", async (encoding, bytes) => {
     const service = await startScripted(() => bytesOf(`HTTP/1.1 200 OK\ncontent-encoding: ${encoding}`, bytes));
     expect(await openClient(service.baseUrl).client.getMessage("1")).toEqual({ ...JSON.parse(message), errorCode: null });
