@@ -16,8 +16,8 @@ export interface NameLookupParts {
 
 const defaultWithinMs = 5_000;
 
-/** A packet may be lost, and c-ares drops late answers to the first query when it repeats one itself. */
-const queriesAfterMs = [0, 1_000, 2_500];
+/** A packet may be lost. c-ares queries the next server then, and drops a late answer to the first query. */
+const queryAgain = { timeout: 2_000, tries: 2 };
 
 /** Some name servers never answer AAAA. */
 const ipv6GraceMs = 250;
@@ -89,28 +89,10 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     return { addresses, ttlMs: systemTtlMs };
   }
 
-  /** Also an error ends the race. */
-  async function queryServers(name: string, given: AbortSignal): Promise<Answer> {
-    const over = new AbortController();
-    const signal = AbortSignal.any([given, over.signal]);
-    try {
-      return await Promise.race(
-        queriesAfterMs.map(async (ms, index) => {
-          if (ms > 0) await wait(ms, null, { signal });
-          return queryOnce(name, index, signal);
-        }),
-      );
-    } finally {
-      over.abort();
-    }
-  }
-
-  async function queryOnce(name: string, first: number, signal: AbortSignal): Promise<Answer> {
-    // It has the system's servers of now, and is cancelled alone. Without `maxTimeout`, c-ares gives up after 5 s.
-    const resolver = new promises.Resolver({ timeout: withinMs, maxTimeout: withinMs, tries: 1 });
-    const all = servers ?? resolver.getServers();
-    const from = first % all.length;
-    if (servers !== undefined || from > 0) resolver.setServers([...all.slice(from), ...all.slice(0, from)]);
+  async function queryServers(name: string, signal: AbortSignal): Promise<Answer> {
+    // It has the system's servers of now, and is cancelled alone.
+    const resolver = new promises.Resolver(queryAgain);
+    if (servers !== undefined) resolver.setServers(servers);
     const cancel = () => resolver.cancel();
     signal.addEventListener("abort", cancel);
     try {
