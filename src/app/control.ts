@@ -2,7 +2,7 @@ import type { PlainHandlers } from "../control/routes.ts";
 import type { RegistrationOutcome, TrackPort } from "../control/track.ts";
 import { knownSources } from "../inspect/reading.ts";
 import type { Registration } from "../model/endpoints/send.ts";
-import { RelayError } from "../model/errors.ts";
+import { badRequest, RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
@@ -53,7 +53,7 @@ export function createActing(parts: ControlParts): Pick<PlainHandlers, "retryDel
     if (source === undefined && event === undefined) return;
     const path = source === undefined ? "event" : "source";
     const message = "only with disposition: quarantined or unassigned";
-    throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
+    throw badRequest([{ path, message }]);
   }
 
   return {
@@ -108,7 +108,7 @@ export function createRegistering({ live, store, clock, service }: ControlParts)
   function checked(registration: Registration, accounts: readonly string[]): MessageRegistration {
     const account = chooseAccount(registration.account, accounts);
     if (registration.sentAt !== undefined && registration.sentAt > now() + clocksDifferBy) {
-      throw new RelayError("bad_request", "sentAt: lies in the future", [{ path: "sentAt", message: "lies in the future" }]);
+      throw badRequest([{ path: "sentAt", message: "lies in the future" }]);
     }
     return { ...registration, account };
   }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.ts";
-import { RelayError } from "../model/errors.ts";
+import { badRequest, RelayError } from "../model/errors.ts";
 import { type FieldPaths, unstorable } from "../model/event.ts";
 import { accountOf, type FormatName, readStoredItems } from "../model/formats/formats.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
@@ -204,7 +204,7 @@ function refuseOthers({ route, errorCode }: ReplayQuery): void {
   if (route === undefined && errorCode === undefined) return;
   const path = route === undefined ? "errorCode" : "route";
   const message = "does not apply to quarantined events";
-  throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
+  throw badRequest([{ path, message }]);
 }
 
 function start(since: number): ReplayCursor {

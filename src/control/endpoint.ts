@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { AnswerView, Endpoint, Request } from "../model/endpoint.ts";
 import { type Endpoints, type NamedEndpoint, named } from "../model/endpoints/table.ts";
-import { RelayError } from "../model/errors.ts";
+import { badRequest, RelayError } from "../model/errors.ts";
 import { issueText } from "../model/issue-text.ts";
 import { type Known, knownIn } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
@@ -170,7 +170,7 @@ export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow
 
 function withoutNul(values: unknown): unknown {
   for (const [path, value] of Object.entries(values ?? {}))
-    if (String(value).includes("\0")) throw new RelayError("bad_request", `${path}: ${nulFault}`, [{ path, message: nulFault }]);
+    if (String(value).includes("\0")) throw badRequest([{ path, message: nulFault }]);
   return values;
 }
 
@@ -182,12 +182,7 @@ export function parse<T extends z.ZodType>(schema: T, value: unknown, key: "fiel
     .flatMap(faultsIn)
     .flatMap((issue) => worded(issue, schema, key))
     .map(({ path, message }) => ({ path: path.map(String).join("."), message }));
-  const whole = key === "field" ? "the body" : "the query";
-  throw new RelayError(
-    "bad_request",
-    details.map(({ path, message }) => (path === "" ? `${whole} ${message}` : `${path}: ${message}`)).join("; "),
-    details,
-  );
+  throw badRequest(details, key === "field" ? "the body" : "the query");
 }
 
 type Issue = z.core.$ZodIssue;

@@ -7,16 +7,6 @@ import type { Limited } from "../model/queries.ts";
 import type { Handlers } from "./endpoint.ts";
 import { createStreams, message, noRoom, type StreamEnds, type StreamPort, streamTurns } from "./sse.ts";
 
-export interface ListenFilter extends Limited {
-  readonly sources?: readonly string[] | undefined;
-  /** Kinds, with `*` as in routes. */
-  readonly events?: readonly string[] | undefined;
-  readonly statuses?: readonly string[] | undefined;
-  readonly tracked?: boolean | undefined;
-  /** A condition on `data`, as in routes. */
-  readonly where?: unknown;
-}
-
 /** Reads the next events after a seq. `use` runs at once, so that its time counts toward the share of time for listeners. */
 type ReadPage = <T>(after: number, use: (page: ListenPage) => T) => Promise<T>;
 
@@ -29,7 +19,7 @@ export interface Listener {
 
 /** Times are unix ms. */
 export interface ListenPort extends StreamPort {
-  open(filter: ListenFilter): ReadPage;
+  open(query: ListenQuery & Limited): ReadPage;
   /** Seqs of the oldest and newest stored event, 0 when there is none, and when the oldest was received. */
   ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which all events of this time and later are. */
@@ -45,13 +35,13 @@ export interface ListenPort extends StreamPort {
 
 export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
   const streams = createStreams(app, port);
-  const texts = createEventTexts();
+  const textOf = createEventTexts();
   return {
     async listen(query, context) {
       // The listeners of all tokens share the cursors.
       if (query.as !== undefined && query.accounts !== undefined)
         throw new RelayError("forbidden", "as: the token is limited to accounts, and names are those of the whole relay; use after");
-      const read = port.open(filterOf(query));
+      const read = port.open(query);
       const start = await startOf(query, query["last-event-id"], port);
       // Set the cursor now: events from here on are for this name, even if the connection is cut before the first one.
       if (query.as !== undefined) await remember(query.as, start.after).catch(() => {});
@@ -62,14 +52,7 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
       const moved = (seq: number): void => {
         position = seq;
       };
-      return streams.send(
-        context,
-        (ends) => listenStream({ port, read, start, texts, moved, ...ends }),
-        () => {
-          leave();
-          if (streams.size() === 0) texts.clear();
-        },
-      );
+      return streams.send(context, (ends) => listenStream({ port, read, start, textOf, moved, ...ends }), leave);
     },
     async moveCursor({ name, seq }) {
       const { newest } = await port.ends();
@@ -80,18 +63,6 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
 
   async function remember(name: string, seq: number): Promise<void> {
     if ((await port.cursor(name)) === null) await port.moveCursor(name, seq);
-  }
-}
-
-function filterOf({ accounts, source, events, status, tracked, where }: ListenQuery & Limited): ListenFilter {
-  return { accounts, sources: source, events, statuses: status, tracked, ...(where === undefined ? {} : { where: parseJson(where) }) };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new RelayError("bad_request", "where: is not valid JSON", [{ path: "where", message: "is not valid JSON" }]);
   }
 }
 
@@ -125,13 +96,13 @@ interface ListenStreamParts extends StreamEnds {
   readonly port: ListenPort;
   readonly read: ReadPage;
   readonly start: Start;
-  readonly texts: EventTexts;
+  readonly textOf: EventTexts;
   readonly moved: (seq: number) => void;
 }
 
 /** Server-sent events, a page at a time (docs/how-to/develop-with-production-events.md). */
 export async function* listenStream(parts: ListenStreamParts): AsyncGenerator<string, void> {
-  const { port, read, start, texts, moved, allowed, ...ends } = parts;
+  const { port, read, start, textOf, moved, allowed, ...ends } = parts;
   let position = start.after;
   let reported = position;
   let sentAt = port.now();
@@ -162,7 +133,7 @@ export async function* listenStream(parts: ListenStreamParts): AsyncGenerator<st
       position = page.through;
       const gap = missing !== null && (page.events.length > 0 || page.atEnd) ? message("gap", missing, null) : "";
       if (gap !== "") missing = null;
-      return { atEnd: page.atEnd, events: gap + page.events.map(texts.of).join("") };
+      return { atEnd: page.atEnd, events: gap + page.events.map(textOf).join("") };
     });
     // After the read, which waits for its turn: the settings may have changed meanwhile.
     if (!(await allowed())) return { text: "", bye: "the token is no longer valid", nextAt: 0 };
@@ -187,37 +158,28 @@ function joined(before: ListenPage["missing"], next: ListenPage["missing"]): Lis
 /** Characters cached, a byte each: the events of the last seconds, shared by all listeners. */
 const mostCached = 8 * 1024 * 1024;
 
-interface EventTexts {
-  of(event: ListenedEvent): string;
-  clear(): void;
-}
+type EventTexts = (event: ListenedEvent) => string;
 
 /** Caches the text of each event, because listeners receive the same ones at about the same time. */
 function createEventTexts(): EventTexts {
   const kept = new Map<string, string>();
   let length = 0;
 
-  return {
-    of(event) {
-      // The fields that may change after the event was stored.
-      const key = `${event.seq} ${event.disposition} ${event.tracked}`;
-      let text = kept.get(key);
-      if (text !== undefined) return text;
-      text = message("event", present(event), event.seq);
-      if (text.length > mostCached / 4) return text;
-      kept.set(key, text);
-      length += text.length;
-      for (const [old, { length: freed }] of kept) {
-        if (length <= mostCached) break;
-        kept.delete(old);
-        length -= freed;
-      }
-      return text;
-    },
-    clear() {
-      kept.clear();
-      length = 0;
-    },
+  return (event) => {
+    // The fields that may change after the event was stored.
+    const key = `${event.seq} ${event.disposition} ${event.tracked}`;
+    let text = kept.get(key);
+    if (text !== undefined) return text;
+    text = message("event", present(event), event.seq);
+    if (text.length > mostCached / 4) return text;
+    kept.set(key, text);
+    length += text.length;
+    for (const [old, { length: freed }] of kept) {
+      if (length <= mostCached) break;
+      kept.delete(old);
+      length -= freed;
+    }
+    return text;
   };
 }
 

@@ -12,7 +12,7 @@ import type {
   Story,
   statsSchema,
 } from "../model/answers.ts";
-import { RelayError } from "../model/errors.ts";
+import { badRequest, RelayError } from "../model/errors.ts";
 import {
   keysOf,
   mostSteps,
@@ -129,14 +129,12 @@ export function createHistoryHandlers(port: HistoryPort) {
       const { name, by } = given;
       const keys = keysOf(name);
       if (by !== undefined && !keys.includes(by)) {
-        throw badParameter(
-          "by",
-          keys.length === 0 ? `${name} has nothing to split it by` : `must be one of ${keys.join(", ")} for ${name}`,
-        );
+        const message = keys.length === 0 ? `${name} has nothing to split it by` : `must be one of ${keys.join(", ")} for ${name}`;
+        throw badRequest([{ path: "by", message }]);
       }
       const query = seriesQuery({ ...given, from, to }, now);
       const steps = (query.to - query.from) / query.step / 1000;
-      if (steps > mostSteps) throw badParameter("step", `gives ${steps} values; the most are ${mostSteps}`);
+      if (steps > mostSteps) throw badRequest([{ path: "step", message: `gives ${steps} values; the most are ${mostSteps}` }]);
       return port.series(query);
     },
     getQuality({ to = port.now(), from = to - dayMs, route, reference }) {
@@ -146,10 +144,6 @@ export function createHistoryHandlers(port: HistoryPort) {
   } satisfies Partial<Handlers>;
 }
 
-function badParameter(path: string, message: string): RelayError {
-  return new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
-}
-
 function refuseReversed(from: number | undefined, to: number): void {
-  if (from !== undefined && from >= to) throw badParameter("from", "must be before to");
+  if (from !== undefined && from >= to) throw badRequest([{ path: "from", message: "must be before to" }]);
 }

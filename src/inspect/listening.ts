@@ -1,13 +1,15 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Listener, ListenFilter, ListenPort } from "../control/listen.ts";
+import type { Listener, ListenPort } from "../control/listen.ts";
 import type { ListenerView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
-import { RelayError } from "../model/errors.ts";
+import type { ListenQuery } from "../model/endpoints/stream.ts";
+import { badRequest } from "../model/errors.ts";
 import { readContent } from "../model/formats/formats.ts";
 import { compileGlobs } from "../model/glob.ts";
 import { seqsBetween } from "../model/ids.ts";
 import type { ListenedContent } from "../model/listen.ts";
 import { shownName } from "../model/mask.ts";
+import type { Limited } from "../model/queries.ts";
 import { relayVersion } from "../model/version.ts";
 import { automationRequest } from "../receive/verify-request.ts";
 import { type Condition, compileWhere, type Where, whereSchema } from "../route/where.ts";
@@ -114,7 +116,8 @@ function createConditions(): Conditions {
 }
 
 /** Throws `bad_request`. */
-function compileFilter({ accounts, sources, events, statuses, tracked, where }: ListenFilter, conditions: Conditions): Wanted {
+function compileFilter(query: ListenQuery & Limited, conditions: Conditions): Wanted {
+  const { accounts, source: sources, events, status: statuses, tracked, where } = query;
   const ofKind = events === undefined ? null : compileGlobs(events);
   return {
     row(row) {
@@ -128,16 +131,22 @@ function compileFilter({ accounts, sources, events, statuses, tracked, where }: 
   };
 }
 
-function compileData(where: unknown, conditions: Conditions): NonNullable<Wanted["event"]> {
-  const parsed = whereSchema.safeParse(where);
-  if (!parsed.success) {
-    const details = parsed.error.issues.map(({ path, message }) => ({ path: ["where", ...path].map(String).join("."), message }));
-    throw new RelayError("bad_request", details.map(({ path, message }) => `${path}: ${message}`).join("; "), details);
-  }
+function compileData(where: string, conditions: Conditions): NonNullable<Wanted["event"]> {
+  const parsed = whereSchema.safeParse(parseWhere(where));
+  if (!parsed.success)
+    throw badRequest(parsed.error.issues.map(({ path, message }) => ({ path: ["where", ...path].map(String).join("."), message })));
   return ({ event, content }) => {
     const data = dataOf(event, content());
     return data !== null && conditions(parsed.data)(data) === null;
   };
+}
+
+function parseWhere(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw badRequest([{ path: "where", message: "is not valid JSON" }]);
+  }
 }
 
 /** What routes match: the envelope's `data`, or the body of an automation request, which has no envelope. */

@@ -172,6 +172,12 @@ export function challengeOf(code: ErrorCode): string | null {
   return `${code === "bad_signature" ? "Signature" : "Bearer"} realm="wamid-relay"`;
 }
 
+/** A refusal that names each fault by the path of its field; `whole` is what has the path "". */
+export function badRequest(details: readonly { readonly path: string; readonly message: string }[], whole = "the body"): RelayError {
+  const texts = details.map(({ path, message }) => (path === "" ? `${whole} ${message}` : `${path}: ${message}`));
+  return new RelayError("bad_request", texts.join("; "), details);
+}
+
 export class RelayError extends Error {
   override readonly name = "RelayError";
   readonly code: ErrorCode;

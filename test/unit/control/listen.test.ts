@@ -22,7 +22,7 @@ function storeAt(seq: number) {
     port,
     read,
     start: { after: seq, reset: false },
-    texts: { of: () => "", clear: () => {} },
+    textOf: () => "",
     moved: () => {},
     allowed: async () => true,
     stopping: new AbortController().signal,
