@@ -11,7 +11,8 @@ import { knownTo, refuseUnexpectedBody, refuseUnreadableBody } from "./endpoint.
 
 declare module "fastify" {
   interface FastifyInstance {
-    reportFault(error: unknown, requestId: string): void;
+    /** What a request that failed is answered with. Reports an unexpected error. */
+    faultOf(error: unknown, request: FastifyRequest): RelayError;
   }
 }
 
@@ -75,7 +76,11 @@ export function createHttp(
     }
   });
 
-  app.decorate("reportFault", failed);
+  app.decorate("faultOf", (error, request) => {
+    const fault = faultOf(error, request);
+    if (fault.code === "internal") failed(error, request.id);
+    return fault;
+  });
   app.decorateRequest("caller", null);
   app.decorateRequest("isMasked", true);
   app.decorateRequest("about", null);
@@ -118,8 +123,7 @@ export function createHttp(
   });
 
   app.setErrorHandler((error, request, reply) => {
-    const fault = faultOf(error, request);
-    if (fault.code === "internal") failed(error, request.id);
+    const fault = app.faultOf(error, request);
     const retryAfterMs = fault.retryAfterMs ?? (fault.status === 503 ? 5_000 : null);
     if (retryAfterMs !== null) reply.header("retry-after", Math.ceil(retryAfterMs / 1000));
     const challenge = challengeOf(fault.code);

@@ -3,7 +3,7 @@ import { setImmediate as yieldToLoop } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { type TrackedLine, type TrackSums, trackedLineSchema } from "../model/answers.ts";
 import { type Registration, registration } from "../model/endpoints/send.ts";
-import { type ErrorCode, RelayError } from "../model/errors.ts";
+import { RelayError } from "../model/errors.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";
 import { maskAnswer } from "../model/view.ts";
 import type { Allow } from "./auth.ts";
@@ -54,7 +54,7 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
       // A conflict quotes what is stored.
       shown: (line) => (request.isMasked ? maskAnswer(trackedLineSchema, line) : line),
       isStopping: () => isStopping,
-      failed: (error) => app.reportFault(error, request.id),
+      faultOf: (error) => app.faultOf(error, request),
     });
     // An error before the first registration is answered with its own status.
     const first = await report.next();
@@ -79,8 +79,7 @@ interface RegisterLinesParts {
   readonly registerEach: (registrations: readonly Registration[]) => Promise<RegistrationOutcome[]>;
   readonly shown: (line: TrackedLine) => TrackedLine;
   readonly isStopping: () => boolean;
-  /** Called with an unexpected error; the report then ends with `internal`. */
-  readonly failed: (error: unknown) => void;
+  readonly faultOf: (error: unknown) => RelayError;
 }
 
 /**
@@ -90,7 +89,7 @@ interface RegisterLinesParts {
  */
 export async function* registerLines(
   body: Uint8Array,
-  { registerEach, shown, isStopping, failed }: RegisterLinesParts,
+  { registerEach, shown, isStopping, faultOf }: RegisterLinesParts,
 ): AsyncGenerator<string, void> {
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
 
@@ -118,19 +117,12 @@ export async function* registerLines(
       report = await register(lines);
     } catch (error) {
       if (sums.lines === 0) throw error;
-      yield `${JSON.stringify({ ...sums, stoppedAt: batch[0]?.line, ...errorBody(error, failed) })}\n`;
+      yield `${JSON.stringify({ ...sums, stoppedAt: batch[0]?.line, ...faultOf(error).toBody() })}\n`;
       return;
     }
     if (report !== "") yield report;
   }
   yield `${JSON.stringify(sums)}\n`;
-}
-
-function errorBody(error: unknown, failed: (error: unknown) => void): { error: string; code: ErrorCode } {
-  if (error instanceof RelayError) return { error: error.message, code: error.code };
-  if (error instanceof Error && error.name === "StoreUnavailable") return { error: error.message, code: "store_unavailable" };
-  failed(error);
-  return { error: "internal error; see the relay's log", code: "internal" };
 }
 
 function* batchesOf(lines: Iterable<Line>): Generator<Line[]> {

@@ -1,4 +1,6 @@
+import type { FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
+import { createHttp } from "../../../src/control/http.ts";
 import { type RegistrationOutcome, registerLines } from "../../../src/control/track.ts";
 import type { Registration } from "../../../src/model/endpoints/send.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
@@ -12,11 +14,12 @@ function run(
   stop = new AbortController().signal,
 ) {
   const faults: unknown[] = [];
+  const http = createHttp(null, (error) => void faults.push(error));
   const report = registerLines(body, {
     registerEach,
     shown: (line) => line,
     isStopping: () => stop.aborted,
-    failed: (error) => void faults.push(error),
+    faultOf: (error) => http.faultOf(error, { id: "req-1", routeOptions: { config: {} } } as unknown as FastifyRequest),
   });
   return { report, faults };
 }
@@ -77,7 +80,7 @@ test("reports an unexpected error to the log and hides its text", async () => {
   expect((await linesOf(report)).at(-1)).toMatchObject({
     stoppedAt: 201,
     code: "internal",
-    error: "internal error; see the relay's log",
+    error: "internal error; see the relay's log under request req-1",
   });
   expect(faults).toEqual([new TypeError("secret")]);
 });
