@@ -118,8 +118,6 @@ function onlyOne<T>(found: readonly T[], what: "event" | "message", name: (one: 
 }
 
 const dayMs = 86_400_000;
-/** Events that a quality by route or reference reads: the page waits for them, some 50 ms on the embedded engine. */
-const mostEvents = 15_000;
 
 export function createHistoryHandlers(port: HistoryPort) {
   return {
@@ -139,7 +137,7 @@ export function createHistoryHandlers(port: HistoryPort) {
     },
     getQuality({ to = port.now(), from = to - dayMs, route, reference }) {
       refuseReversed(from, to);
-      return port.quality({ from, to, route, reference, most: mostEvents });
+      return port.quality({ from, to, route, reference });
     },
   } satisfies Partial<Handlers>;
 }

@@ -321,9 +321,6 @@ export const qualitySchema = z
       .describe("Most frequent first."),
     toDelivered: seconds,
     toRead: seconds,
-    share: z
-      .number()
-      .describe("Share of the events that was read. Below 1, with `route` or `reference` and many events, the counts are estimates."),
   })
   .meta({ id: "Quality", description: "How many messages arrived, what failed, and how long they took." });
 export type QualityView = View<typeof qualitySchema>;
@@ -335,29 +332,6 @@ export interface QualityQuery {
   readonly to: number;
   readonly route?: string | undefined;
   readonly reference?: string | undefined;
-  /** With a route or reference, the most seqs whose events are read. Absent: all. */
-  readonly most?: number | undefined;
-}
-
-/** Stretches that a sample consists of: enough that hours and campaigns are represented as they occur. */
-const mostStretches = 60;
-
-interface Stretch {
-  readonly after: number;
-  readonly last: number;
-}
-
-/**
- * Stretches of equal length, spread evenly, with at most `most` of the seqs after `after` up to `last`; all seqs if there are
- * no more.
- */
-export function sampleOf({ after, last }: Stretch, most = Number.POSITIVE_INFINITY): { share: number; stretches: Stretch[] } {
-  const total = last - after;
-  if (total <= most) return { share: 1, stretches: [{ after, last }] };
-  const count = Math.min(mostStretches, Math.max(1, most));
-  const length = Math.max(1, Math.floor(most / count));
-  const begins = Array.from({ length: count }, (_, index) => after + Math.floor((index * (total - length)) / Math.max(1, count - 1)));
-  return { share: (count * length) / total, stretches: begins.map((begin) => ({ after: begin, last: begin + length })) };
 }
 
 const meanings: ReadonlyMap<string, string> = new Map([
@@ -406,9 +380,8 @@ export function createQualitySums(from: number) {
       const time = timeOfStatus(status, times, sentAt);
       if (time !== null) add(timed[time.series], bucketOf(time.seconds), 1);
     },
-    result(share = 1): QualityView {
-      const estimated = (n: number): number => Math.round(n / share);
-      const of = (status: string, most = Number.POSITIVE_INFINITY): number => Math.min(most, estimated(sums.get(status) ?? 0));
+    result(): QualityView {
+      const of = (status: string, most = Number.POSITIVE_INFINITY): number => Math.min(most, Math.round(sums.get(status) ?? 0));
       const sent = of("sent");
       // Not every message's time of sending is known, and no failure's.
       const delivered = of("delivered", sent);
@@ -421,15 +394,10 @@ export function createQualitySums(from: number) {
         failed,
         pending: Math.max(0, sent - delivered - failed),
         errors: [...errors]
-          .map(([code, count]) => ({
-            code,
-            meaning: meanings.get(code) ?? null,
-            count: estimated(count),
-          }))
+          .map(([code, count]) => ({ code, meaning: meanings.get(code) ?? null, count }))
           .sort((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
         toDelivered: spread(timed.toDelivered),
         toRead: spread(timed.toRead),
-        share,
       };
     },
   };

@@ -26,18 +26,6 @@ export function metadataFault(metadata: Readonly<Record<string, unknown>>): stri
   return Buffer.byteLength(JSON.stringify(metadata)) > bytes ? `is longer than ${bytes.toLocaleString("en")} bytes as JSON` : null;
 }
 
-/** Stored metadata for display. Where it is beyond the limits, somebody else wrote it, and showing it might fail. */
-export function shownMetadata(stored: string | null): Readonly<Record<string, unknown>> | null {
-  if (stored === null) return null;
-  try {
-    const metadata = JSON.parse(stored) as Record<string, unknown>;
-    const fault = metadataFault(metadata);
-    return fault === null ? metadata : { unreadable: fault };
-  } catch {
-    return { unreadable: "is not JSON" };
-  }
-}
-
 export const metadataSchema = z.record(z.string(), z.unknown()).superRefine((metadata, context) => {
   const fault = metadataFault(metadata);
   if (fault !== null) context.addIssue({ code: "custom", message: fault });

@@ -17,7 +17,7 @@ export function topSeries(series: readonly Series[], most: number): Series[] {
 }
 
 /** One line for each number. A cell that a spreadsheet would read as a formula gets an apostrophe before it. */
-export function csvOf({ sent, delivered, read, failed, pending, errors, toDelivered, toRead, share }: RelayQuality): string {
+export function csvOf({ sent, delivered, read, failed, pending, errors, toDelivered, toRead }: RelayQuality): string {
   const rows: (readonly (string | number | null)[])[] = [
     ["figure", "code", "value", "meaning"],
     ...Object.entries({ pending, sent, delivered, read, failed }).map(([name, value]) => [name, null, value, null]),
@@ -26,7 +26,6 @@ export function csvOf({ sent, delivered, read, failed, pending, errors, toDelive
       "seconds to delivered, p90": toDelivered.p90,
       "seconds to read, p50": toRead.p50,
       "seconds to read, p90": toRead.p90,
-      "share of the events that was read": share,
     }).map(([name, value]) => [name, null, value, null]),
     ...errors.map(({ code, count, meaning }) => ["failed with code", code, count, meaning]),
   ];

@@ -43,9 +43,6 @@ export function Quality() {
           </Empty>
         ) : (
           <>
-            {quality.data.share < 1 && (
-              <p class="dim">Estimated from a sample of {percent(quality.data.share)} of the events in this period.</p>
-            )}
             <Funnel quality={quality.data} from={from} />
             {route === undefined && reference === undefined && <Loading isLoading={failures.isLoading && failures.data === null} />}
             {route === undefined && reference === undefined && failures.data !== null && <Failures series={failures.data} />}

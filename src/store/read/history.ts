@@ -10,7 +10,6 @@ import {
   type SeriesName,
   type SeriesQuery,
   type SeriesView,
-  sampleOf,
 } from "../../model/history.ts";
 import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
 import { counters, events, never, subjects } from "../schema/tables.ts";
@@ -115,7 +114,7 @@ export function* readQuality(query: QualityQuery): Work<QualityView> {
     return sums.result();
   }
   const few = reference === undefined ? null : yield* fewOfReference(reference);
-  const { share, slices } = few === null ? yield* slicesOfRange(query) : { share: 1, slices: slicesOfMessages(few) };
+  const slices = few === null ? slicesOfRange(yield* seqRange(from, to)) : slicesOfMessages(few);
   const delivers = createDelivers(route);
   for (const slice of slices) {
     const found = yield* rows(
@@ -127,7 +126,7 @@ export function* readQuality(query: QualityQuery): Work<QualityView> {
       if (isRouted(plan)) sums.move({ ...row, status: row.status ?? "", times: JSON.parse(times) });
     }
   }
-  return sums.result(share);
+  return sums.result();
 }
 
 function* fewOfReference(reference: string): Work<readonly number[] | null> {
@@ -142,11 +141,8 @@ function slicesOfMessages(messages: readonly number[]): Sql[] {
   );
 }
 
-function* slicesOfRange({ from, to, most }: QualityQuery): Work<{ readonly share: number; readonly slices: readonly Sql[] }> {
-  const { share, stretches } = sampleOf(yield* seqRange(from, to), most);
-  const chunks = stretches.flatMap((stretch) => chunksOf(stretch, eventsAtOnce));
-  return { share, slices: chunks.map(({ after, last }) => sql`e.seq > ${after} AND e.seq <= ${last}`) };
-}
+const slicesOfRange = (range: SeqRange): Sql[] =>
+  chunksOf(range, eventsAtOnce).map(({ after, last }) => sql`e.seq > ${after} AND e.seq <= ${last}`);
 
 const chunksOf = ({ after, last }: SeqRange, size: number): SeqRange[] =>
   Array.from({ length: Math.ceil((last - after) / size) }, (_, index) => ({

@@ -1,6 +1,5 @@
 import type { MessageView, RunView } from "../../model/answers.ts";
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
-import { shownMetadata } from "../../model/message.ts";
 import type { OfAccounts } from "../../model/queries.ts";
 import { subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
@@ -121,7 +120,7 @@ function messageView({ seq, account, name, serviceId, conversationId, reference,
     id: serviceId,
     conversationId,
     reference,
-    metadata: shownMetadata(metadata),
+    metadata: metadata === null ? null : JSON.parse(metadata),
     status: row.status,
     errorCode: row.error,
     times: JSON.parse(row.times),
@@ -137,7 +136,7 @@ function runView({ seq, account, name, reference, metadata, status, error, times
     account,
     runId: name,
     reference,
-    metadata: shownMetadata(metadata),
+    metadata: metadata === null ? null : JSON.parse(metadata),
     status,
     error,
     times: JSON.parse(times),

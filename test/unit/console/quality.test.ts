@@ -25,11 +25,9 @@ test("the CSV can be read back, and no cell is a formula", () => {
     errors,
     toDelivered: { p50: 2, p90: null },
     toRead: { p50: 60, p90: 90 },
-    share: 0.25,
   };
   const rows = parse(csvOf(quality)) as string[][];
   expect(rows.every((row) => row.length === 4)).toBe(true);
   expect(rows).toContainEqual(["failed with code", "'=1+1", "2", 'a "quoted", long\r\nmeaning']);
   expect(rows).toContainEqual(["seconds to delivered, p90", "", "", ""]);
-  expect(rows).toContainEqual(["share of the events that was read", "", "0.25", ""]);
 });

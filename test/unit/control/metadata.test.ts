@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { readRegistration } from "../../../src/control/track.ts";
 import { messageBody, runBody, trackBody } from "../../../src/model/endpoints/send.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/model/json.ts";
-import { metadataFault, metadataLimits, shownMetadata } from "../../../src/model/message.ts";
+import { metadataFault, metadataLimits } from "../../../src/model/message.ts";
 import { joinFacts } from "../../../src/track/registration.ts";
 
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels - 1)}{}${"}".repeat(levels - 1)}`);
@@ -54,17 +54,6 @@ describe("metadata is bounded", () => {
       conflicts: { metadata: { stored: "1000 keys", given: "more: together it has more than 1,000 keys and list entries" } },
     });
     expect(joinFacts(stored, { ...given, metadata: { k0: 0 } })).toMatchObject({ isNew: false });
-  });
-
-  test("readers do not show metadata beyond the limits", () => {
-    for (const [, metadata, fault] of tooMuch.filter(([name]) => name !== "as deep as no recursion reaches")) {
-      const text = JSON.stringify(metadata);
-      expect(shownMetadata(text)).toEqual({ unreadable: fault });
-    }
-    const text = JSON.stringify(keys(3));
-    expect(shownMetadata(null)).toBeNull();
-    expect(shownMetadata(text)).toEqual(keys(3));
-    expect(shownMetadata("{")).toEqual({ unreadable: "is not JSON" });
   });
 });
 

@@ -8,7 +8,6 @@ import {
   quantile,
   type SeriesName,
   type SeriesQuery,
-  sampleOf,
   seriesNames,
   seriesQuery,
   seriesSchema,
@@ -133,23 +132,4 @@ test("a transition passes over the statuses between, and none that failed", () =
   expect(skippedBy(null, "failed")).toEqual(["sent"]);
   expect(skippedBy("pending", "received")).toEqual([]);
   expect(skippedBy(null, "unheard of")).toEqual([]);
-});
-
-test("a sample has stretches of equal length, spread over the whole range, without overlaps", () => {
-  expect(sampleOf({ after: 5, last: 15 }, 10)).toEqual({ share: 1, stretches: [{ after: 5, last: 15 }] });
-  expect(sampleOf({ after: 0, last: 10 }, 1)).toEqual({ share: 0.1, stretches: [{ after: 0, last: 1 }] });
-  fc.assert(
-    fc.property(fc.nat(1_000_000), fc.integer({ min: 1, max: 1_000_000 }), fc.integer({ min: 1, max: 100_000 }), (after, total, most) => {
-      const last = after + total;
-      const { share, stretches } = sampleOf({ after, last }, most);
-      const read = stretches.reduce((sum, stretch) => sum + stretch.last - stretch.after, 0);
-      expect(read).toBeLessThanOrEqual(Math.min(total, most));
-      expect(read / total).toBeCloseTo(share);
-      expect(stretches[0]?.after).toBe(after);
-      if (stretches.length > 1) expect(stretches.at(-1)?.last).toBe(last);
-      for (const [index, stretch] of stretches.entries()) {
-        expect(stretch.after).toBeGreaterThanOrEqual(stretches[index - 1]?.last ?? after);
-      }
-    }),
-  );
 });
