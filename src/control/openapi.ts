@@ -142,7 +142,8 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
           const ofStatus = shown.filter((example) => String(example.status ?? firstStatus) === status);
           const isPersonal = answer.schema !== undefined && holdsPii(answer.schema);
           const headers = headersOf({ ...answer.headers, ...(isPersonal ? maskedText : {}) });
-          return [status, { description: answer.text, headers, content: contentOf(answer, schemaOf, ofStatus) }];
+          const description = answer.text ?? answer.schema?.description;
+          return [status, { description, headers, content: contentOf(answer, schemaOf, ofStatus) }];
         }),
       ),
     },

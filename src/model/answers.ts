@@ -738,7 +738,7 @@ export const listenersSchema = z
 
 export const cursorSchema = z
   .object({ name: pii("text", z.string()).describe("The listener's name."), seq: seq.describe("Everything up to this seq is done.") })
-  .meta({ id: "Cursor", description: "The cursor of a listener." });
+  .meta({ id: "Cursor", description: "The cursor of a listener, which never goes back." });
 
 export const sessionSchema = z
   .object({

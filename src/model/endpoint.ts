@@ -38,7 +38,8 @@ export interface Endpoint {
 }
 
 export interface Answer {
-  readonly text: string;
+  /** Default: what its schema is. */
+  readonly text?: string;
   /** Of its JSON. */
   readonly schema?: z.ZodType;
   /** Content types other than JSON alone. */

@@ -36,7 +36,7 @@ export const operating = {
     accounts: "none",
     open: true,
     summary: "Whether the process answers",
-    answers: { 200: { text: "It does.", schema: healthSchema } },
+    answers: { 200: { schema: healthSchema } },
   },
   getReadiness: {
     scope: null,
@@ -53,19 +53,19 @@ export const operating = {
     scope: "read",
     accounts: "none",
     summary: "This description",
-    answers: { 200: { text: "OpenAPI 3.1.", schema: openApiSchema } },
+    answers: { 200: { schema: openApiSchema } },
   },
   listSecrets: {
     scope: "read",
     accounts: "whole",
     summary: "How often each secret verified webhooks, and when last, by fingerprint",
-    answers: { 200: { text: "Secrets of the settings first, in their order there; then removed ones.", schema: secretUsesSchema } },
+    answers: { 200: { schema: secretUsesSchema } },
   },
   listSources: {
     scope: "read",
     accounts: "whole",
     summary: "The sources of the settings, with Meta's handshakes and the numbers that events came for",
-    answers: { 200: { text: "The sources.", schema: sourcesSchema } },
+    answers: { 200: { schema: sourcesSchema } },
   },
   checkSource: {
     scope: "replay",
@@ -73,42 +73,42 @@ export const operating = {
     summary: "Asks Meta's Graph API whether the webhooks of a source go to it",
     description: "For a source with `graph`. Reads subscribed apps, callbacks and their overrides, and changes nothing.",
     params: z.strictObject({ source: z.string().describe("The source's name.") }),
-    answers: { 200: { text: "What is wrong, and what is right.", schema: sourceCheckSchema } },
+    answers: { 200: { schema: sourceCheckSchema } },
     errors: ["not_found", "conflict"],
   },
   getInstance: {
     scope: "read",
     accounts: "whole",
     summary: "This process: its version, its role and its store",
-    answers: { 200: { text: "The process that answered.", schema: instanceSchema } },
+    answers: { 200: { schema: instanceSchema } },
   },
   reloadSettings: {
     scope: "replay",
     accounts: "whole",
     summary: "Reads the settings, the env file and the secret files again, as SIGHUP does",
     description: "Applies to the process that answers. If anything is faulty, that process keeps the settings that it has.",
-    answers: { 200: { text: "What changed.", schema: reloadSchema } },
+    answers: { 200: { schema: reloadSchema } },
     errors: ["settings_refused", "conflict"],
   },
   getReload: {
     scope: "read",
     accounts: "whole",
     summary: "What the last reload did, whether by SIGHUP or `POST /v1/reload`",
-    answers: { 200: { text: "`trigger` is `start` before the first reload.", schema: reloadSchema } },
+    answers: { 200: { schema: reloadSchema } },
   },
   getSettings: {
     scope: "read",
     accounts: "whole",
     summary: "The settings in effect, with secrets masked",
     description: "As `wamid-relay config print` shows them. Sections that need a restart are those of the start.",
-    answers: { 200: { text: "The settings.", schema: settingsViewSchema } },
+    answers: { 200: { schema: settingsViewSchema } },
   },
   listListeners: {
     scope: "read",
     accounts: "whole",
     summary: "Connected listeners, and the cursors of others",
     description: "Several processes share the cursors. A listener is connected to one of them, which alone lists the connection.",
-    answers: { 200: { text: "The listeners.", schema: listenersSchema } },
+    answers: { 200: { schema: listenersSchema } },
   },
   retryDelivery: {
     scope: "replay",
@@ -116,7 +116,7 @@ export const operating = {
     summary: "Sends a delivery now",
     description: "A settled delivery waits again, under the same id. A held one stays held behind its message's earlier delivery.",
     params: z.strictObject({ id: z.string().describe("The delivery's id.") }),
-    answers: { 200: { text: "Its state now and before the retry.", schema: retriedSchema } },
+    answers: { 200: { schema: retriedSchema } },
     errors: ["not_found", "conflict"],
   },
   replay: {
@@ -139,9 +139,7 @@ export const operating = {
     accounts: "whole",
     summary: "Tries a destination now that stopped (410), paused (429 with Retry-After) or fails (its breaker is open)",
     params: z.strictObject({ route: z.string().describe("The route's name.") }),
-    answers: {
-      200: { text: "`resumed` is false when it was neither stopped nor paused, and its breaker not open.", schema: resumedSchema },
-    },
+    answers: { 200: { schema: resumedSchema } },
     errors: ["not_found"],
   },
   performHandshake: {
@@ -154,7 +152,7 @@ export const operating = {
     body: z
       .strictObject({ repeat: z.boolean().default(false).describe("Performs it again although an earlier one succeeded.") })
       .prefault({}),
-    answers: { 200: { text: "The result.", schema: handshakeSchema } },
+    answers: { 200: { schema: handshakeSchema } },
     errors: ["not_found", "conflict"],
   },
   resumeAccount: {
@@ -163,7 +161,7 @@ export const operating = {
     summary: "Ends the stops of an account's used-up quotas",
     description: "Also discards smaller per-minute caps that the service reported. The next refused call stops the account again.",
     params: z.strictObject({ account: z.string().describe("The account's name.") }),
-    answers: { 200: { text: "`ended` names the stops; `resumed` is false when there were none.", schema: accountResumedSchema } },
+    answers: { 200: { schema: accountResumedSchema } },
     errors: ["not_found"],
   },
   reconcile: {
@@ -187,6 +185,6 @@ export const operating = {
     accounts: "narrowed",
     summary: "The accounts, with their stops, budget and last reconciliation pass",
     description: "With several processes, `lastPass` is the last one of any process.",
-    answers: { 200: { text: "The accounts.", schema: accountsSchema } },
+    answers: { 200: { schema: accountsSchema } },
   },
 } as const;

@@ -67,7 +67,7 @@ export const streaming = {
     summary: "Moves the cursor of a name",
     params: z.strictObject({ name: listenerName.describe("The listener's name.") }),
     body: cursorBody,
-    answers: { 200: { text: "The cursor, which never goes back.", schema: cursorSchema } },
+    answers: { 200: { schema: cursorSchema } },
   },
   live: {
     scope: "read",
