@@ -11,12 +11,8 @@ export function readSettings({ config: path, envFile }: SettingsOptions, io: Io)
 }
 
 /** Like {@link readSettings}, for commands that only look ({@link loadForReading}). */
-export function readForLooking(
-  { config: path, envFile }: SettingsOptions,
-  io: Io,
-  sections?: readonly (keyof Settings)[],
-): ReadableSettings {
-  return orFailed(path, () => loadForReading(path, io.env, envFile, sections));
+export function readForLooking({ config: path, envFile }: SettingsOptions, io: Io): ReadableSettings {
+  return orFailed(path, () => loadForReading(path, io.env, envFile));
 }
 
 /** `server` or `storage`, whatever is faulty elsewhere. Throws {@link CommandFailed} that lists its faults when it is faulty itself. */

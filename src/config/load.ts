@@ -30,15 +30,10 @@ export interface ReadableSettings {
 
 /**
  * For commands that a user without the relay's secrets may run: a missing secret fails when it is revealed, except in
- * `storage`, where none may be missing. `sections`: the others count as empty, whatever is faulty in them.
+ * `storage`, where none may be missing.
  */
-export function loadForReading(
-  path: string,
-  env: Environment,
-  envFile?: string | undefined,
-  sections?: readonly string[] | undefined,
-): ReadableSettings {
-  return parseForReading(readText(path), path, readVariables(path, { env, envFile }), sections);
+export function loadForReading(path: string, env: Environment, envFile?: string | undefined): ReadableSettings {
+  return parseForReading(readText(path), path, readVariables(path, { env, envFile }));
 }
 
 function readText(path: string): string {
@@ -97,9 +92,9 @@ function* parsing(text: string, file: string, env: Environment): Steps<Settings>
   return settings;
 }
 
-export function parseForReading(text: string, file: string, env: Environment, sections?: readonly string[]): ReadableSettings {
+export function parseForReading(text: string, file: string, env: Environment): ReadableSettings {
   const standIns = new Map<string, MissingSecret>();
-  const { settings, tree, findings } = runSteps(readSettings(text, file, env, sections, standIns));
+  const { settings, tree, findings } = runSteps(readSettings(text, file, env, standIns));
   const missing = findings.filter(isMissingSecret);
   const others = findings.filter((finding) => !isMissingSecret(finding));
   if (settings === null || others.length > 0) throw new SettingsError(toFaults(others.length > 0 ? others : findings, tree, file));
@@ -137,15 +132,8 @@ interface ReadSettings {
  * Throws {@link SettingsError} for what is no mapping of settings at all. `standIns`: receives a random text for each missing
  * secret, which is in its place in the settings.
  */
-function* readSettings(
-  text: string,
-  file: string,
-  env: Environment,
-  sections?: readonly string[],
-  standIns?: Map<string, MissingSecret>,
-): Steps<ReadSettings> {
-  const whole = yield* readTree(text, env, dirname(file));
-  const tree = sections === undefined ? whole : treeOf(whole, sections);
+function* readSettings(text: string, file: string, env: Environment, standIns?: Map<string, MissingSecret>): Steps<ReadSettings> {
+  const tree = yield* readTree(text, env, dirname(file));
   const faults = (findings: readonly Finding[]) => new SettingsError(toFaults(findings, tree, file));
   if (!tree.readable) throw faults(tree.findings);
   if (tree.value === null || tree.value === "") throw faults([{ path: [], message: "is empty: there are no settings in it" }]);
@@ -165,16 +153,6 @@ function* readSettings(
   const invalid = findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places));
   const findings = [tree.findings, invalid, [...checkReferences(tree.value)]].reduce(withoutFollowing);
   return { tree, settings: parsed.data ?? null, findings };
-}
-
-function treeOf(tree: Tree, sections: readonly string[]): Tree {
-  const { value, findings } = tree;
-  if (!tree.readable || typeof value !== "object" || value === null) return tree;
-  return {
-    ...tree,
-    value: Object.fromEntries(Object.entries(value).filter(([name]) => sections.includes(name))),
-    findings: findings.filter(({ path: [name] }) => sections.includes(String(name))),
-  };
 }
 
 /** `routes:` with every entry commented out counts as missing. Top level only: an empty `secret:` must not pass. */

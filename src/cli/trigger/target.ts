@@ -17,7 +17,7 @@ export type Target = ReturnType<typeof findTarget>;
 export function findTarget(command: Command, options: TriggerOptions, kind: SourceKind, io: Io) {
   const { url: given } = options;
   const rate = checkedRate(command, options);
-  const { settings } = readForLooking(options, io, ["accounts", "sources"]);
+  const { settings } = readForLooking(options, io);
   const [name, source] = pickSource(settings, options, kind);
   const isMeta = source.kind === "events" && source.format === "meta";
   if (source.signature === undefined || (isMeta && (source.header ?? source.pathSecrets) !== undefined)) {

@@ -92,7 +92,7 @@ export function verifyAsSource(name: string, request: RawRequest, options: Setti
 
 /** A source of the settings, with the secrets that this command can read. */
 function configuredSource(options: SettingsOptions, name: string, io: Io): InboundSource {
-  const sources = inboundSources(readForLooking(options, io, ["accounts", "sources"]).settings);
+  const sources = inboundSources(readForLooking(options, io).settings);
   const found = sources.find((source) => source.name === name);
   if (found === undefined) {
     const names = sources.map((source) => source.name);
