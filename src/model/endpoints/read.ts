@@ -139,8 +139,8 @@ ${seriesTable}`,
     description: "202 with the progress when the audit takes longer than `wait`. Repeat the request to join the same audit.",
     query: auditQuery,
     answers: {
-      200: { text: "The report.", schema: auditSchema },
-      202: { text: "The progress. Repeat the request with the same query to wait for the same audit.", schema: auditProgressSchema },
+      200: { schema: auditSchema },
+      202: { schema: auditProgressSchema },
     },
     errors: ["not_found"],
   },
@@ -148,7 +148,6 @@ ${seriesTable}`,
     scope: "read",
     accounts: "narrowed",
     summary: "The whole story of an event, message or run, without bodies",
-    description: "`data` has a story for each message, run or event that has the name.",
     params: z.strictObject({
       name: z
         .string()
