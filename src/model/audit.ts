@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { count, counts } from "./answers.ts";
 import { deliveryStates, dispositions } from "./states.ts";
-import { pii, time, type View } from "./view.ts";
+import { component, foreign, pii, time, type View } from "./view.ts";
 
 /**
  * docs/how-to/explain-an-event.md has the same list. Each rule concerns single rows, so that every violation has an offender
@@ -41,7 +41,7 @@ const eventSums = {
   duplicates: count.describe("How often a known event id was received again; not part of `received`."),
   conflicts: count.describe("Duplicates with other bytes."),
 };
-const eventSumsSchema = z.object(eventSums).meta({ id: "EventSums", description: "Events by disposition." });
+const eventSumsSchema = component("EventSums", "Events by disposition.", eventSums);
 export type EventSums = z.infer<typeof eventSumsSchema>;
 
 const deliverySums = {
@@ -50,63 +50,54 @@ const deliverySums = {
   deleted: count.describe("Settled deliveries that retention deleted before their event."),
   unaccounted: count.describe("Deliveries that break a rule, counted under no state."),
 };
-const deliverySumsSchema = z.object(deliverySums).meta({ id: "DeliverySums", description: "Deliveries by state." });
+const deliverySumsSchema = component("DeliverySums", "Deliveries by state.", deliverySums);
 export type DeliverySums = z.infer<typeof deliverySumsSchema>;
 
-const offenderSchema = z
-  .object({
-    rule: z.enum(Object.keys(auditRules) as AuditRule[]).describe("The rule that it breaks."),
-    event: z.int().nullable().describe("Seq of the event; null when the rule is about no single event."),
-    eventId: pii("event", z.string()).nullable().describe("Id of the event, if known."),
-    route: z.string().nullable().describe("The route, for rules about deliveries."),
-    what: pii("text", z.string()).describe("What is wrong, without wamids and bodies."),
-  })
-  .meta({ id: "Offender", description: "A row that breaks a rule." });
+const offenderSchema = component("Offender", "A row that breaks a rule.", {
+  rule: z.enum(Object.keys(auditRules) as AuditRule[]).describe("The rule that it breaks."),
+  event: z.int().nullable().describe("Seq of the event; null when the rule is about no single event."),
+  eventId: pii("event", z.string()).nullable().describe("Id of the event, if known."),
+  route: z.string().nullable().describe("The route, for rules about deliveries."),
+  what: foreign.describe("What is wrong, without wamids and bodies."),
+});
 export type Offender = View<typeof offenderSchema>;
 
-export const auditSchema = z
-  .object({
-    balanced: z.boolean().describe("Whether every rule holds."),
-    at: time.describe("When the audit began."),
-    tookMs: z.number().describe("Milliseconds that it took."),
-    rows: z
-      .object({
-        events: count.describe("Events checked."),
-        deliveries: count.describe("Deliveries checked."),
-        attempts: count.describe("Attempts checked."),
-      })
-      .describe("Rows checked."),
-    events: eventSumsSchema.describe("Events by disposition. `received` is the sum of the dispositions and `unaccounted`."),
-    days: z
-      .array(
-        z
-          .object({
-            ...eventSums,
-            day: z.string().describe("Day of acceptance in UTC, such as `2026-11-20`."),
-            source: z.string().describe("The source."),
-          })
-          .meta({ id: "DaySums", description: "Events of one day and source." }),
-      )
-      .describe("Events by day of acceptance and source."),
-    deliveries: deliverySumsSchema.describe("Deliveries by state. `planned` is the sum of the states, `deleted` and `unaccounted`."),
-    routes: z
-      .array(
-        z
-          .object({ ...deliverySums, route: z.string().describe("The route.") })
-          .meta({ id: "RouteSums", description: "Deliveries of one route." }),
-      )
-      .describe("Deliveries by route."),
-    gone: z
-      .object({ deleted: count.describe("Deleted by retention."), missing: count.describe("Missing for no known reason.") })
-      .describe("Seqs without an event."),
-    broken: z.record(z.string(), count).describe("How often each rule is broken; rules that hold are left out."),
-    offenders: z.array(offenderSchema).describe("The first hundred rows that break a rule."),
-  })
-  .meta({ id: "AuditReport", description: "Whether everything that was received is accounted for." });
+export const auditSchema = component("AuditReport", "Whether everything that was received is accounted for.", {
+  balanced: z.boolean().describe("Whether every rule holds."),
+  at: time.describe("When the audit began."),
+  tookMs: z.number().describe("Milliseconds that it took."),
+  rows: z
+    .object({
+      events: count.describe("Events checked."),
+      deliveries: count.describe("Deliveries checked."),
+      attempts: count.describe("Attempts checked."),
+    })
+    .describe("Rows checked."),
+  events: eventSumsSchema.describe("Events by disposition. `received` is the sum of the dispositions and `unaccounted`."),
+  days: z
+    .array(
+      component("DaySums", "Events of one day and source.", {
+        ...eventSums,
+        day: z.string().describe("Day of acceptance in UTC, such as `2026-11-20`."),
+        source: z.string().describe("The source."),
+      }),
+    )
+    .describe("Events by day of acceptance and source."),
+  deliveries: deliverySumsSchema.describe("Deliveries by state. `planned` is the sum of the states, `deleted` and `unaccounted`."),
+  routes: z
+    .array(component("RouteSums", "Deliveries of one route.", { ...deliverySums, route: z.string().describe("The route.") }))
+    .describe("Deliveries by route."),
+  gone: z
+    .object({ deleted: count.describe("Deleted by retention."), missing: count.describe("Missing for no known reason.") })
+    .describe("Seqs without an event."),
+  broken: z.record(z.string(), count).describe("How often each rule is broken; rules that hold are left out."),
+  offenders: z.array(offenderSchema).describe("The first hundred rows that break a rule."),
+});
 export type AuditReport = View<typeof auditSchema>;
 export type RelayAudit = z.infer<typeof auditSchema>;
 
-export const auditProgressSchema = z
-  .object({ checked: count.describe("Events checked so far."), of: count.describe("Events to check.") })
-  .meta({ id: "AuditProgress", description: "How far a running audit is." });
+export const auditProgressSchema = component("AuditProgress", "How far a running audit is.", {
+  checked: count.describe("Events checked so far."),
+  of: count.describe("Events to check."),
+});
 export type AuditProgress = z.infer<typeof auditProgressSchema>;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isStatus, messageStatuses, supersedes } from "./statuses.ts";
 import type { Tracking } from "./tracking.ts";
-import { pii, time, type View } from "./view.ts";
+import { component, foreign, time, type View } from "./view.ts";
 
 /* Counts by minute, written in the transaction that stores what they count. Minutes become hours after two days. */
 
@@ -179,27 +179,25 @@ export function seriesQuery(
 
 const nullable = (text: string) => z.number().nullable().describe(text);
 
-export const seriesSchema = z
-  .object({
-    name: z.enum(seriesNames).describe("The series."),
-    by: z.enum(seriesKeys).nullable().describe("What the labels stand for; null for one sum, and for percentiles."),
-    unit: z.enum(["count", "ms", "s"]).describe("Unit of the values. The series `count` of a histogram is a number of samples."),
-    step: z.literal([60, 3600, 86_400]).describe("Seconds between two values. Minutes older than two days are answered by hour."),
-    from: time.describe("Begin of the first step."),
-    to: time.describe("End of the last step."),
-    series: z
-      .array(
-        z.object({
-          label: pii("text", z.string()).describe(
-            "Value of `by`, or `total`. For a histogram `p50`, `p90`, `p99` or `count`. `other` has what exceeds 50 labels.",
-          ),
-          values: z.array(nullable("Null: no sample, or a step in the future.")).describe("`values[i]` is at `from` plus i steps."),
-          total: nullable("The sum. For a percentile, that of the whole range. For a gauge, the greatest value. Null: no sample."),
-        }),
-      )
-      .describe("The greatest total first."),
-  })
-  .meta({ id: "Series", description: "Counts, percentiles or gauges over time." });
+export const seriesSchema = component("Series", "Counts, percentiles or gauges over time.", {
+  name: z.enum(seriesNames).describe("The series."),
+  by: z.enum(seriesKeys).nullable().describe("What the labels stand for; null for one sum, and for percentiles."),
+  unit: z.enum(["count", "ms", "s"]).describe("Unit of the values. The series `count` of a histogram is a number of samples."),
+  step: z.literal([60, 3600, 86_400]).describe("Seconds between two values. Minutes older than two days are answered by hour."),
+  from: time.describe("Begin of the first step."),
+  to: time.describe("End of the last step."),
+  series: z
+    .array(
+      z.object({
+        label: foreign.describe(
+          "Value of `by`, or `total`. For a histogram `p50`, `p90`, `p99` or `count`. `other` has what exceeds 50 labels.",
+        ),
+        values: z.array(nullable("Null: no sample, or a step in the future.")).describe("`values[i]` is at `from` plus i steps."),
+        total: nullable("The sum. For a percentile, that of the whole range. For a gauge, the greatest value. Null: no sample."),
+      }),
+    )
+    .describe("The greatest total first."),
+});
 export type SeriesView = View<typeof seriesSchema>;
 export type RelaySeries = z.infer<typeof seriesSchema>;
 
@@ -303,26 +301,24 @@ const seconds = z
   .describe("In seconds; null without a message.");
 const reached = (text: string) => z.number().describe(text);
 
-export const qualitySchema = z
-  .object({
-    sent: reached("Messages that were sent in the range, failed ones included."),
-    delivered: reached("Of these, messages that were delivered, also those whose only report was `read`."),
-    read: reached("Of these, messages that were read."),
-    failed: reached("Messages that failed in the range, also those that arrived later."),
-    pending: reached("`sent` without `delivered` and `failed`."),
-    errors: z
-      .array(
-        z.object({
-          code: pii("text", z.string()).describe("Error code of the failure; `none` without one, `other` above 200 codes an hour."),
-          meaning: z.string().nullable().describe("What the code means, if known."),
-          count: z.number().describe("How many messages failed with it."),
-        }),
-      )
-      .describe("Most frequent first."),
-    toDelivered: seconds,
-    toRead: seconds,
-  })
-  .meta({ id: "Quality", description: "How many messages arrived, what failed, and how long they took." });
+export const qualitySchema = component("Quality", "How many messages arrived, what failed, and how long they took.", {
+  sent: reached("Messages that were sent in the range, failed ones included."),
+  delivered: reached("Of these, messages that were delivered, also those whose only report was `read`."),
+  read: reached("Of these, messages that were read."),
+  failed: reached("Messages that failed in the range, also those that arrived later."),
+  pending: reached("`sent` without `delivered` and `failed`."),
+  errors: z
+    .array(
+      z.object({
+        code: foreign.describe("Error code of the failure; `none` without one, `other` above 200 codes an hour."),
+        meaning: z.string().nullable().describe("What the code means, if known."),
+        count: z.number().describe("How many messages failed with it."),
+      }),
+    )
+    .describe("Most frequent first."),
+  toDelivered: seconds,
+  toRead: seconds,
+});
 export type QualityView = View<typeof qualitySchema>;
 export type RelayQuality = z.infer<typeof qualitySchema>;
 

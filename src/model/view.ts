@@ -15,6 +15,10 @@ import {
 /** A time: ISO 8601 in UTC. */
 export const time = z.stringFormat("date-time", (text) => !Number.isNaN(Date.parse(text)));
 
+/** An object that has the name `id` in `/v1/openapi.json`. */
+export const component = <Shape extends z.ZodRawShape>(id: string, description: string, shape: Shape) =>
+  z.object(shape).meta({ id, description });
+
 /** What the ports pass for an answer: the same fields, with times in unix ms. */
 export type View<Schema> = Schema extends typeof time
   ? number
@@ -79,6 +83,9 @@ const mark = "x-pii";
 export function pii<Schema extends z.ZodType>(kind: Personal, schema: Schema): Schema {
   return schema.meta({ [mark]: kind });
 }
+
+/** Text that may hold a wamid or phone number, because the service, a destination or an application wrote it. */
+export const foreign = pii("text", z.string());
 
 export function piiOf(schema: z.core.$ZodType): Personal | undefined {
   return z.globalRegistry.get(schema)?.[mark] as Personal | undefined;
