@@ -42,10 +42,6 @@ export function acceptingContract(open: OpenSubject): void {
         uuid,
         uuid.toUpperCase(),
         uuid.replaceAll("-", ""),
-        // As long as the bytes of a UUID, and the UUID with these bytes.
-        "fifteen-bytes-1",
-        "00666966-7465-656e-2d62-797465732d31",
-        "\u00001234567890abcde",
         "1",
         "01",
         "1.0",

@@ -47,6 +47,25 @@ export function oneStoreContract(name: string, open: OpenStore, tags: string[] =
       expect((await store.rows(subjects)).map(({ name }) => name)).toEqual(["wamid.1"]);
     });
 
+    test("a repeat in the same batch is a duplicate of the first", async () => {
+      const event = anEvent({ wamid: "wamid.1" });
+      const outcomes = await store.accept([event, anEvent({ wamid: "wamid.2" }), event]);
+      expect(outcomes.map(({ result, seq }) => [result, seq])).toEqual([
+        ["accepted", 1],
+        ["accepted", 2],
+        ["duplicate", 1],
+      ]);
+      expect(await store.rows(events)).toMatchObject([{ duplicates: 1 }, { duplicates: 0 }]);
+    });
+
+    test("ids of two accounts, and ids of any length, are different events", async () => {
+      const ids = ["fifteen-bytes-1", "00666966-7465-656e-2d62-797465732d31", "x", "\u00001234567890abcde"];
+      const sent = ids.flatMap((id) => [anEvent({ id }), anEvent({ id, account: "other" })]);
+      expect((await store.accept(sent)).map(({ result }) => result)).toEqual(sent.map(() => "accepted"));
+      expect((await store.accept(sent)).map(({ result }) => result)).toEqual(sent.map(() => "duplicate"));
+      expect(new Set((await store.due("crm", start)).map(({ eventId }) => eventId))).toEqual(new Set(ids));
+    });
+
     test("a status does not move back, in one batch or over two", async () => {
       const of = (status: string) => anEvent({ wamid: "wamid.1", status });
       await store.accept([of("read"), of("delivered")]);

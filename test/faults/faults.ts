@@ -48,14 +48,14 @@ export const seededFaults: readonly SeededFault[] = [
     name: "plans a repeat in the same batch again",
     find: 'if (typeof id.known !== "number" || id.planned !== null) continue;',
     put: 'if (typeof id.known !== "number") continue;',
-    tests: ["test/contract/sqlite-store.test.ts"],
+    tests: ["test/contract/one-store.test.ts"],
   },
   {
     promise: "Planned once, delivered at least once",
     name: "takes an id of another account for a repeat",
     find: "const name = isDerived ? envelope.id : `${account}\\0${envelope.id}`;",
     put: "const name = envelope.id;",
-    tests: ["test/contract/sqlite-store.test.ts"],
+    tests: ["test/contract/one-store.test.ts"],
   },
   {
     promise: "Planned once, delivered at least once",

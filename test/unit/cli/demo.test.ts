@@ -8,7 +8,6 @@ import { type DemoFormat, demoSettings } from "../../../src/cli/demo/settings.ts
 import type { Io } from "../../../src/cli/io.ts";
 import { settingsSchema } from "../../../src/config/schema.ts";
 import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
-import { bodyOf } from "./demo-outcome.ts";
 
 test("the same seed makes the same unique people, with phone numbers of each meaning", () => {
   const people = peopleOf("a", "standard", 600);
@@ -27,7 +26,7 @@ test("the same seed makes the same unique people, with phone numbers of each mea
 
 test("the log keeps an event's first begin and first end", () => {
   const log = createPostLog("standard");
-  const body = bodyOf("e1", "message.status", { wamid: "wamid.a", status: "sent" });
+  const body = Buffer.from(JSON.stringify({ id: "e1", event: "message.status", data: { wamid: "wamid.a", status: "sent" } }));
   const post: ObservedPost = { url: "http://relay", eventId: "e1", body, sort: "event", answered: 200, began: 4, ended: 9 };
   log.note({ ...post, answered: 503, began: 1, ended: 3 });
   expect(log.events.get("e1")?.before).toBe(Number.POSITIVE_INFINITY);

@@ -31,12 +31,6 @@ test("a line has answer, subject and fault", () => {
   );
 });
 
-test("in a pipe each post is a line", () => {
-  const { printed, show } = onScreen(false, 200);
-  for (let sent = 0; sent < 200; sent += 1) show.post(post, ok, null);
-  expect(printed).toHaveLength(200);
-});
-
 test("on a terminal, many posts are a bar that ends full", () => {
   const { printed, show, at } = onScreen(true, 60);
   for (let sent = 1; sent <= 60; sent += 1) {
@@ -58,16 +52,6 @@ test("on a terminal, few posts are lines, and so are the first of an unknown num
   unknown.at(1_000);
   unknown.show.post(post, ok, null);
   expect(unknown.printed.at(-1)).toBe("out 61 posts  61/s");
-});
-
-test("with --json there is a line on standard error every two seconds, and none on standard output", () => {
-  const { printed, show, at } = onScreen(true, 3, true);
-  show.post(post, ok, null);
-  at(2_500);
-  show.post(post, ok, null);
-  at(3_000);
-  show.post(post, ok, null);
-  expect(printed).toEqual(["err 2 posts  1/s"]);
 });
 
 test("the outcome counts everything and keeps the first of it", () => {

@@ -1,14 +1,11 @@
 import { expect, test } from "vitest";
-import { RelayClientError } from "../../../src/client/connection.ts";
 import { followLive, type LiveMessage } from "../../../src/client/live.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 
-type Attempt = readonly string[] | RelayClientError | "silent";
+type Attempt = readonly string[] | "silent";
 
 const sse = (event: string, data: unknown, id?: number): string =>
   `event: ${event}\n${id === undefined ? "" : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
-const refusal = (status: number, retryAfterMs: number | null = null) =>
-  new RelayClientError(`answered ${status}`, { status, code: status === 401 ? "unauthorized" : "store_unavailable", retryAfterMs });
 
 /** Follows a relay that answers each connection with one of these; the signal is aborted when another one is opened. */
 function follow(attempts: readonly Attempt[]) {
@@ -27,7 +24,6 @@ function follow(attempts: readonly Attempt[]) {
       const attempt = attempts[headers.length];
       if (attempt === undefined) end.abort();
       else headers.push(given);
-      if (attempt instanceof RelayClientError) throw attempt;
       return new ReadableStream<Uint8Array>({
         start(controller) {
           signal.addEventListener("abort", () => controller.error(signal.reason));
@@ -64,16 +60,6 @@ test("yields overviews and events, and continues after the last event when the c
   expect((found[5] as { error: Error }).error.message).toBe("the relay ended the stream: the relay is stopping");
   expect(headers).toEqual([{}, { "last-event-id": "10" }, { "last-event-id": "10" }]);
   expect(waitsOf(found)).toEqual([500, 1_000, 500]);
-});
-
-test("throws a refusal that another attempt would not change", async () => {
-  const { messages } = follow([[sse("overview", {})], refusal(401)]);
-  const found: LiveMessage[] = [];
-  const reading = (async () => {
-    for await (const message of messages) found.push(message);
-  })();
-  await expect(reading).rejects.toMatchObject({ status: 401, code: "unauthorized" });
-  expect(kinds(found)).toEqual(["open", "overview", "lost"]);
 });
 
 test("ends without an error when its signal is aborted, even while it waits for a message", async () => {

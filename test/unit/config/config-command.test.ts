@@ -93,15 +93,6 @@ test("config/relay.schema.json is the schema of the settings", async () => {
   expect(await run(["config", "schema", "--check", path])).toMatchObject({ code: 0, err: "" });
 });
 
-test("help has examples; a wrong option is exit code 2", async () => {
-  for (const command of ["check", "print", "schema"]) {
-    const { code, out } = await run(["config", command, "--help"]);
-    expect({ command, code }).toEqual({ command, code: 0 });
-    expect(out).toContain("Examples:");
-  }
-  expect((await run(["config", "check", "--colour"])).code).toBe(2);
-});
-
 test("other commands get --config with its default, and a CommandFailed with every fault", async () => {
   const command = new Command("x");
   withConfigOption(command);

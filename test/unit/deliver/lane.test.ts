@@ -226,20 +226,6 @@ describe.each([
     expect(memory.largestLimit()).toBeLessThan(1_200);
   });
 
-  // A shared store is polled twice a second, which takes long over days.
-  if (!isShared)
-    test("follows the schedule over days", async () => {
-      const { memory, hand, clock } = setUp(1, { retry: { jitter: 0 }, breaker: { failures: 100 } }, () => answered(500));
-      const start = clock.now();
-      await clock.advance(200 * 3_600_000);
-      expect(hand.sent).toHaveLength(10);
-      const waits = memory.settlements.map(({ at }, index) => at - (memory.settlements[index - 1]?.at ?? start));
-      const s = 1000;
-      const h = 3600 * s;
-      expect(waits).toEqual([0, 5 * s, 300 * s, 1800 * s, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h]);
-      expect(memory.settlements.at(-1)?.settled).toMatchObject({ to: "dead" });
-    });
-
   test("delivers what is due within a minute after the clock was set", async () => {
     const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () => answered(500));
     await settled();
@@ -518,14 +504,6 @@ describe.each([
     expect(hand.sent).toHaveLength(0);
     lane.reconfigure(settings());
     await settled(50);
-    expect(memory.waiting.size).toBe(0);
-  });
-
-  test("sends next what a settled delivery released", async () => {
-    const { memory, hand } = setUp(1, {}, () => ok);
-    memory.held.set(1, 7);
-    await settled(20);
-    expect(hand.sent).toEqual(["e1", "e7"]);
     expect(memory.waiting.size).toBe(0);
   });
 

@@ -16,17 +16,6 @@ function createTokenBucket(perSecond: number, time: () => number) {
   };
 }
 
-test("allows one at once and then one every 200 ms at 5/s", () => {
-  let now = 1_000_000;
-  const bucket = createTokenBucket(5, () => now);
-  expect([bucket.take(), bucket.take()]).toEqual([true, false]);
-  expect(bucket.nextAt()).toBe(1_000_200);
-  now = 1_000_199;
-  expect(bucket.take()).toBe(false);
-  now = 1_000_200;
-  expect([bucket.take(), bucket.take()]).toEqual([true, false]);
-});
-
 test("saves up a tenth of a second at most", () => {
   let now = 0;
   const bucket = createTokenBucket(50, () => now);

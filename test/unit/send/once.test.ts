@@ -30,6 +30,7 @@ function setUp(store: Partial<SendStore> = {}) {
 test.each([
   ["done by another process meanwhile: its answer", held, { answer: { n: 1 }, stored: true }],
   ["unknown meanwhile", { ...held, state: "unknown", answer: null } as StoredSend, { code: "outcome_unknown" }],
+  ["calling in another process", { ...held, state: "calling", answer: null } as StoredSend, { code: "conflict", retryAfterMs: 1_000 }],
   ["for another body", { ...held, fingerprint: "g" }, { code: "idempotency_conflict" }],
 ])("a key taken between the look and the call, %s: nothing leaves", async (_, taken, expected) => {
   let left = 0;
@@ -66,18 +67,6 @@ test("answers conflict while a call is in flight, here or in another process, an
   going.resolve();
   expect(await first).toMatchObject({ answer: { n: 2 }, replayed: false });
   expect(clock.pending()).toBe(0);
-});
-
-test("of two processes that begin at once, the slower one gets conflict", async () => {
-  const { once, order } = setUp({ begin: async () => ({ ...held, state: "calling", answer: null }) });
-  let left = 0;
-  const call = order(async ({ starting }) => {
-    await starting();
-    left += 1;
-    return done;
-  });
-  await expect(once.send(call, caller)).rejects.toMatchObject({ code: "conflict", retryAfterMs: 1_000 });
-  expect(left).toBe(0);
 });
 
 test("an unexpected error leaves the key unknown when a request may have been sent, else free", async () => {

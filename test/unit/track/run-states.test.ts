@@ -25,13 +25,6 @@ describe("examples", () => {
     expect(failed.state).toEqual({ status: "failed", error: "template withdrawn", times: { started: 1, failed: 2 } });
   });
 
-  test("a registration that comes after the end keeps its time and moves nothing", () => {
-    const ended = apply([{ status: "completed", error: null, at: 5 }]);
-    const late = stepRun(ended, { status: "started", error: null, at: 1 });
-    expect(late.transition).toBeNull();
-    expect(late.state).toEqual({ status: "completed", error: null, times: { started: 1, completed: 5 } });
-  });
-
   test("the first end stays, and the other leaves its time and error", () => {
     const state = apply([
       { status: "completed", error: null, at: 5 },
