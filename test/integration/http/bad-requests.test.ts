@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { expectAlive, expectCleanLog, expectError, freshEvent, nothingInFlight } from "./alive.ts";
 import { ask, connect, type RequestParts, requestBytes, signature } from "./raw-client.ts";
 
-let relay: RelayProcess;
+let relay: RelayHere;
 
 beforeAll(async () => {
-  relay = await makeRelay({ settings: { server: { badSignatureLimit: 100_000, bodyLimit: "4KiB" } } });
+  relay = await makeRelayHere({ settings: { server: { badSignatureLimit: 100_000, bodyLimit: "4KiB" } } });
   await relay.start();
 });
 
@@ -26,26 +26,17 @@ const chunked = (body: string, size: number) =>
   (body.match(new RegExp(`[^]{1,${size}}`, "g")) ?? []).map((part) => `${part.length.toString(16)}\r\n${part}\r\n`).join("");
 const chunkedHead = (body: string, more: readonly string[] = []) =>
   requestBytes({ lines: ["host: relay.test", "transfer-encoding: chunked", `x-acme-signature: ${signature(body)}`, ...more] });
+const inChunks = (body: string, size: number) => Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, size)}0\r\n\r\n`)]);
+const accepted = { status: 200, json: { status: "accepted" } };
 
 describe("the size of a body", () => {
-  test("accepts a body at the limit", async () => {
-    expect(await ask(relay.port, { body: sized(4096) })).toMatchObject({ status: 200, json: { status: "accepted" } });
-    const body = sized(4096);
-    const parts = Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1000)}0\r\n\r\n`)]);
-    expect(await ask(relay.port, parts)).toMatchObject({ status: 200, json: { status: "accepted" } });
-  });
-
-  test("rejects one byte more with 413, declared or not", async () => {
-    const body = sized(4097);
-    expectError(await ask(relay.port, { body }), "too_large");
-    expectError(await ask(relay.port, Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1000)}0\r\n\r\n`)])), "too_large");
+  test("accepts a body at the limit, and rejects one byte more with 413, declared or not", async () => {
+    const [most, more] = [sized(4096), sized(4097)];
+    expect(await ask(relay.port, { body: most })).toMatchObject(accepted);
+    for (const size of [1000, 1]) expect(await ask(relay.port, inChunks(sized(4096), size))).toMatchObject(accepted);
+    expectError(await ask(relay.port, { body: more }), "too_large");
+    expectError(await ask(relay.port, inChunks(more, 1000)), "too_large");
     await expectAlive(relay);
-  });
-
-  test("accepts chunks of one byte", async () => {
-    const body = sized(2000);
-    const parts = Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1)}0\r\n\r\n`)]);
-    expect(await ask(relay.port, parts)).toMatchObject({ status: 200, json: { status: "accepted" } });
   });
 
   test.each([
@@ -61,7 +52,7 @@ describe("the size of a body", () => {
     if (more.length > 0) expect(await connection.closed()).toBe("");
     else {
       await connection.write(requestBytes({ body: envelope() }));
-      expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+      expect(await connection.answer()).toMatchObject(accepted);
     }
     connection.socket.destroy();
     await expectAlive(relay);
@@ -84,18 +75,6 @@ describe("the size of a body", () => {
     connection.socket.destroy();
     await expectAlive(relay);
   });
-
-  test.each([
-    ["an unknown source", { target: "/webhooks/nobody" }, "not_found"],
-    ["another method", { method: "PUT" }, "method_not_allowed"],
-  ] as const)("10 MB to %s, to be closed after: the answer arrives all the same", async (_name, parts, code) => {
-    const connection = await connect(relay.port);
-    await connection.write(requestBytes({ ...parts, lines: ["host: relay.test", "content-length: 10000000", "connection: close"] }));
-    expectError(await connection.answer(), code);
-    for (let sent = 0; sent < 10; sent += 1) expect(await connection.write(Buffer.alloc(1_000_000, 120))).toBe(true);
-    expect(await connection.closed()).toBe("");
-    await expectAlive(relay);
-  });
 });
 
 describe("the signature header", () => {
@@ -104,18 +83,9 @@ describe("the signature header", () => {
   const lines = ["host: relay.test", `content-length: ${body.length}`];
   const refused: readonly (readonly [name: string, more: readonly string[]])[] = [
     ["none", []],
-    ["empty", ["x-acme-signature:"]],
     ["twice, both right", [right, right]],
     ["twice, one right", [right, `x-acme-signature: ${signature("other")}`]],
-    ["a hundred times", Array.from({ length: 100 }, () => right)],
     ["under another name", [right.replace("acme", "other")]],
-    ["of another body", [`x-acme-signature: ${signature("other")}`]],
-    ["cut short", [right.slice(0, -2)]],
-    ["one digit too many", [`${right}0`]],
-    ["with a NUL character's escape", [`${right}%00`]],
-    ["in base64", [`x-acme-signature: ${Buffer.from(signature(body).slice(7), "hex").toString("base64")}`]],
-    ["a prefix alone", ["x-acme-signature: sha256="]],
-    ["another algorithm's name", [right.replace("sha256=", "sha1=")]],
     ["10 KB of it", [`x-acme-signature: ${"a".repeat(10_000)}`]],
   ];
   test.each(refused)("%s: 401", async (_name, more) => {
@@ -131,7 +101,7 @@ describe("the signature header", () => {
   });
 
   test("then accepts a request with the right signature", async () => {
-    expect(await ask(relay.port, { body, lines: [...lines, right] })).toMatchObject({ status: 200, json: { status: "accepted" } });
+    expect(await ask(relay.port, { body, lines: [...lines, right] })).toMatchObject(accepted);
     expect(await ask(relay.port, { body, lines: [...lines, right.toUpperCase().replace("SHA256=", "sha256=")] })).toMatchObject({
       status: 200,
       json: { status: "duplicate" },
@@ -140,51 +110,22 @@ describe("the signature header", () => {
 });
 
 describe("the path", () => {
-  const taken = ["/webhooks/main", "/webhooks/main?x", "/webhooks/main?a=/../b&c=%zz"];
-  test.each(taken)("accepts %s", async (target) => {
-    expect(await ask(relay.port, { target, body: envelope() })).toMatchObject({ status: 200, json: { status: "accepted" } });
+  test("accepts a query of any kind", async () => {
+    for (const query of ["?x", "?x=1&a=/../b&c=%zz"])
+      expect(await ask(relay.port, { target: `/webhooks/main${query}`, body: envelope() })).toMatchObject(accepted);
   });
 
-  const missing = [
-    "/",
-    "*",
-    "/webhooks",
-    "/webhooks/",
-    "/webhooks/main/",
-    "/webhooks/main/more",
-    "/webhooks/Main",
-    "/WEBHOOKS/main",
-    "/webhooks/%6dain",
-    "/webhooks/main%00",
-    "/webhooks/main%2f",
-    "/webhooks/main%3Fx",
-    "/webhooks/main;x",
-    "/webhooks/../webhooks/main",
-    "/webhooks/./main",
-    "/webhooks//main",
-    "//webhooks/main",
-    "//relay.test/webhooks/main",
-    "http://relay.test/webhooks/main",
-    "/webhooks/__proto__",
-    "/webhooks/constructor",
-    "/webhooks/hasOwnProperty",
-    "/v1",
-    "/v1/nothing",
-    "/v2/events",
-  ];
-  test.each(missing)("%s: 404", async (target) => {
+  const odd = ["/", "/more", "%00", "%2f", "%3Fx", ";x"].map((end) => `main${end}`);
+  const missing = [...odd, "", "Main", "%6dain", "../webhooks/main", "./main", "/main", "__proto__", "constructor", "hasOwnProperty"];
+  test.each([
+    ...missing.map((end) => `/webhooks/${end}`),
+    ...["/", "*", "/webhooks", "/WEBHOOKS/main", "//webhooks/main", "//relay.test/webhooks/main", "http://relay.test/webhooks/main"],
+    `/webhooks/${"a".repeat(10_000)}`,
+  ])("%s: 404", async (target) => {
     expectError(await ask(relay.port, { target, body: envelope() }), "not_found");
   });
 
-  test("10 KB of it: 404", async () => {
-    expectError(await ask(relay.port, { target: `/webhooks/${"a".repeat(10_000)}` }), "not_found");
-  });
-
-  test.each([
-    ["no percent-encoding", "/v1/events/%zz"],
-    ["a percent sign alone", "/v1/%"],
-    ["an id of 5,000 characters", `/v1/events/${"a".repeat(5_000)}`],
-  ])("%s: 400", async (_name, target) => {
+  test.each(["/v1/events/%zz", "/v1/%", `/v1/events/${"a".repeat(5_000)}`])("%s: 400", async (target) => {
     expectError(await ask(relay.port, { target, method: "GET", lines: ["host: relay.test"] }), "bad_request");
   });
 
@@ -195,7 +136,7 @@ describe("the path", () => {
 });
 
 describe("the method", () => {
-  test.each(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])("%s: 405 with the allowed method", async (method) => {
+  test.each(["GET", "OPTIONS", "PROPFIND"])("%s: 405 with the allowed method", async (method) => {
     const answer = await ask(relay.port, { method, body: method === "GET" ? "" : envelope() });
     expectError(answer, "method_not_allowed");
     expect(answer.headers["allow"]).toBe("POST");
@@ -207,7 +148,7 @@ describe("the method", () => {
     expect(await connection.closed()).toMatch(/^HTTP\/1\.1 405 /);
   });
 
-  test.each(["BREW", "post", "PO ST", ""])("%j: 400 or no answer, and the relay keeps running", async (method) => {
+  test.each(["post", "PO ST", ""])("%j: 400 or no answer, and the relay keeps running", async (method) => {
     const connection = await connect(relay.port);
     await connection.write(requestBytes({ method, body: envelope() }));
     expect(await connection.closed()).toMatch(/^(HTTP\/1\.1 400 |$)/);
@@ -224,38 +165,18 @@ describe("the shape of a request", () => {
 
   const malformed: readonly (readonly [name: string, request: Buffer])[] = [
     ["length and chunks at once", requestBytes(head(body, "content-length: 2", "transfer-encoding: chunked"))],
-    ["chunks and length at once", requestBytes(head(body, "transfer-encoding: chunked", "content-length: 2"))],
     ["two lengths", requestBytes(head(body, "content-length: 2", "content-length: 2"))],
-    ["two lengths that differ", requestBytes(head(body, "content-length: 2", "content-length: 40"))],
-    ["lengths in a list", requestBytes(head(body, "content-length: 2, 2"))],
-    ["a negative length", requestBytes(head(body, "content-length: -1"))],
-    ["a length with a sign", requestBytes(head(body, "content-length: +2"))],
-    ["a length in hex", requestBytes(head(body, "content-length: 0x2"))],
-    ["a length too large for a number", requestBytes(head(body, `content-length: ${"9".repeat(40)}`))],
-    ["a blank before the colon", requestBytes(head(body, "content-length : 2"))],
-    ["a folded header", requestBytes(head(body, "content-length: 2", "x-a: 1\r\n  2"))],
     ["a bare line feed", requestBytes(head(body, "content-length: 2\nx-a: 1"))],
-    ["chunks that are named otherwise", requestBytes(head(body, "transfer-encoding: xchunked"))],
     ["chunks that are not the last coding", requestBytes(head(body, "transfer-encoding: chunked, identity"))],
-    [
-      "a chunk's size that is none",
-      Buffer.concat([requestBytes(head("", "transfer-encoding: chunked")), Buffer.from("zz\r\n{}\r\n0\r\n\r\n")]),
-    ],
     [
       "a chunk longer than it says",
       Buffer.concat([requestBytes(head("", "transfer-encoding: chunked")), Buffer.from("1\r\n{}\r\n0\r\n\r\n")]),
     ],
-    ["a NUL in a header", requestBytes(head(body, "content-length: 2", "x-a: \0"))],
     ["no host", requestBytes({ body, lines: ["content-length: 2"] })],
     ["two hosts", requestBytes({ body, lines: ["host: relay.test", "content-length: 2", "Host: other.test"] })],
     ["two hosts, for a page", requestBytes({ target: "/healthz", method: "GET", lines: ["host: relay.test", "HOST: relay.test"] })],
-    ["no host, for a page", requestBytes({ target: "/healthz", method: "GET", lines: [] })],
     ["CONNECT", requestBytes({ method: "CONNECT", target: "relay.test:443", body: "" })],
-    ["HTTP/3.7", requestBytes({ version: "3.7", body })],
-    ["HTTP/2 in clear", Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")],
     ["TLS", Buffer.from("16030100a5010000a10303", "hex")],
-    ["noise", Buffer.from(Array.from({ length: 600 }, (_, n) => (n * 7919) % 256))],
-    ["SSH", Buffer.from("SSH-2.0-OpenSSH_9.2\r\n")],
   ];
   test.each(malformed)("%s: 400, and the connection closes", async (_name, request) => {
     const connection = await connect(relay.port);
@@ -281,10 +202,7 @@ describe("the shape of a request", () => {
     const chunks = `${good.length.toString(16)};a=b;c="d"\r\n${good}\r\n0\r\n`;
     expect(
       await ask(relay.port, Buffer.concat([chunkedHead(good, ["trailer: x-sum"]), Buffer.from(`${chunks}x-sum: 1\r\n\r\n`)])),
-    ).toMatchObject({
-      status: 200,
-      json: { status: "accepted" },
-    });
+    ).toMatchObject(accepted);
     const unsigned = requestBytes({ lines: ["host: relay.test", "transfer-encoding: chunked", "trailer: x-acme-signature"] });
     expectError(
       await ask(relay.port, Buffer.concat([unsigned, Buffer.from(`${chunks}x-acme-signature: ${signature(good)}\r\n\r\n`)])),
@@ -299,7 +217,7 @@ describe("the shape of a request", () => {
     await connection.write(whole.subarray(0, whole.length - good.length));
     expect((await connection.answer()).status).toBe(100);
     await connection.write(good);
-    expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    expect(await connection.answer()).toMatchObject(accepted);
     connection.socket.destroy();
   });
 
@@ -307,9 +225,7 @@ describe("the shape of a request", () => {
   const expecting = "expect: 100-continue";
   test.each([
     ["an unknown source", { target: "/webhooks/nobody", lines: ["host: relay.test", "content-length: 20", expecting] }, "not_found"],
-    ["another method", { method: "PUT", lines: ["host: relay.test", "content-length: 20", expecting] }, "method_not_allowed"],
     ["a length over the limit", { lines: ["host: relay.test", "content-length: 4097", expecting] }, "too_large"],
-    ["a missing page", { target: "/v1/nothing", lines: [...authorized, "content-length: 20", expecting] }, "not_found"],
     ["no token", { target: "/v1/replay", lines: ["host: relay.test", "content-length: 20", expecting] }, "unauthorized"],
     ["9 MiB under /v1", { target: "/v1/replay", lines: [...authorized, `content-length: ${9 * 1024 ** 2}`, expecting] }, "too_large"],
   ] as const)("Expect: 100-continue with %s: the final answer at once, and no 100", async (_name, parts, code) => {
@@ -340,7 +256,7 @@ describe("the shape of a request", () => {
     await connection.write(
       requestBytes({ version: "1.0", body: good, lines: [`content-length: ${good.length}`, `x-acme-signature: ${signature(good)}`] }),
     );
-    expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    expect(await connection.answer()).toMatchObject(accepted);
     expect(await connection.closed()).toBe("");
   });
 
@@ -377,7 +293,7 @@ describe("the shape of a request", () => {
     const connection = await connect(relay.port);
     await connection.write(Buffer.concat([requestBytes({ body: sized(9000) }), requestBytes({ body: envelope() })]));
     expectError(await connection.answer(), "too_large");
-    expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    expect(await connection.answer()).toMatchObject(accepted);
     connection.socket.destroy();
   });
 });
@@ -388,12 +304,9 @@ describe("the other paths", () => {
   const close = "connection: close";
   test.each([
     ["/v1/replay", { target: "/v1/replay", lines }, "too_large"],
-    ["/v1/messages/track", { target: "/v1/messages/track", lines }, "too_large"],
-    ["/v1/messages, to be closed after", { target: "/v1/messages", lines: [...lines, close] }, "too_large"],
     ["/v1/replay without a token, to be closed after", { target: "/v1/replay", lines: ["host: relay.test", close] }, "unauthorized"],
     ["/v1/nothing, to be closed after", { target: "/v1/nothing", lines: [...lines, close] }, "not_found"],
-    ["/v1/replay as PUT, to be closed after", { target: "/v1/replay", method: "PUT", lines: [...lines, close] }, "method_not_allowed"],
-    ["/v1/%zz, to be closed after", { target: "/v1/%zz", lines: [...lines, close] }, "bad_request"],
+    ["an unknown source", { target: "/webhooks/nobody", lines }, "not_found"],
     ["a page without a host", { target: "/v1/replay", lines: lines.slice(1) }, "bad_request"],
   ] as const)("9 MiB to %s: a sender that writes all of it first can read the answer", async (_name, parts, code) => {
     for (const isChunked of [false, true]) {
@@ -429,26 +342,6 @@ describe("the other paths", () => {
     // 64 MiB, and what the buffers of two sockets hold.
     expect(taken).toBeLessThan(size / 2);
     await expectAlive(relay);
-  });
-
-  test.each([
-    ["DELETE", "/v1/events/some-id", "GET, HEAD"],
-    ["GET", "/v1/replay?x=1", "POST"],
-    ["PUT", "/v1/messages/", "GET, HEAD, POST"],
-    ["HEAD", "/v1/listen", "GET"],
-    // Also the message whose wamid is "track".
-    ["PATCH", "/v1/messages/track", "GET, HEAD, POST"],
-    ["POST", "/v1/openapi.json", "GET, HEAD"],
-    ["POST", "/healthz", "GET, HEAD"],
-    ["PROPFIND", "/metrics", "GET, HEAD"],
-  ])("%s %s: 405 with the methods the path allows", async (method, target, allow) => {
-    const connection = await connect(relay.port);
-    await connection.write(requestBytes({ method, target, lines: [...lines, "content-length: 0", "connection: close"] }));
-    const text = await connection.closed();
-    expect(text).toMatch(/^HTTP\/1\.1 405 /);
-    const allowed = /^allow: (.*)\r$/m.exec(text)?.[1]?.split(", ");
-    expect(allowed?.toSorted().join(", ")).toBe(allow);
-    if (method !== "HEAD") expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n") + 4)).code).toBe("method_not_allowed");
   });
 
   test("rejects a body that is not JSON, with 400, and another type with 415", async () => {
