@@ -6,7 +6,6 @@ import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
-import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { standsAt, startListenHere } from "./listener.ts";
@@ -227,22 +226,6 @@ const lagsOf = async (relay: AnyRelay): Promise<number[]> =>
     Number(behind),
   );
 
-test("twenty listeners that never read cost no memory and do not delay shutdown", { tags: ["slow"] }, async () => {
-  const relay = await startRelay({ settings: patient });
-  for (let n = 0; n < 20; n++) await listenDeaf(relay);
-  await until("they listen", async () => (await gauge(relay, "relay_listeners")) === 20);
-  const memory = async () => (await gauge(relay, "nodejs_heap_size_used_bytes")) + (await gauge(relay, "nodejs_external_memory_bytes"));
-  const before = await memory();
-  await postLarge(relay, 1_500);
-  const grown = (await memory()) - before;
-  // Buffered without end, it would be some 12 MB for each. What is not collected yet counts, too.
-  const lags = await lagsOf(relay);
-  expect(lags.length).toBe(20);
-  expect(Math.min(...lags) * pad.length).toBeGreaterThan(5_000_000);
-  expect(grown).toBeLessThan(120_000_000);
-  expect(await relay.stop(50_000)).toEqual({ code: 0, signal: null });
-});
-
 test.each(engines)("on %s, one of twenty listeners that never reads does not delay the others", { tags: ["slow"] }, async (engine) => {
   const relay = await startRelayHere({ settings: await storageOf(engine) });
   await listenDeaf(relay);
@@ -268,28 +251,6 @@ test.each(engines)("on %s, one of twenty listeners that never reads does not del
   times.sort((a, b) => a - b);
   // Some 15 ms on a machine that does nothing else. A relay that waited for the deaf one would wait for minutes.
   expect(times[10]).toBeLessThan(5_000);
-});
-
-test("a pattern with repeats inside repeats delays neither webhooks, other answers nor shutdown, in a listener's filter and in a route", async () => {
-  const pattern = "^wamid\\.(\\w+)+!$";
-  const routes = [
-    { name: "hostile", match: { where: { wamid: { $regex: pattern } } }, to: { url: "http://127.0.0.1:9/", allowPrivate: true } },
-  ];
-  const relay = await startRelay({ settings: { routes } });
-  const where = encodeURIComponent(JSON.stringify({ wamid: { $regex: pattern } }));
-  const some = await listen(relay, `?where=${where}`);
-  const all = await listen(relay);
-  const [hostile, other] = [messages.event(), messages.event()];
-  (hostile.data as { wamid: string }).wamid = `wamid.${"a".repeat(200)}`;
-  (other.data as { wamid: string }).wamid = "wamid.abc!";
-  for (const event of [hostile, other]) expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
-  await until("both were looked at", () => all.seqs().length === 2 && some.seqs().length === 1);
-  expect(some.seqs()).toEqual([2]);
-  expect((await relay.ask("/healthz")).status).toBe(200);
-  const planned = async (seq: number) => ((await relay.ask(`/v1/events/${seq}`)).body as { disposition: string }).disposition;
-  await until("both are planned", async () => (await planned(2)) === "routed");
-  expect(await planned(1)).toBe("filtered");
-  expect(await relay.stop(20_000)).toEqual({ code: 0, signal: null });
 });
 
 test("rejects an unsupported pattern, too many patterns, and too many words, with the reason", async () => {

@@ -10,7 +10,6 @@ import { startRelay } from "../../harness/relay-process.ts";
 import { until } from "../../harness/until.ts";
 import { standsAt, startListen, startListenHere } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
-import { openProxy } from "./tcp-proxy.ts";
 
 const messages = createMessages("surviving");
 
@@ -79,64 +78,6 @@ describe.each(["sqlite"] as const)("on %s", (engine) => {
     const latest = startListenHere(relay.url, ["--json", "--since", "1h"]);
     await until("everything came", () => latest.said("event").length === 11);
   });
-});
-
-test("reports that the relay stopped, and reconnects", async () => {
-  const relay = await startRelayHere();
-  const local = await openLocalServer();
-  const listener = startListenHere(relay.url, ["--forward-to", local.url]);
-  await listener.live();
-  await relay.stop();
-  await until("it says why", () => listener.err().includes("because the relay is stopping"));
-  await relay.start();
-  const ids = await post(relay, 3);
-  await until("all are taken", () => local.taken().length >= 3);
-  expect(local.taken()).toEqual(ids);
-});
-
-test("loses, repeats and reorders nothing behind a proxy that cuts, drips and closes connections", async () => {
-  const relay = await startRelayHere();
-  const local = await openLocalServer();
-  const proxy = await openProxy(relay.port);
-  const listener = startListenHere(proxy.url, ["--forward-to", local.url]);
-  await listener.live();
-  const ids = await post(relay, 10);
-  for (let round = 1; round <= 4; round++) {
-    proxy.drip(round % 2 === 0 ? 7 : null);
-    const posting = post(relay, 15);
-    // In the middle of an event, as often as not.
-    await until("something came", () => local.taken().length > (round - 1) * 15);
-    proxy.cut();
-    ids.push(...(await posting));
-    await listener.live(round + 1);
-  }
-  proxy.drip(null);
-  await until("all are taken", () => local.taken().length >= ids.length);
-  expect(local.taken()).toEqual(ids);
-  expect(proxy.connections()).toBeGreaterThanOrEqual(5);
-});
-
-test("waits for a local server that is down, and retries a rejected event while the others wait", {
-  tags: ["slow"],
-}, async () => {
-  const relay = await startRelayHere();
-  const local = await openLocalServer();
-  const listener = startListenHere(relay.url, ["--forward-to", local.url]);
-  await listener.live();
-  const ids = await post(relay, 2);
-  await until("two are taken", () => local.taken().length === 2);
-  await local.stop();
-  ids.push(...(await post(relay, 5)));
-  await until("it says so", () => /^<-- \[---\] POST .* failed: .*; trying until it is taken/m.test(listener.out()));
-  local.answer(500);
-  await local.start();
-  await until("it is refused", () => local.posts.filter(({ status }) => status === 500).length >= 2);
-  local.answer(204);
-  await until("all are taken", () => local.taken().length === 7);
-  expect(local.taken()).toEqual(ids);
-  // Only the first of them was tried while it was refused.
-  const refused = local.posts.filter(({ status }) => status === 500).map(({ body }) => (JSON.parse(body.toString()) as { id: string }).id);
-  expect(new Set(refused)).toEqual(new Set([ids[2]]));
 });
 
 test("reads and uses a token of the settings that changed", async () => {
