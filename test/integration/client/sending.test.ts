@@ -2,7 +2,6 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
-import type { AutomationRecord } from "../../../src/sandbox/world/records.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { hello, openPhone, openRelay, type SendingRelay, sentBy } from "../send/open-relay.ts";
 
@@ -57,19 +56,6 @@ test("send: sends once per key, repeats the first answer, rejects another body, 
   expect(await all(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);
 });
 
-test("send: resends an unknown outcome only with the number of the error", async () => {
-  const relay = await openRelay({ settings });
-  const client = clientOf(relay);
-  await relay.sandbox.control("PUT", "/faults", { api: [{ answer: 500, when: "after", endpoint: "POST /messages", times: 1 }] });
-  const unknown = await failure(client.send(hello, { idempotencyKey: "k" }));
-  expect(unknown).toMatchObject({ status: 409, code: "outcome_unknown", details: { justNow: true, resend: 1 } });
-  expect(await failure(client.send(hello, { idempotencyKey: "k" }))).toMatchObject({ code: "outcome_unknown" });
-  expect(sentBy(relay)).toHaveLength(1);
-  const { resend } = unknown.details as { resend: number };
-  expect(await client.send(hello, { idempotencyKey: "k", resend })).toMatchObject({ replayed: false });
-  expect(sentBy(relay)).toHaveLength(2);
-});
-
 test("send: without an answer the error names the key, so a repeat sends nothing twice", async () => {
   const keys: unknown[] = [];
   const server = createServer((request) => {
@@ -82,18 +68,6 @@ test("send: without an answer the error names the key, so a repeat sends nothing
   const lost = await failure(client.send({ to: openPhone, text: "Hola" }));
   expect(lost).toMatchObject({ code: "no_answer", details: { idempotencyKey: expect.stringMatching(/^[0-9a-f-]{36}$/) } });
   expect(keys).toEqual([(lost.details as { idempotencyKey: string }).idempotencyKey]);
-});
-
-test("startRun and runs: start one run per reference", async () => {
-  const relay = await openRelay({ settings });
-  const client = clientOf(relay);
-  const { id } = relay.sandbox.automations().find(({ trigger }) => trigger === "manual") as AutomationRecord;
-  const run = { reference: "deal/1", phone: "+5491155559999", data: { pedido: "17" } };
-  const started = await client.startRun(id, run);
-  expect(started).toMatchObject({ reference: "deal/1", automation: id, created: true, stored: true });
-  expect(await client.startRun(id, run)).toEqual({ ...started, created: false });
-  expect(await all(client.runs({ reference: "deal/1" }))).toMatchObject([{ runId: started.runId, account: "main", error: null }]);
-  expect(await all(client.runs({ runId: "none" }))).toEqual([]);
 });
 
 test("reconcile polls everything due; secrets returns what each has verified", async () => {

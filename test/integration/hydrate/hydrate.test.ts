@@ -4,19 +4,6 @@ import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { hour, minute, openRelay } from "./open-relay.ts";
 
-test("ends without a call when nothing is tracked", async () => {
-  const relay = await openRelay();
-  const stranger = await relay.send({ track: false });
-  relay.truncate(1);
-  await relay.move(stranger, "sent");
-  expect((await relay.truncated())[0]?.hydration).toMatchObject({ state: "waiting", polled: 0, found: [], settledAt: null });
-  await relay.pass(5_000);
-  const [event] = await relay.truncated();
-  expect(event).toMatchObject({ disposition: "routed", routes: [{ route: "all", verdict: "deliver" }] });
-  expect(event?.hydration).toMatchObject({ state: "done", reason: null, polled: 0, found: [], foundCount: 0, unknown: 0 });
-  expect(relay.polled).toEqual([]);
-});
-
 test("submits the new status of a tracked message and records it on the event", async () => {
   const relay = await openRelay();
   const message = await relay.send();
@@ -40,53 +27,6 @@ test("submits the new status of a tracked message and records it on the event", 
   expect(relay.downstream.arrivals.map(({ eventId }) => eventId)).toEqual([event?.id, news?.id]);
 });
 
-test("reads each message once for a burst of three hundred events", async () => {
-  const relay = await openRelay({ sandbox: { plan: "enterprise" } });
-  const messages: MessageRecord[] = [];
-  for (let n = 0; n < 5; n += 1) messages.push(await relay.send());
-  const before = await relay.usage();
-  relay.truncate(1);
-  for (let n = 0; n < 300; n += 1) await relay.sandbox.control("POST", "/events", { event: "message.status", data: {} });
-  const [first] = messages as [MessageRecord];
-  await relay.move(first, "delivered");
-  await relay.pass(10_000);
-  const metrics = await relay.metrics();
-  expect(metrics).toContain('relay_hydrations_total{account="main",state="done"} 301');
-  expect(metrics).toContain('relay_hydration_passes_total{account="main"} 1\n');
-  expect(relay.polled).toEqual(messages.map(({ id }) => id).toReversed());
-  expect((await relay.usage()).apiCalls.used - before.apiCalls.used).toBe(5);
-  const [one] = (await relay.truncated()).slice(-1);
-  expect(one?.hydration).toMatchObject({ state: "done", polled: 5, found: [{ wamid: first.wamid, status: "delivered" }], foundCount: 1 });
-  expect(relay.log().filter(({ truncated }) => truncated === 301)).toHaveLength(1);
-});
-
-test("covers events that arrive during a pass in the next one, which reads only what is needed", async () => {
-  // Three polls a minute, so that the pass takes a while.
-  const relay = await openRelay({ account: { share: 0.02 } });
-  const messages: MessageRecord[] = [];
-  for (let n = 0; n < 6; n += 1) messages.push(await relay.send());
-  const ids = messages.map(({ id }) => id).toReversed();
-  relay.truncate(1);
-  await relay.move(messages[0] as MessageRecord, "sent");
-  await relay.pass(minute, 500);
-  const polled = relay.polled.length;
-  expect(polled).toBeGreaterThan(0);
-  expect(polled).toBeLessThan(6);
-  await relay.move(messages[5] as MessageRecord, "sent");
-  await relay.pass(10 * minute, 500);
-  expect(relay.polled.slice(0, 6)).toEqual(ids);
-  // What the first pass read before the second event came, and no more than those under way besides.
-  const again = relay.polled.slice(6);
-  expect(again).toEqual(ids.slice(0, again.length));
-  expect(again.length).toBeGreaterThanOrEqual(polled);
-  expect(again.length).toBeLessThan(6);
-  expect((await relay.truncated()).map(({ hydration }) => [hydration?.state, hydration?.unknown])).toEqual([
-    ["done", 0],
-    ["done", 0],
-  ]);
-  expect(await relay.status(messages[5] as MessageRecord)).toBe("sent");
-});
-
 test("continues when the API is back after an hour, and loses nothing", async () => {
   const relay = await openRelay();
   const messages = [await relay.send(), await relay.send(), await relay.send()];
@@ -103,19 +43,6 @@ test("continues when the API is back after an hour, and loses nothing", async ()
     expect(hydration).toMatchObject({ state: "done", polled: 3, foundCount: 3, unknown: 0 });
   }
   for (const message of messages) expect(await relay.status(message)).toBe("delivered");
-});
-
-test("gives up after giveUpAfter and logs what stays unknown", async () => {
-  const relay = await openRelay({ settings: { hydrate: { giveUpAfter: "30m" } } });
-  const message = await relay.send();
-  const nameless = await relay.send({ track: false });
-  await relay.track([nameless], { withId: false });
-  relay.sandbox.setFaults({ events: { truncate: 1 }, api: [{ answer: "reset", endpoint: "GET /messages/{id}" }] });
-  await relay.move(message, "delivered");
-  await relay.pass(31 * minute, 5_000);
-  const [event] = await relay.truncated();
-  expect(event?.hydration).toMatchObject({ state: "given-up", reason: "too-long", polled: 0, foundCount: 0, unknown: 2 });
-  expect(relay.log().filter(({ level }) => level === "warn")).toEqual([expect.objectContaining({ reason: "too-long", unknown: 2 })]);
 });
 
 test("waits with a refused key, continues after a reload, and ends without a key", async () => {
@@ -167,22 +94,6 @@ describe("routes that hold", () => {
       [news],
       [news],
     ]);
-  });
-
-  test("get the marked event itself when nothing was found", async () => {
-    const { relay, at } = await open();
-    const stranger = await relay.send({ track: false });
-    relay.truncate(1);
-    await relay.move(stranger, "sent");
-    await relay.pass(5_000);
-    const [event] = await relay.truncated();
-    expect(event).toMatchObject({ routes: [{ verdict: "deliver" }, { verdict: "deliver" }, { verdict: "skip" }] });
-    const [arrival] = at("/holding");
-    expect(JSON.parse(arrival?.body?.toString() ?? "")).toMatchObject({
-      id: event?.id,
-      data: { truncated: true },
-      relay: { truncated: true, hydration: { state: "done", reason: null, polled: 0, found: 0, unknown: 0 } },
-    });
   });
 
   test("get results of automations at once", async () => {

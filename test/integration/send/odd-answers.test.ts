@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { bytesOf, jsonAnswer, startScripted } from "../service/client/scripted-service.ts";
+import { jsonAnswer, startScripted } from "../service/client/scripted-service.ts";
 import { hello, openRelay } from "./open-relay.ts";
 
-const json = "content-type: application/json";
 const openWith = async (...answers: Buffer[]) => {
   const service = await startScripted((_request, number) => answers[number - 1]);
   return { service, relay: await openRelay({ account: { baseUrl: service.baseUrl } }) };
@@ -22,42 +21,6 @@ test.each([
   });
   expect((await relay.send(hello, "k")).body).toEqual(first.body);
   expect(service.seen).toHaveLength(1);
-});
-
-test("sends after the wait of a 429 in HTML with Retry-After", async () => {
-  const { service, relay } = await openWith(
-    bytesOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 1", "<h1>429</h1>"),
-    jsonAnswer(201, '{"id":"1","wamid":"wamid.A"}'),
-  );
-  expect(await relay.send(hello, "k")).toMatchObject({ status: 201, body: { wamid: "wamid.A" } });
-  expect(service.seen).toHaveLength(2);
-});
-
-test("reports a refused key for a 401 without a body", async () => {
-  const { service, relay } = await openWith(bytesOf("HTTP/1.1 401 Unauthorized"));
-  expect(await relay.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
-  expect(await relay.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
-  expect(service.seen).toHaveLength(1);
-});
-
-test.each([
-  [402, '{"error":{"message":"Tu plan no lo permite"}}', "plan"],
-  [402, '{"error":"Tu plan no lo permite","cause":{"type":"novel"}}', "plan"],
-  [409, '{"message":"Tu plan no lo permite"}', "conflict"],
-  [403, '{"error":"Tu plan no lo permite"}', "undocumented"],
-])("%d %s: is rejected with the service's own text", async (status, body, kind) => {
-  const { relay } = await openWith(bytesOf(`HTTP/1.1 ${status} No\n${json}`, body));
-  expect(await relay.send(hello, "k")).toMatchObject({
-    status: 422,
-    body: { code: "service_refused", error: "Tu plan no lo permite", details: { status, kind } },
-  });
-});
-
-test("answers a used-up quota with the time of its renewal and without Retry-After", async () => {
-  const { relay } = await openWith(jsonAnswer(429, '{"error":"Usaste todo","cause":{"type":"upgrade","resource":"apiCalls"}}'));
-  const refused = await relay.send(hello, "k");
-  expect(refused).toMatchObject({ status: 429, body: { code: "service_quota_used_up", details: { until: expect.any(String) } } });
-  expect(refused.headers.get("retry-after")).toBeNull();
 });
 
 test("passes the phone of a run unchanged, and rejects a `to` without + without a call", async () => {

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
 import { openRelay, pageOf, type SendingRelay, startedOf } from "./open-relay.ts";
 
@@ -70,16 +69,6 @@ test("starts a run of unknown outcome again only with a resend", async () => {
   expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({ status: 201, body: { created: true } });
 });
 
-test("frees the reference of a run that the service refused", async () => {
-  const relay = await openRelay();
-  const automation = manual(relay);
-  await relay.sandbox.control("PATCH", `/automations/${automation}`, { status: "paused" });
-  expect(await relay.run(automation, order("order-05"))).toMatchObject({ status: 422, body: { code: "service_refused" } });
-  await relay.sandbox.control("PATCH", `/automations/${automation}`, { status: "published" });
-  expect((await relay.run(automation, order("order-05"))).status).toBe(201);
-  expect(await relay.run("no/such", order("order-06"))).toMatchObject({ status: 404 });
-});
-
 test("lists runs with their status, which events update", async () => {
   const relay = await withWebhooks();
   const automation = manual(relay);
@@ -108,19 +97,4 @@ test("lists runs with their status, which events update", async () => {
   const page = pageOf(await relay.get("/v1/runs?limit=1"));
   expect(page.data).toMatchObject([{ reference: "order-12" }]);
   expect(await runs(`?limit=1&before=${page.next}`)).toMatchObject([{ reference: "order-11" }]);
-});
-
-test("rejects an invalid run without a call", async () => {
-  const relay = await openRelay();
-  for (const body of [
-    {},
-    { reference: "r" },
-    { phone: "+5491155550100" },
-    order("", {}),
-    order("order-07", { data: { a: 1 } }),
-    order("order-07", { x: 1 }),
-  ]) {
-    expect(await relay.run(manual(relay), body)).toMatchObject({ status: 400, body: { code: "bad_request" } });
-  }
-  expect((await usageOf(relay.sandbox)).apiCalls.used).toBe(0);
 });
