@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -9,17 +9,12 @@ import { scopes } from "../../../src/config/schema.ts";
 import { errorCodes } from "../../../src/model/errors.ts";
 import { askRelay } from "../../harness/ask-relay.ts";
 import { storageOf } from "../../harness/engines.ts";
-import { postEvent } from "../../harness/post-event.ts";
-import { createMessages } from "../../harness/posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 import { codesOf, documentOf, type OpenApi, type Operation, operationsOf, responseOf } from "./openapi-document.ts";
 import { registered } from "./registered.ts";
-import { allows, type Schema } from "./schema-check.ts";
 
 const page = "/v1/openapi.json";
-const { version } = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string };
-
 /** The routes under `/v1`, and the probes, that Fastify has, and what the page answers. */
 async function routesAndPage(role: Role, parts: SettingsParts) {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-openapi-"));
@@ -46,84 +41,6 @@ test("describes every route under /v1 and the probes; a worker has only the prob
   expect(worker.routes).toEqual(["GET /healthz", "GET /readyz"]);
   const error = "no such page: this process has the role work, and processes with the role receive serve webhooks and /v1";
   expect([worker.answer.status, worker.answer.body]).toEqual([404, { error, code: "not_found" }]);
-});
-
-/** Every object in a document, with where it is. */
-function* objectsIn(value: unknown, at = "#"): Generator<[at: string, object: Record<string, unknown>]> {
-  if (typeof value !== "object" || value === null) return;
-  if (!Array.isArray(value)) yield [at, value as Record<string, unknown>];
-  for (const [key, part] of Object.entries(value)) yield* objectsIn(part, `${at}/${key}`);
-}
-
-/** Keys that OpenAPI 3.1 has for an operation. */
-const operationKeys = [
-  "operationId",
-  "summary",
-  "description",
-  "tags",
-  "security",
-  "x-scope",
-  "x-accounts",
-  "parameters",
-  "requestBody",
-  "responses",
-];
-
-test("is valid OpenAPI 3.1", async () => {
-  const document = await documentOf(await startRelayHere());
-  expect(document).toMatchObject({ openapi: expect.stringMatching(/^3\.1\.\d$/), info: { title: "wamid-relay", version } });
-  expect(document.servers).toEqual([{ url: "/" }]);
-  expect(Object.keys(document).toSorted()).toEqual(["components", "info", "openapi", "paths", "servers", "tags"]);
-  const description = expect.any(String);
-  expect(document.components.securitySchemes).toEqual({
-    token: { type: "http", scheme: "bearer", description },
-    session: { type: "apiKey", in: "cookie", name: "wamid-relay", description },
-  });
-
-  const operations = [...operationsOf(document)];
-  const names = operations.map(([, { operationId }]) => operationId);
-  expect(new Set(names).size).toBe(names.length);
-  for (const [endpoint, operation] of operations) {
-    expect(operationKeys).toEqual(expect.arrayContaining(Object.keys(operation)));
-    expect([endpoint, operation.operationId, operation.summary]).toEqual([
-      endpoint,
-      expect.stringMatching(/^\w+$/),
-      expect.stringMatching(/\S/),
-    ]);
-    const parameters = operation.parameters ?? [];
-    const keys = parameters.map((parameter) => `${parameter.in} ${parameter.name}`);
-    expect([endpoint, new Set(keys).size]).toEqual([endpoint, keys.length]);
-    const inPath = parameters.filter((parameter) => parameter.in === "path");
-    expect([endpoint, inPath.map(({ name }) => `{${name}}`)]).toEqual([endpoint, endpoint.match(/\{\w+\}/g) ?? []]);
-    for (const parameter of parameters) {
-      expect(["path", "query", "header"]).toContain(parameter.in);
-      if (parameter.in === "path") expect(parameter.required).toBe(true);
-    }
-    for (const [status, response] of Object.entries(operation.responses)) {
-      expect(status).toMatch(/^[2345]\d\d$/);
-      const { description, content } = responseOf(document, operation, Number(status)) ?? {};
-      expect([endpoint, response, description]).toEqual([endpoint, response, expect.stringMatching(/\S/)]);
-      expect([endpoint, Object.keys(content ?? {}).length]).not.toEqual([endpoint, 0]);
-    }
-    expect([endpoint, Object.keys(operation.responses).some((status) => status.startsWith("2"))]).toEqual([endpoint, true]);
-  }
-
-  const objects = [...objectsIn(document)];
-  const pointers = new Set(objects.map(([at]) => at));
-  const references = new Set(objects.flatMap(([, { $ref }]) => (typeof $ref === "string" ? [$ref] : [])));
-  expect([...references].filter((reference) => !pointers.has(reference))).toEqual([]);
-  const parts = ["responses", "schemas"].flatMap((kind) =>
-    [...pointers].filter((at) => new RegExp(`^#/components/${kind}/[^/]+$`).test(at)),
-  );
-  expect(parts.filter((part) => !references.has(part))).toEqual([]);
-  for (const part of parts) expect(part).toMatch(/\/[\w.-]+$/);
-  // `allows` throws at what is not a valid schema.
-  for (const [at, { schema }] of objects) {
-    if (!at.includes("/paths/") || schema === undefined) continue;
-    expect([at, typeof allows(document, schema as Schema, {})]).toEqual([at, "boolean"]);
-    const usual = (schema as Schema)["default"];
-    if (usual !== undefined) expect([at, allows(document, schema as Schema, usual)]).toEqual([at, true]);
-  }
 });
 
 test("lists every error code with its status, in the operations that return it", async () => {
@@ -210,43 +127,4 @@ test("describes the content types of bodies and answers that are not JSON", asyn
   const stream = await fetch(`${relay.url}/v1/listen`, { headers: { authorization }, signal: ending.signal });
   expect(Object.keys(listen && "content" in listen ? listen.content : {})).toEqual([stream.headers.get("content-type")]);
   ending.abort();
-});
-
-test("pages of lists return `next`, which `before` accepts", async () => {
-  const lists: string[] = [];
-  const relay = await startRelayHere();
-  const document = await documentOf(relay);
-  for (const [endpoint, operation] of operationsOf(document)) {
-    const before = operation.parameters?.find(({ name }) => name === "before");
-    const schema = responseOf(document, operation, 200)?.content["application/json"]?.schema;
-    if (before === undefined) continue;
-    lists.push(endpoint);
-    const answer = (await relay.ask(endpoint.split(" ")[1] ?? "")).body;
-    expect([endpoint, allows(document, schema as Schema, answer)]).toEqual([endpoint, true]);
-    const next = endpoint.endsWith("deliveries") ? "1.1" : 1;
-    expect([
-      endpoint,
-      allows(document, schema as Schema, { ...(answer as object), data: [], next }),
-      allows(document, before.schema, next),
-    ]).toEqual([endpoint, true, true]);
-    expect([endpoint, allows(document, schema as Schema, { data: [] })]).toEqual([endpoint, false]);
-  }
-  expect(lists.toSorted()).toEqual(["GET /v1/deliveries", "GET /v1/events", "GET /v1/messages", "GET /v1/runs"]);
-});
-
-test("it describes each event of a list with its deliveries by state", async () => {
-  const relay = await startRelayHere();
-  const messages = createMessages("openapi");
-  await postEvent(relay.webhookUrl, messages.status(messages.wamid(), "sent"));
-  const document = await documentOf(relay);
-  const operation = operationsOf(document).get("GET /v1/events") as Operation;
-  const schema = responseOf(document, operation, 200)?.content["application/json"]?.schema as Schema;
-  const { body } = await relay.ask("/v1/events");
-  const page = body as { data: [Record<string, unknown>] };
-  expect(page.data).toHaveLength(1);
-  const withDeliveries = (deliveries: unknown) => ({ ...page, data: [{ ...page.data[0], deliveries }] });
-  expect(allows(document, schema, page)).toBe(true);
-  expect(allows(document, schema, withDeliveries({ delivered: 3, waiting: 1 }))).toBe(true);
-  expect(allows(document, schema, withDeliveries({ delivered: "3" }))).toBe(false);
-  expect(allows(document, schema, withDeliveries(undefined))).toBe(false);
 });
