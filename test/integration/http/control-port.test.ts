@@ -5,7 +5,6 @@ import { askRelay } from "../../harness/ask-relay.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { makeRelay } from "../../harness/relay-process.ts";
-import { runCli } from "../../harness/run-cli.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { freshEvent } from "./alive.ts";
 
@@ -35,29 +34,12 @@ test("server.control moves the control API and the metrics; the public port keep
   expect(relay.log().find(({ msg }) => msg === "listening")).toMatchObject({ port: relay.port, control: { host: "127.0.0.1", port } });
 });
 
-test("without server.control everything is on one port", async () => {
-  const relay = await startRelayHere();
-  for (const path of ["/v1/events", "/metrics", "/healthz"]) expect([path, await statusOf(relay.url, path)]).toEqual([path, 200]);
-  expect((await askRelay(relay.url, "/readyz")).body).toHaveProperty("alarms");
-});
-
 test("stopping closes both ports", async () => {
   const { relay, url } = await startSplit();
   expect(await statusOf(url, "/healthz")).toBe(200);
   await relay.stop();
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   await expect(fetch(`${relay.url}/healthz`)).rejects.toThrow();
-});
-
-test("commands and doctor find the control API by the settings", async () => {
-  const { relay, url } = await startSplit();
-  await postEvent(relay.webhookUrl, freshEvent());
-  const tracked = await runCli("track", "--config", relay.settingsPath, "--wamid", "wamid.of-the-control-port");
-  expect([tracked.code, tracked.stderr]).toEqual([0, ""]);
-  expect(await statusOf(url, "/v1/messages/wamid.of-the-control-port")).toBe(200);
-  const doctor = await runCli("doctor", "--offline", "--json", "--config", relay.settingsPath);
-  const { checks } = JSON.parse(doctor.stdout) as { checks: { check: string; level: string; message: string }[] };
-  expect(checks.find(({ check }) => check === "relay")).toMatchObject({ level: "ok", message: expect.stringContaining(url) });
 });
 
 test("a taken control port is named by its setting", async () => {

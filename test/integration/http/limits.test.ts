@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
-import { startRelay } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { expectAlive, expectCleanLog, expectError, freshEvent, metric, nothingInFlight } from "./alive.ts";
@@ -27,27 +26,6 @@ test("bad signatures from one address get 401 up to the limit, then 429, while g
   // The log names each refusal up to the limit and not those beyond, which could be millions.
   expect(relay.log().filter(({ msg }) => msg === "bad signature").length).toBe(5);
   expect(await metric(relay, "relay_webhook_requests_total", { outcome: "refused" })).toBe(11);
-});
-
-test("counts clients behind a trusted proxy by the forwarded address", async () => {
-  const relay = await startRelayHere({ settings: { server: { badSignatureLimit: 2, trustProxy: ["loopback", "10.0.0.0/8"] } } });
-  for (const client of ["198.51.100.1", "198.51.100.2", "2001:db8::1"]) {
-    expectError(await ask(relay.port, forged(client)), "bad_signature");
-    // Through a second proxy of ours; what a client wrote before that itself counts for nothing.
-    expectError(await ask(relay.port, forged(`203.0.113.9, ${client}, 10.1.2.3`)), "bad_signature");
-    expectError(await ask(relay.port, forged(client)), "too_many_bad_signatures");
-  }
-  // Some proxies add the port, another one for each connection.
-  for (const client of ["198.51.100.3:", "[2001:db8:2::1]:"]) {
-    expectError(await ask(relay.port, forged(`${client}1`)), "bad_signature");
-    expectError(await ask(relay.port, forged(`203.0.113.9:7, ${client}2, 10.1.2.3:3`)), "bad_signature");
-    expectError(await ask(relay.port, forged(`${client}3`)), "too_many_bad_signatures");
-  }
-  for (const nonsense of ["", "unknown", "' OR 1=1", "1.2.3.4.5, ,,", "a".repeat(5_000)]) {
-    expect([401, 429]).toContain((await ask(relay.port, forged(nonsense))).status);
-  }
-  await expectAlive(relay);
-  expectCleanLog(relay);
 });
 
 test("answers 503 with Retry-After above maxInFlight, and accepts again when there is room", async () => {
@@ -77,7 +55,7 @@ test("answers 503 with Retry-After above maxInFlight, and accepts again when the
 test("during shutdown it answers pending requests, rejects new ones with 503 and closes, and /readyz has the reason", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: { routes: [routeTo(downstream.url)], server: { shutdownTimeout: "60s", requestTimeout: "60s" } },
   });
   const event = freshEvent();
@@ -94,7 +72,7 @@ test("during shutdown it answers pending requests, rejects new ones with 503 and
   await probe.write(probeBytes.subarray(0, 20));
   await until("half a body in hand", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1);
 
-  relay.signal("SIGTERM");
+  const stopped = relay.stop();
   await until("stopping", () => relay.log().some(({ msg }) => msg === "stopping"));
   await half.write(late.subarray(late.length - 5));
   expect(await half.answer()).toMatchObject({ status: 200, json: { status: "accepted" }, headers: { connection: "close" } });
@@ -108,7 +86,7 @@ test("during shutdown it answers pending requests, rejects new ones with 503 and
   expect(JSON.parse(ready.body)).toMatchObject({ ready: false, draining: true });
 
   downstream.recover();
-  expect(await relay.ended()).toEqual({ code: 0, signal: null });
+  await stopped;
   expectCleanLog(relay);
 });
 

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { appSecret, metaChange, metaStatus, postMeta } from "../../harness/meta-posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
 import { runOn } from "../cli/run-cli.ts";
@@ -13,7 +14,7 @@ const page = readFileSync(new URL("../../../docs/how-to/one-number-many-consumer
 /** What the operator of each consumer knows. */
 const variables: Readonly<Record<string, string>> = {
   META_VERIFY_TOKEN: "a-verify-token",
-  META_APP_SECRET: "meta-app-secret-0123456",
+  META_APP_SECRET: appSecret,
   CHATWOOT_SECRET: "chatwoot-app-secret-0123",
   CHATWOOT_TOKEN: "chatwoot-verify-token",
   N8N_SECRET: "n8n-client-secret-01234",
@@ -35,27 +36,12 @@ const signatureOf = (secret: string | undefined, body: Buffer) =>
   `sha256=${createHmac("sha256", String(secret)).update(body).digest("hex")}`;
 
 const person = { profile: { name: "Ana" }, wa_id: "16505551234" };
-/** One request of Meta with a message and a status of two people. */
-const batch = {
-  object: "whatsapp_business_account",
-  entry: [
-    {
-      id: "102290129340398",
-      changes: [
-        {
-          field: "messages",
-          value: {
-            messaging_product: "whatsapp",
-            metadata: { display_phone_number: "15550001111", phone_number_id: "106540352242922" },
-            contacts: [{ profile: { name: "Eva" }, wa_id: "16505550000" }, person],
-            messages: [{ from: person.wa_id, id: "wamid.1", timestamp: "1750263774", type: "text", text: { body: "¡Hola! 👋" } }],
-            statuses: [{ id: "wamid.2", status: "sent", timestamp: "1750263773", recipient_id: "16505550000" }],
-          },
-        },
-      ],
-    },
-  ],
-};
+/** A message and a status of two people. */
+const change = metaChange({
+  contacts: [{ profile: { name: "Eva" }, wa_id: "16505550000" }, person],
+  messages: [{ from: person.wa_id, id: "wamid.1", timestamp: "1750263774", type: "text", text: { body: "¡Hola! 👋" } }],
+  statuses: [metaStatus("wamid.2", "sent", { recipient_id: "16505550000" })],
+});
 
 /** What a consumer reads: of Meta's body the first contact, as most do. */
 function textsIn(body: Buffer, name: string): string {
@@ -111,12 +97,7 @@ test("the consumers of docs/how-to/one-number-many-consumers.md get their events
   };
   for (const _ of [1, 2]) expect(await doctor()).toEqual(["chatwoot: done", "n8n: done", "typebot: done"]);
 
-  const body = Buffer.from(JSON.stringify(batch));
-  const posted = await fetch(`${relay.url}/webhooks/wa`, {
-    method: "POST",
-    headers: { "x-hub-signature-256": signatureOf(variables["META_APP_SECRET"], body) },
-    body,
-  });
+  const posted = await postMeta(relay, change);
   expect(await posted.json()).toMatchObject({ events: 2 });
   const rejected = async () => ((await relay.ask("/v1/deliveries?cause=rejected")).body as { data: { route: string }[] }).data;
   await until("n8n rejected it", async () => (await rejected()).length === 1);

@@ -10,48 +10,13 @@ import { ask, connect, type RawConnection, requestBytes } from "./raw-client.ts"
 /** What a bad destination does to every delivery; gives its URL. */
 const bad: readonly (readonly [name: string, open: () => Promise<string>, outcome: RegExp])[] = [
   ["hangs", async () => (await startHttp(() => {})).url, /timeout/],
-  ["never accepts a byte", async () => (await startRaw((socket) => socket.pause())).url, /timeout/],
-  [
-    "drips its answer",
-    async () =>
-      (
-        await startHttp((_request, response) => {
-          response.writeHead(200);
-          const timer = setInterval(() => response.write("."), 30);
-          response.on("close", () => clearInterval(timer));
-        })
-      ).url,
-    /timeout/,
-  ],
   ["resets", async () => (await startRaw((socket) => socket.on("data", () => socket.resetAndDestroy()))).url, /reset/],
-  [
-    "redirects",
-    async () => {
-      const self = await startHttp((_request, response) => response.writeHead(302, { location: "/again" }).end());
-      return self.url;
-    },
-    /302/,
-  ],
-  [
-    "answers without end",
-    async () =>
-      (
-        await startHttp((_request, response) => {
-          response.writeHead(500);
-          // Not as fast as may be: this machine's time is not what is to run out.
-          const timer = setInterval(() => response.write(Buffer.alloc(65_536)), 5);
-          response.on("close", () => clearInterval(timer));
-        })
-      ).url,
-    /500/,
-  ],
   [
     "asks to wait an hour",
     async () => (await startHttp((_request, response) => response.writeHead(429, { "retry-after": "3600" }).end())).url,
     /429/,
   ],
   ["has no address", async () => "http://downstream.invalid/hook", /dns/],
-  ["fails at once", async () => (await startHttp((_request, response) => response.writeHead(503).end())).url, /503/],
 ];
 
 /** Held up by the other route, these would take nine times its timeout: 16 are in flight. */
