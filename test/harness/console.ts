@@ -1,10 +1,9 @@
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { type OpenPage, openPage } from "./browser.ts";
-import { type Engine, storageOf } from "./engines.ts";
 import { type FlakyDownstream, openFlakyDownstream } from "./flaky-downstream.ts";
 import { postEvent } from "./post-event.ts";
 import { createMessages } from "./posts.ts";
-import { type RelayProcess, startRelay } from "./relay-process.ts";
+import { type AnyRelay, type RelayHere, startRelayHere } from "./relay-here.ts";
 import { relayToken } from "./relay-settings.ts";
 
 /** A token that may look at everything masked, and change nothing. */
@@ -32,7 +31,7 @@ export const allTokens = [
 ];
 
 export interface ConsoleRelay {
-  readonly relay: RelayProcess;
+  readonly relay: RelayHere;
   readonly downstream: FlakyDownstream;
   /** Status that the route `crm` gets; `history` always gets 200. */
   answer(status: number): void;
@@ -41,12 +40,10 @@ export interface ConsoleRelay {
 }
 
 /** A relay with a console, and a downstream whose `crm` answers 503 at first. */
-export async function startConsole(engine: Engine, breaker?: object): Promise<ConsoleRelay> {
+export async function startConsole(breaker?: object): Promise<ConsoleRelay> {
   let status = 503;
   const downstream = await openFlakyDownstream((path) => ({ status: path === "/crm" ? status : 200 }));
-  const relay = await startRelay({
-    settings: { ...consoleSettings(downstream.url, allTokens, breaker), ...(await storageOf(engine, { durable: true })) },
-  });
+  const relay = await startRelayHere({ settings: consoleSettings(downstream.url, allTokens, breaker) });
   return {
     relay,
     downstream,
@@ -72,7 +69,7 @@ export async function signIn(page: Page, path: string, token: string): Promise<v
 }
 
 /** Posts one `sent` status for each of `count` new messages. Returns the wamids. */
-export async function postMessages({ webhookUrl }: RelayProcess, count: number, seed = "console"): Promise<string[]> {
+export async function postMessages({ webhookUrl }: Pick<AnyRelay, "webhookUrl">, count: number, seed = "console"): Promise<string[]> {
   const messages = createMessages(seed);
   const wamids = Array.from({ length: count }, messages.wamid);
   for (const wamid of wamids) await postEvent(webhookUrl, messages.status(wamid, "sent"));

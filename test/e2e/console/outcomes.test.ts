@@ -14,7 +14,7 @@ const closed = async (page: Page) => {
 };
 
 test("Retry on the group without a cause takes that group alone", async () => {
-  const { relay, open } = await startConsole("sqlite", { failures: 1, pause: "1h", longest: "1h" });
+  const { relay, open } = await startConsole({ failures: 1, pause: "1h", longest: "1h" });
   await postMessages(relay, 1);
   await until("one attempt opened the breaker", async () => {
     const { attention } = (await relay.ask("/v1/overview")).body as RelayOverview;
@@ -46,7 +46,7 @@ test("Retry on the group without a cause takes that group alone", async () => {
 });
 
 test("Retry shows the attempt's result, and lists and details begin with the dead delivery and its cause", async () => {
-  const { relay, downstream, open } = await startConsole("sqlite");
+  const { relay, downstream, open } = await startConsole();
   await postMessages(relay, 1);
   await until("the first attempt failed", () => downstream.counts("/crm").arrivals === 1);
   const { page } = await open("deliveries?route=crm", { viewport: { width: 390, height: 844 } });
@@ -75,7 +75,7 @@ test("Retry shows the attempt's result, and lists and details begin with the dea
 });
 
 test("Resume says that the destination stopped again, and Retry points to it", async () => {
-  const { relay, downstream, answer, open } = await startConsole("sqlite");
+  const { relay, downstream, answer, open } = await startConsole();
   answer(410);
   await postMessages(relay, 2);
   await until("crm answered 410", () => downstream.counts("/crm").arrivals >= 1);
@@ -102,7 +102,7 @@ test("Resume says that the destination stopped again, and Retry points to it", a
 });
 
 test("the header and the page share their edges on a wide screen", async () => {
-  const { open } = await startConsole("sqlite");
+  const { open } = await startConsole();
   const { page } = await open("deliveries", { viewport: { width: 1800, height: 900 } });
   const left = async (selector: string) => (await page.locator(selector).first().boundingBox())?.x;
   expect(await left("header .brand")).toBe(await left("main h1"));

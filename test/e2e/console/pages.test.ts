@@ -1,14 +1,13 @@
 // Slow: it drives the console in Chromium.
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openStore } from "../../../src/app/open-store.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { phoneInWamid } from "../../../src/model/mask.ts";
 import { rulesFor } from "../../contract/store-events.ts";
 import { expectAccessible } from "../../harness/browser.ts";
 import { postMessages, startConsole } from "../../harness/console.ts";
-import { engines } from "../../harness/engines.ts";
 import { walkByKeyboard } from "../../harness/keyboard-walk.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
@@ -34,161 +33,159 @@ async function attempted({ downstream }: Awaited<ReturnType<typeof startConsole>
   );
 }
 
-describe.each(engines)("on %s", (engine) => {
-  test("retries one delivery, a group and a whole filter, each with its count, and the destination gets them", async () => {
-    const started = await startConsole(engine);
-    const { relay, downstream, answer, open } = started;
-    await postMessages(relay, 4);
-    await attempted(started, 4);
-    answer(200);
-    const { page } = await open("deliveries?state=waiting&route=crm");
-    const deliveries = table(page, "Deliveries");
-    const group = table(page, "Groups of deliveries").getByRole("row").filter({ hasText: "503" });
-    const grouped = (count: number) => group.getByRole("cell", { name: String(count), exact: true }).waitFor();
-    await grouped(4);
-    await deliveries.getByRole("button", { name: "Retry" }).first().click();
-    // The dialog waits for ten seconds.
-    await confirm(page, "Retry", null, /^(● Delivered: crm answered 200 |○ crm: no attempt has ended yet)/);
-    await until("the first retry arrived", () => downstream.counts("/crm").arrivals === 5);
+test("retries one delivery, a group and a whole filter, each with its count, and the destination gets them", async () => {
+  const started = await startConsole();
+  const { relay, downstream, answer, open } = started;
+  await postMessages(relay, 4);
+  await attempted(started, 4);
+  answer(200);
+  const { page } = await open("deliveries?state=waiting&route=crm");
+  const deliveries = table(page, "Deliveries");
+  const group = table(page, "Groups of deliveries").getByRole("row").filter({ hasText: "503" });
+  const grouped = (count: number) => group.getByRole("cell", { name: String(count), exact: true }).waitFor();
+  await grouped(4);
+  await deliveries.getByRole("button", { name: "Retry" }).first().click();
+  // The dialog waits for ten seconds.
+  await confirm(page, "Retry", null, /^(● Delivered: crm answered 200 |○ crm: no attempt has ended yet)/);
+  await until("the first retry arrived", () => downstream.counts("/crm").arrivals === 5);
 
-    answer(503);
-    await postMessages(relay, 2, "later");
-    await until("the later ones arrived", () => downstream.counts("/crm").arrivals === 7);
-    answer(200);
-    await page.reload();
-    await grouped(5);
-    await group.getByRole("button", { name: "Retry" }).click();
-    await confirm(page, "Retry", "5 match now.", /^[●○] 5 deliveries retried\./);
-    await until("the group arrived", () => downstream.counts("/crm").arrivals === 12);
-    await page.getByText("Nothing matches.").waitFor();
+  answer(503);
+  await postMessages(relay, 2, "later");
+  await until("the later ones arrived", () => downstream.counts("/crm").arrivals === 7);
+  answer(200);
+  await page.reload();
+  await grouped(5);
+  await group.getByRole("button", { name: "Retry" }).click();
+  await confirm(page, "Retry", "5 match now.", /^[●○] 5 deliveries retried\./);
+  await until("the group arrived", () => downstream.counts("/crm").arrivals === 12);
+  await page.getByText("Nothing matches.").waitFor();
 
-    answer(503);
-    await postMessages(relay, 3, "last");
-    await until("the last ones arrived", () => downstream.counts("/crm").arrivals === 15);
-    answer(200);
-    await page.reload();
-    await grouped(3);
-    await page.getByRole("button", { name: "Retry all that match" }).click();
-    await confirm(page, "Retry", "3 match now.", /^[●○] 3 deliveries retried\./);
-    await until("the whole filter arrived", () => downstream.counts("/crm").arrivals === 18);
-    await page.getByText("No deliveries here").waitFor();
-  });
+  answer(503);
+  await postMessages(relay, 3, "last");
+  await until("the last ones arrived", () => downstream.counts("/crm").arrivals === 15);
+  answer(200);
+  await page.reload();
+  await grouped(3);
+  await page.getByRole("button", { name: "Retry all that match" }).click();
+  await confirm(page, "Retry", "3 match now.", /^[●○] 3 deliveries retried\./);
+  await until("the whole filter arrived", () => downstream.counts("/crm").arrivals === 18);
+  await page.getByText("No deliveries here").waitFor();
+});
 
-  test("Retry now tries a repaired destination before its breaker would", async () => {
-    const { relay, downstream, answer, open } = await startConsole(engine, { failures: 1, pause: "1h", longest: "1h" });
-    await postMessages(relay, 1);
-    const { page } = await open("");
-    const failing = page.getByRole("listitem").filter({ hasText: "crm answers 503" });
-    await failing.waitFor();
-    // The breaker is open: these wait without an attempt.
-    await postMessages(relay, 2, "later");
-    await until("the later ones are planned", () => downstream.counts("/history").arrivals === 3);
-    const failed = downstream.counts("/crm").arrivals;
-    answer(200);
-    await failing.getByRole("button", { name: "Retry now" }).click();
-    await dialog(page).getByText("To a destination that fails (crm) one goes out first.").waitFor();
-    await confirm(page, "Retry", null, / retried\./);
-    await until("all arrived", () => downstream.counts("/crm").arrivals === failed + 3);
-    await page.getByText("All good").waitFor();
-  });
+test("Retry now tries a repaired destination before its breaker would", async () => {
+  const { relay, downstream, answer, open } = await startConsole({ failures: 1, pause: "1h", longest: "1h" });
+  await postMessages(relay, 1);
+  const { page } = await open("");
+  const failing = page.getByRole("listitem").filter({ hasText: "crm answers 503" });
+  await failing.waitFor();
+  // The breaker is open: these wait without an attempt.
+  await postMessages(relay, 2, "later");
+  await until("the later ones are planned", () => downstream.counts("/history").arrivals === 3);
+  const failed = downstream.counts("/crm").arrivals;
+  answer(200);
+  await failing.getByRole("button", { name: "Retry now" }).click();
+  await dialog(page).getByText("To a destination that fails (crm) one goes out first.").waitFor();
+  await confirm(page, "Retry", null, / retried\./);
+  await until("all arrived", () => downstream.counts("/crm").arrivals === failed + 3);
+  await page.getByText("All good").waitFor();
+});
 
-  test("resumes a destination that answered 410, and releases a quarantined event", async () => {
-    const { relay, downstream, answer, open } = await startConsole(engine);
-    await relay.stop();
-    const { storage } = loadSettings(relay.settingsPath, process.env);
-    const { store } = await openStore(storage, { role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
-    const received = { account: "main", source: "main", origin: "webhook", receivedAt: Date.now(), headers: {}, secret: null } as const;
-    const body = Buffer.from('{"id":"old","event":"order.paid","createdAt":1800000000,"data":{}}');
-    await store.quarantine({ ...received, body, error: "not understood in its time" });
-    await store.close();
-    await relay.start();
+test("resumes a destination that answered 410, and releases a quarantined event", async () => {
+  const { relay, downstream, answer, open } = await startConsole();
+  await relay.stop();
+  const { storage } = loadSettings(relay.settingsPath, process.env);
+  const { store } = await openStore(storage, { role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
+  const received = { account: "main", source: "main", origin: "webhook", receivedAt: Date.now(), headers: {}, secret: null } as const;
+  const body = Buffer.from('{"id":"old","event":"order.paid","createdAt":1800000000,"data":{}}');
+  await store.quarantine({ ...received, body, error: "not understood in its time" });
+  await store.close();
+  await relay.start();
 
-    answer(410);
-    await postMessages(relay, 1);
-    await until("crm answered 410", () => downstream.counts("/crm").arrivals === 1);
-    const { page } = await open("deliveries");
-    await page.getByRole("list", { name: "Stopped destinations" }).getByRole("button", { name: "Resume" }).click();
-    answer(200);
-    await confirm(page, "Resume", null, "● crm is resumed.");
-    await until("crm gets what waited", () => downstream.counts("/crm").arrivals === 2);
-    await page.getByRole("list", { name: "Stopped destinations" }).waitFor({ state: "detached" });
+  answer(410);
+  await postMessages(relay, 1);
+  await until("crm answered 410", () => downstream.counts("/crm").arrivals === 1);
+  const { page } = await open("deliveries");
+  await page.getByRole("list", { name: "Stopped destinations" }).getByRole("button", { name: "Resume" }).click();
+  answer(200);
+  await confirm(page, "Resume", null, "● crm is resumed.");
+  await until("crm gets what waited", () => downstream.counts("/crm").arrivals === 2);
+  await page.getByRole("list", { name: "Stopped destinations" }).waitFor({ state: "detached" });
 
-    await until("history got the message", () => downstream.counts("/history").arrivals === 1);
-    await page.getByLabel("State").selectOption("quarantined");
-    const quarantined = table(page, "Quarantined events");
-    await quarantined.getByText("not understood in its time").waitFor();
-    await quarantined.getByRole("button", { name: "Release" }).click();
-    await confirm(page, "Release", "1 matches now.", "● 1 event released.");
-    await until("history gets it", () => downstream.counts("/history").arrivals === 2);
-    await page.getByText("Nothing is in quarantine").waitFor();
-  });
+  await until("history got the message", () => downstream.counts("/history").arrivals === 1);
+  await page.getByLabel("State").selectOption("quarantined");
+  const quarantined = table(page, "Quarantined events");
+  await quarantined.getByText("not understood in its time").waitFor();
+  await quarantined.getByRole("button", { name: "Release" }).click();
+  await confirm(page, "Release", "1 matches now.", "● 1 event released.");
+  await until("history gets it", () => downstream.counts("/history").arrivals === 2);
+  await page.getByText("Nothing is in quarantine").waitFor();
+});
 
-  test("follows events during traffic and over a restart of the relay, and shows each once", async () => {
-    const { relay, open } = await startConsole(engine);
-    await postMessages(relay, 2, "before");
-    const { page, expectMessages } = await open("events");
-    expectMessages(/ERR_|status of 50/);
-    const rows = table(page, "Events").locator("tbody tr");
-    const seqs = async () => (await rows.locator("td:first-child").allInnerTexts()).map(Number);
-    const shows = (count: number) => until(`${count} rows`, async () => (await rows.count()) === count);
-    await shows(2);
-    await postMessages(relay, 20, "during");
-    await shows(22);
-    await relay.stop();
-    await page.getByText("▲ connection lost").waitFor();
-    await relay.start();
-    // Before the page is back.
-    await postMessages(relay, 5, "away");
-    await page.getByText("● live").waitFor();
-    await postMessages(relay, 5, "after");
-    await shows(32);
-    expect(await seqs()).toEqual(Array.from({ length: 32 }, (_, index) => 32 - index));
-  });
+test("follows events during traffic and over a restart of the relay, and shows each once", async () => {
+  const { relay, open } = await startConsole();
+  await postMessages(relay, 2, "before");
+  const { page, expectMessages } = await open("events");
+  expectMessages(/ERR_|status of 50/);
+  const rows = table(page, "Events").locator("tbody tr");
+  const seqs = async () => (await rows.locator("td:first-child").allInnerTexts()).map(Number);
+  const shows = (count: number) => until(`${count} rows`, async () => (await rows.count()) === count);
+  await shows(2);
+  await postMessages(relay, 20, "during");
+  await shows(22);
+  await relay.stop();
+  await page.getByText("▲ connection lost").waitFor();
+  await relay.start();
+  // Before the page is back.
+  await postMessages(relay, 5, "away");
+  await page.getByText("● live").waitFor();
+  await postMessages(relay, 5, "after");
+  await shows(32);
+  expect(await seqs()).toEqual(Array.from({ length: 32 }, (_, index) => 32 - index));
+});
 
-  test("finds a message by phone digits and reference, shows its timeline, and opens a link after signing in", async () => {
-    const { relay, open } = await startConsole(engine);
-    const messages = createMessages("search");
-    const wamid = messages.wamid();
-    const reference = "order-4711";
-    const tracked = await relay.ask("/v1/messages/track", { method: "POST", body: { wamid, account: "main", reference } });
-    expect(tracked.status).toBe(200);
-    for (const status of ["sent", "delivered"] as const) await postEvent(relay.webhookUrl, messages.status(wamid, status));
-    const { page } = await open("");
-    const found = new Set<string>();
-    for (const asked of [reference, String(phoneInWamid(wamid)).slice(-4)]) {
-      await page.getByLabel("Search", { exact: true }).fill(asked);
-      await page.getByLabel("Search", { exact: true }).press("Enter");
-      await page.waitForURL("**/console/messages/**");
-      const timeline = page.getByRole("list", { name: "Timeline" });
-      await timeline.getByText("sent", { exact: true }).waitFor();
-      await timeline.getByText("delivered", { exact: true }).waitFor();
-      found.add(page.url());
-      await page.goto("/console/");
-    }
-    expect([...found]).toHaveLength(1);
-    await page.goto(String([...found][0]));
-    const main = page.locator("main");
-    await main
-      .getByText(/^wamid:[0-9a-f]{12}$/)
-      .first()
-      .waitFor();
-    expect(await main.textContent()).not.toContain(wamid);
-    expect(relay.log().filter(({ msg }) => msg === "personal data revealed")).toEqual([]);
-    await page.getByRole("button", { name: "Reveal" }).click();
-    await main.getByText(wamid).first().waitFor();
-    await until("a log line says who revealed it", () =>
-      relay.log().find(({ msg, token }) => msg === "personal data revealed" && token === "harness"),
-    );
+test("finds a message by phone digits and reference, shows its timeline, and opens a link after signing in", async () => {
+  const { relay, open } = await startConsole();
+  const messages = createMessages("search");
+  const wamid = messages.wamid();
+  const reference = "order-4711";
+  const tracked = await relay.ask("/v1/messages/track", { method: "POST", body: { wamid, account: "main", reference } });
+  expect(tracked.status).toBe(200);
+  for (const status of ["sent", "delivered"] as const) await postEvent(relay.webhookUrl, messages.status(wamid, status));
+  const { page } = await open("");
+  const found = new Set<string>();
+  for (const asked of [reference, String(phoneInWamid(wamid)).slice(-4)]) {
+    await page.getByLabel("Search", { exact: true }).fill(asked);
+    await page.getByLabel("Search", { exact: true }).press("Enter");
+    await page.waitForURL("**/console/messages/**");
+    const timeline = page.getByRole("list", { name: "Timeline" });
+    await timeline.getByText("sent", { exact: true }).waitFor();
+    await timeline.getByText("delivered", { exact: true }).waitFor();
+    found.add(page.url());
+    await page.goto("/console/");
+  }
+  expect([...found]).toHaveLength(1);
+  await page.goto(String([...found][0]));
+  const main = page.locator("main");
+  await main
+    .getByText(/^wamid:[0-9a-f]{12}$/)
+    .first()
+    .waitFor();
+  expect(await main.textContent()).not.toContain(wamid);
+  expect(relay.log().filter(({ msg }) => msg === "personal data revealed")).toEqual([]);
+  await page.getByRole("button", { name: "Reveal" }).click();
+  await main.getByText(wamid).first().waitFor();
+  await until("a log line says who revealed it", () =>
+    relay.log().find(({ msg, token }) => msg === "personal data revealed" && token === "harness"),
+  );
 
-    const link = new URL(page.url()).pathname.replace("/console/", "");
-    const { page: colleague } = await open(link);
-    await colleague.getByRole("list", { name: "Timeline" }).getByText("delivered", { exact: true }).waitFor();
-    expect(new URL(colleague.url()).pathname).toBe(`/console/${link}`);
-  });
+  const link = new URL(page.url()).pathname.replace("/console/", "");
+  const { page: colleague } = await open(link);
+  await colleague.getByRole("list", { name: "Timeline" }).getByText("delivered", { exact: true }).waitFor();
+  expect(new URL(colleague.url()).pathname).toBe(`/console/${link}`);
 });
 
 test("every page is accessible in light and dark and by the keyboard alone, none scrolls sideways, and nothing moves while it loads", async () => {
-  const { relay, downstream, answer, open } = await startConsole("sqlite");
+  const { relay, downstream, answer, open } = await startConsole();
   const createdAt = new Date().toISOString();
   const post = (event: object) => postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ createdAt, ...event })));
   const [wamid = ""] = await postMessages(relay, 1);
@@ -281,7 +278,7 @@ test("every page is accessible in light and dark and by the keyboard alone, none
 });
 
 test("the keyboard alone opens pages, rows, the help and the search", async () => {
-  const { relay, open } = await startConsole("sqlite");
+  const { relay, open } = await startConsole();
   await postMessages(relay, 1);
   const { page } = await open("");
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
@@ -333,7 +330,7 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
 });
 
 test("a long retry shows its progress, and stops between two steps", async () => {
-  const started = await startConsole("sqlite");
+  const started = await startConsole();
   const { relay, downstream, answer, open } = started;
   await postMessages(relay, 4);
   await attempted(started, 4);
@@ -363,7 +360,7 @@ test("a long retry shows its progress, and stops between two steps", async () =>
 });
 
 test("Reveal keeps the masked event until the clear one is there, and Hide removes it at once", async () => {
-  const { relay, open } = await startConsole("sqlite");
+  const { relay, open } = await startConsole();
   const [wamid = ""] = await postMessages(relay, 1);
   const { page } = await open("events/1");
   const body = page.locator("pre").first();
@@ -380,7 +377,7 @@ test("Reveal keeps the masked event until the clear one is there, and Hide remov
 });
 
 test("charts follow the range, failures are exported, a run has its story, and a reload shows its faults", async () => {
-  const { relay, open } = await startConsole("sqlite");
+  const { relay, open } = await startConsole();
   const messages = createMessages("failed");
   const createdAt = new Date().toISOString();
   for (let n = 0; n < 2; n += 1) {
@@ -453,19 +450,21 @@ test("charts follow the range, failures are exported, a run has its story, and a
   await page.locator("main code", { hasText: "retires" }).waitFor();
 });
 
-test.each(["message", "event", "run"])("a %s that nobody knows leads to the list of those that are there", async (what) => {
-  const { relay, open } = await startConsole("sqlite");
-  await postMessages(relay, 1);
+test("an unknown message, event or run leads to the list", async () => {
+  const { open } = await startConsole();
   const { page, expectMessages } = await open("");
   expectMessages(/status of 404/);
-  await page.goto(`/console/${what}s/nobody`);
-  await page.getByRole("heading", { name: `No ${what} has this name` }).waitFor();
-  await page.getByRole("link", { name: `All ${what}s` }).click();
-  await page.getByRole("heading", { level: 1, name: `${what[0]?.toUpperCase()}${what.slice(1)}s` }).waitFor();
+  for (const what of ["Message", "Event", "Run"]) {
+    const word = what.toLowerCase();
+    await page.goto(`/console/${word}s/nobody`);
+    await page.getByRole("heading", { name: `No ${word} has this name` }).waitFor();
+    await page.getByRole("link", { name: `All ${word}s` }).click();
+    await page.getByRole("heading", { level: 1, name: `${what}s` }).waitFor();
+  }
 });
 
 test("hostile text in every field of an event neither runs nor widens a page", async () => {
-  const { relay, open } = await startConsole("sqlite");
+  const { relay, open } = await startConsole();
   const hostile = "<script>window.hostile=1</script><img src=x onerror=window.hostile=1>\u202e\u200f\"'&";
   const long = hostile + "x".repeat(10_000);
   const wamid = createMessages("hostile").wamid();

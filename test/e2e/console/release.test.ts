@@ -4,7 +4,7 @@ import { openPage } from "../../harness/browser.ts";
 import { allTokens, signIn } from "../../harness/console.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { metaChange, metaNumber, metaSource, metaStatus, postMeta } from "../../harness/meta-posts.ts";
-import { startRelay } from "../../harness/relay-process.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 
@@ -16,7 +16,7 @@ test("an unassigned event is released once its number has an account, and delive
     sources: { wa: { ...metaSource, accounts } },
     routes: [routeTo(downstream.url)],
   });
-  const relay = await startRelay({ settings: settings({ "206540352242922": "main" }) });
+  const relay = await startRelayHere({ settings: settings({ "206540352242922": "main" }) });
   expect((await postMeta(relay, metaChange({ statuses: [metaStatus("wamid.late", "sent")] }))).status).toBe(200);
 
   const { page, expectMessages } = await openPage(relay.url);
@@ -36,8 +36,7 @@ test("an unassigned event is released once its number has an account, and delive
   await dialog.getByRole("button", { name: "Cancel" }).click();
 
   relay.writeSettings(settings({ [metaNumber]: "shop" }));
-  relay.signal("SIGHUP");
-  await until("the settings are reloaded", async () => JSON.stringify((await relay.ask("/v1/sources")).body).includes("shop"));
+  await relay.reload();
   await release.click();
   await confirm.click();
   await dialog.getByText("● 1 event released.").waitFor();

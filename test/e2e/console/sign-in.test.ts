@@ -1,96 +1,91 @@
-// Slow: it drives the console in Chromium, on both engines.
-import { readFileSync } from "node:fs";
-import { describe, expect, test } from "vitest";
+// Slow: it drives the console in Chromium.
+import { expect, test } from "vitest";
 import { openPage } from "../../harness/browser.ts";
 import { allTokens, consoleSettings, postMessages, readerToken, signIn, startConsole } from "../../harness/console.ts";
-import { engines } from "../../harness/engines.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 
 const unauthorized = /status of 401/;
 
-describe.each(engines)("on %s", (engine) => {
-  test("a wrong token is refused, the right one opens the page that was asked for, and signing out ends the session", async () => {
-    const { relay } = await startConsole(engine);
-    const { page, expectMessages } = await openPage(relay.url);
-    expectMessages(unauthorized);
-    await page.goto("/console/deliveries?state=dead");
-    await page.getByLabel("Token").fill("no such token");
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("alert").getByText("unknown token").waitFor();
+test("a wrong token is refused, the right one opens the page that was asked for, and signing out ends the session", async () => {
+  const { relay } = await startConsole();
+  const { page, expectMessages } = await openPage(relay.url);
+  expectMessages(unauthorized);
+  await page.goto("/console/deliveries?state=dead");
+  await page.getByLabel("Token").fill("no such token");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("alert").getByText("unknown token").waitFor();
 
-    await signIn(page, "deliveries?state=dead", relayToken);
-    await page.getByRole("heading", { level: 1, name: "Deliveries" }).waitFor();
-    expect(await page.getByLabel("State").inputValue()).toBe("dead");
-    expect(new URL(page.url()).search).toBe("?state=dead");
-    const [cookie] = await page.context().cookies();
-    expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict" });
+  await signIn(page, "deliveries?state=dead", relayToken);
+  await page.getByRole("heading", { level: 1, name: "Deliveries" }).waitFor();
+  expect(await page.getByLabel("State").inputValue()).toBe("dead");
+  expect(new URL(page.url()).search).toBe("?state=dead");
+  const [cookie] = await page.context().cookies();
+  expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict" });
 
-    await page.getByText("harness", { exact: true }).click();
-    await page.getByRole("button", { name: "Sign out" }).click();
-    await page.getByLabel("Token").waitFor();
-    await page.reload();
-    await page.getByLabel("Token").waitFor();
-  });
+  await page.getByText("harness", { exact: true }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Token").waitFor();
+  await page.reload();
+  await page.getByLabel("Token").waitFor();
+});
 
-  test("a session ends when its token changes, and survives a restart of the relay", async () => {
-    const { relay, downstream, open } = await startConsole(engine);
-    const { page, expectMessages } = await open("");
-    expectMessages(/status of (401|503)|ERR_CONNECTION|ERR_EMPTY|ERR_INCOMPLETE/);
-    await relay.stop();
-    await page.getByText("▲ connection lost").waitFor();
-    await relay.start();
-    await page.getByText("● live").waitFor();
+test("a session ends when its token changes, and survives a restart of the relay", async () => {
+  const { relay, downstream, open } = await startConsole();
+  const { page, expectMessages } = await open("");
+  expectMessages(/status of (401|503)|ERR_CONNECTION|ERR_EMPTY|ERR_INCOMPLETE/);
+  await relay.stop();
+  await page.getByText("▲ connection lost").waitFor();
+  await relay.start();
+  await page.getByText("● live").waitFor();
 
-    const other = { ...allTokens[0], token: "harness-other-token" };
-    const { storage } = JSON.parse(readFileSync(relay.settingsPath, "utf8")) as { storage: object };
-    relay.writeSettings({ ...consoleSettings(downstream.url, [other]), storage });
-    relay.signal("SIGHUP");
-    await page.getByLabel("Token").waitFor();
-  });
+  const other = { ...allTokens[0], token: "harness-other-token" };
+  relay.writeSettings(consoleSettings(downstream.url, [other]));
+  await relay.reload();
+  await page.getByLabel("Token").waitFor();
+});
 
-  test("a one-time link signs in once", async () => {
-    const { relay } = await startConsole(engine);
-    const { body } = await relay.ask("/v1/session/code", { method: "POST" });
-    const { code } = body as { code: string };
-    const first = await openPage(relay.url);
-    await first.page.goto(`/console/#code=${code}`);
-    await first.page.getByText("● live").waitFor();
-    expect(first.page.url()).not.toContain(code);
-    const second = await openPage(relay.url);
-    second.expectMessages(unauthorized);
-    await second.page.goto(`/console/#code=${code}`);
-    await second.page.getByLabel("Token").waitFor();
-  });
+test("a one-time link signs in once", async () => {
+  const { relay } = await startConsole();
+  const { body } = await relay.ask("/v1/session/code", { method: "POST" });
+  const { code } = body as { code: string };
+  const first = await openPage(relay.url);
+  await first.page.goto(`/console/#code=${code}`);
+  await first.page.getByText("● live").waitFor();
+  expect(first.page.url()).not.toContain(code);
+  const second = await openPage(relay.url);
+  second.expectMessages(unauthorized);
+  await second.page.goto(`/console/#code=${code}`);
+  await second.page.getByLabel("Token").waitFor();
+});
 
-  test("the session ends in the page after twelve hours", async () => {
-    const { open } = await startConsole(engine);
-    const { page } = await open("");
-    await page.clock.install();
-    await page.reload();
-    await page.getByText("● live").waitFor();
-    await page.clock.fastForward("12:00:01");
-    await page.getByText("Your session has ended").waitFor();
-  });
+test("the session ends in the page after twelve hours", async () => {
+  const { open } = await startConsole();
+  const { page } = await open("");
+  await page.clock.install();
+  await page.reload();
+  await page.getByText("● live").waitFor();
+  await page.clock.fastForward("12:00:01");
+  await page.getByText("Your session has ended").waitFor();
+});
 
-  test("a token that may only read sees no action, and the relay refuses one all the same", async () => {
-    const { relay, open } = await startConsole(engine);
-    await postMessages(relay, 2);
-    const { page, expectMessages } = await open("deliveries", { token: readerToken });
-    expectMessages(/status of 403/);
-    await page.getByRole("table", { name: "Deliveries", exact: true }).getByText("crm").first().waitFor();
-    expect(await page.getByRole("button", { name: /retry|send again|resume/i }).count()).toBe(0);
-    const headers = { "content-type": "application/json", "x-wamid-relay": "console" };
-    const statuses = await page.evaluate(async (sent) => {
-      const post = (path: string, headers: Record<string, string>) => fetch(path, { method: "POST", headers, body: "{}" });
-      return [(await post("/v1/replay", sent)).status, (await post("/v1/replay", { "content-type": "application/json" })).status];
-    }, headers);
-    expect(statuses).toEqual([403, 403]);
-  });
+test("a token that may only read sees no action, and the relay refuses one all the same", async () => {
+  const { relay, open } = await startConsole();
+  await postMessages(relay, 2);
+  const { page, expectMessages } = await open("deliveries", { token: readerToken });
+  expectMessages(/status of 403/);
+  await page.getByRole("table", { name: "Deliveries", exact: true }).getByText("crm").first().waitFor();
+  expect(await page.getByRole("button", { name: /retry|send again|resume/i }).count()).toBe(0);
+  const headers = { "content-type": "application/json", "x-wamid-relay": "console" };
+  const statuses = await page.evaluate(async (sent) => {
+    const post = (path: string, headers: Record<string, string>) => fetch(path, { method: "POST", headers, body: "{}" });
+    return [(await post("/v1/replay", sent)).status, (await post("/v1/replay", { "content-type": "application/json" })).status];
+  }, headers);
+  expect(statuses).toEqual([403, 403]);
 });
 
 test("a violation of the content security policy fails a test", async () => {
-  const { relay } = await startConsole("sqlite");
+  const { relay } = await startConsole();
   const { page, expectMessages } = await openPage(relay.url);
   const seen: string[] = [];
   page.on("console", (message) => seen.push(message.text()));
