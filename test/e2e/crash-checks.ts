@@ -10,20 +10,23 @@ export interface StoredEvent {
   readonly id: string | null;
   readonly wamid: string | null;
   readonly registered: boolean;
+  /** Whether it was a transition. */
+  readonly moved: boolean;
 }
 
 /** Every event in the file, by seq, with the message it is about. */
 export function storedEvents(storePath: string): StoredEvent[] {
-  const rows = rowsOf<{ seq: number; id: string; wamid: string | null; registered: number | null }>(
+  const rows = rowsOf<{ seq: number; id: string; wamid: string | null; registered: number | null; moved: number }>(
     storePath,
-    `SELECT e.seq, lower(hex(e.id)) AS id, s.name AS wamid, s.registered_at AS registered
+    `SELECT e.seq, lower(hex(e.id)) AS id, s.name AS wamid, s.registered_at AS registered, e.moved
      FROM events e LEFT JOIN subjects s ON s.seq = e.subject AND s.type = 0 ORDER BY e.seq`,
   );
-  return rows.map(({ seq, id, wamid, registered }) => ({
+  return rows.map(({ seq, id, wamid, registered, moved }) => ({
     seq,
     id: id === "" ? null : id.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5"),
     wamid,
     registered: registered !== null,
+    moved: moved === 1,
   }));
 }
 
@@ -68,6 +71,7 @@ export interface TrackedEvent {
   readonly created_at: number;
   /** `data.error` of its body. */
   readonly error: string | null;
+  readonly moved: number;
 }
 
 /** A message (type 0) or a run (type 1), as stored. */
@@ -83,7 +87,7 @@ export interface SubjectRow {
 export function findWrongStates(storePath: string): string[] {
   const events = rowsOf<TrackedEvent>(
     storePath,
-    `SELECT subject, status, error_code, created_at, json_extract(body, '$.data.error') AS error
+    `SELECT subject, status, error_code, created_at, json_extract(body, '$.data.error') AS error, moved
      FROM events WHERE subject IS NOT NULL ORDER BY seq`,
   );
   return compareStates(events, rowsOf<SubjectRow>(storePath, "SELECT * FROM subjects"));
@@ -95,10 +99,13 @@ export function compareStates(events: readonly TrackedEvent[], subjects: readonl
   const messages = new Map<number, MessageState>();
   const runs = new Map<number, RunState>();
   const wrong: string[] = [];
-  for (const { subject: seq, status, error_code, created_at: at, error } of events) {
+  for (const { subject: seq, status, error_code, created_at: at, error, moved } of events) {
     const type = rows.get(seq)?.type;
-    if (type === 0) messages.set(seq, stepMessage(messages.get(seq) ?? unobserved, { status, error: error_code, at }).state);
-    else if (type === 1) runs.set(seq, stepRun(runs.get(seq) ?? unobserved, { status, error, at }).state);
+    if (type === 0) {
+      const { state, transition } = stepMessage(messages.get(seq) ?? unobserved, { status, error: error_code, at });
+      messages.set(seq, state);
+      if ((moved === 1) !== (transition !== null)) wrong.push(`${status} of message ${seq} is ${moved === 1 ? "a" : "no"} transition`);
+    } else if (type === 1) runs.set(seq, stepRun(runs.get(seq) ?? unobserved, { status, error, at }).state);
     else wrong.push(`subject ${seq} is missing`);
   }
   for (const { seq, type, ...row } of subjects) {

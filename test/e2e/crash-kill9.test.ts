@@ -1,12 +1,12 @@
 // Slow: it kills the relay at many random moments.
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createRandom } from "../../src/sandbox/ids.ts";
+import { createRandom, type Random } from "../../src/sandbox/ids.ts";
 import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
-import { routeTo } from "../harness/relay-settings.ts";
+import { relayToken, routeTo } from "../harness/relay-settings.ts";
 import { openSender, untilItIsBack } from "../harness/sender.ts";
 import { soakSize } from "../harness/soak.ts";
 import { integrityOf, rowsOf } from "../harness/store-rows.ts";
@@ -14,7 +14,7 @@ import { until } from "../harness/until.ts";
 import { testSeed as seed } from "../setup/seed.ts";
 import { arrivedAt, findSetbacks, findWrongStates, storedEvents } from "./crash-checks.ts";
 
-const kills = soakSize(10, 30);
+const kills = soakSize(8, 30);
 
 function settingsFor(downstreamUrl: string) {
   return {
@@ -25,24 +25,38 @@ function settingsFor(downstreamUrl: string) {
       routeTo(`${downstreamUrl}/ordered`, { name: "ordered", to: { concurrency: 32 } }),
       routeTo(`${downstreamUrl}/any`, { name: "any", to: { concurrency: 32, order: "none" } }),
       routeTo(`${downstreamUrl}/tracked`, { name: "tracked", match: { tracked: true } }),
+      routeTo(`${downstreamUrl}/transitions`, { name: "transitions", match: { tracked: true }, emit: "transitions" }),
     ],
   };
 }
 
+/** Whether all are acknowledged: as one list, or as lines of one stream, of which a crash cuts the report. */
+async function register({ url }: RelayProcess, wamids: readonly string[], asLines: boolean): Promise<boolean> {
+  const list = wamids.map((wamid) => ({ account: "main", wamid, reference: `order of ${wamid}` }));
+  const answer = await fetch(`${url}/v1/messages/track`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${relayToken}`, "content-type": `application/${asLines ? "x-ndjson" : "json"}` },
+    body: asLines ? list.map((one) => `${JSON.stringify(one)}\n`).join("") : JSON.stringify(list),
+  }).catch(() => null);
+  const report = (await answer?.text().catch(() => "")) ?? "";
+  if (answer?.status !== 200 || !asLines) return answer?.status === 200;
+  const last = JSON.parse(report.trimEnd().split("\n").at(-1) || "{}");
+  if (last.lines === wamids.length) expect(last).toMatchObject({ conflict: 0, invalid: 0 });
+  return last.lines === wamids.length;
+}
+
 /** Registers messages a few at a time, whether the relay is up or not, until told to stop; gives those whose registration was acknowledged. */
-async function registerSome(relay: RelayProcess, wamids: readonly string[], over: AbortSignal): Promise<Set<string>> {
+async function registerSome(relay: RelayProcess, wamids: readonly string[], random: Random, over: AbortSignal): Promise<Set<string>> {
   const acknowledged = new Set<string>();
-  for (let from = 0; ; ) {
+  for (let from = 0; from < wamids.length || !over.aborted; ) {
     const batch = wamids.slice(from, from + 50);
-    if (batch.length === 0 && over.aborted) return acknowledged;
-    const body = batch.map((wamid) => ({ account: "main", wamid, reference: `order of ${wamid}` }));
-    const answer = batch.length === 0 ? null : await relay.ask("/v1/messages/track", { method: "POST", body }).catch(() => null);
-    if (answer?.status === 200) {
+    if (batch.length > 0 && (await register(relay, batch, random.chance(0.3)))) {
       for (const wamid of batch) acknowledged.add(wamid);
       from += batch.length;
     }
     await wait(50);
   }
+  return acknowledged;
 }
 
 const missing = (wanted: Iterable<string>, found: { has(id: string): boolean }) => [...wanted].filter((id) => !found.has(id));
@@ -66,7 +80,7 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
       if (own && wamid !== null && post.sort === "status" && chosen.chance(0.2) && !ours.includes(wamid)) ours.push(wamid);
     },
   });
-  const registering = registerSome(relay, ours, over.signal);
+  const registering = registerSome(relay, ours, random.fork("registering"), over.signal);
 
   const moments = random.fork("moments");
   for (let killed = 0; killed < kills; killed += 1) {
@@ -116,9 +130,11 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
   const tracked = arrivedAt(downstream.arrivals, "/tracked");
   expect(missing(ofRegistered, tracked)).toEqual([]);
   expect(tracked.size).toBe(ofRegistered.length);
+  const transitions = stored.filter((event) => event.registered && event.moved).map(({ id }) => id as string);
+  expect(arrivedAt(downstream.arrivals, "/transitions")).toEqual(new Set(transitions));
 
   // In order per message, repetitions included.
-  for (const path of ["/ordered", "/tracked"]) expect(findSetbacks(downstream.arrivals, path, seqOf)).toEqual([]);
+  for (const path of ["/ordered", "/tracked", "/transitions"]) expect(findSetbacks(downstream.arrivals, path, seqOf)).toEqual([]);
 
   // Planned once: a delivery per route and event, and none besides.
   const planned = rowsOf<{ route: string; n: number; events: number }>(
@@ -129,6 +145,7 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
     { route: "any", n: seqOf.size, events: seqOf.size },
     { route: "ordered", n: seqOf.size, events: seqOf.size },
     { route: "tracked", n: ofRegistered.length, events: ofRegistered.length },
+    { route: "transitions", n: transitions.length, events: transitions.length },
   ]);
   expect(findWrongStates(relay.storePath)).toEqual([]);
   // What the secret proved was counted with the events, neither before nor after.
@@ -136,6 +153,20 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
     { events: stored.length },
   ]);
   expect(integrityOf(relay.storePath)).toBe("ok");
+
+  // What nobody registered waits still, and nothing else does: who registers now gets it, through all those crashes.
+  const waiting = rowsOf<{ wamid: string }>(
+    relay.storePath,
+    "SELECT DISTINCT s.name AS wamid FROM queue q JOIN subjects s ON s.seq = q.lane WHERE q.state = 2 AND s.type = 0",
+  ).map(({ wamid }) => wamid);
+  const unregistered = stored.filter((event) => event.wamid !== null && !event.registered);
+  expect(new Set(waiting)).toEqual(new Set(unregistered.map(({ wamid }) => wamid as string)));
+  const late = new Set<string | null>(waiting.slice(0, 50));
+  expect(await register(relay, waiting.slice(0, 50), true)).toBe(true);
+  const released = unregistered.filter(({ wamid }) => late.has(wamid)).map(({ id }) => id as string);
+  await until("what waited is released", () => arrivedAt(downstream.arrivals, "/tracked").size >= ofRegistered.length + released.length);
+  expect(missing(released, arrivedAt(downstream.arrivals, "/tracked"))).toEqual([]);
+  expect(findSetbacks(downstream.arrivals, "/tracked", seqOf)).toEqual([]);
 
   // The pipe is alive: what is posted now comes out at once, and it ends in order.
   const event = createMessages(`${seed} after`).event();

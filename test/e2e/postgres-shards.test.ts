@@ -12,7 +12,7 @@ import { arrivedAt, findSetbacks } from "./crash-checks.ts";
 import { startLoad } from "./scale-load.ts";
 import { type Killable, startProcesses } from "./scale-processes.ts";
 
-const kills = soakSize(2, 10);
+const kills = soakSize(1, 10);
 
 test("two workers share one route by shards, and keep the order per message when they are killed", async () => {
   await using database = await createDatabase();
