@@ -1,9 +1,10 @@
+import { createServer } from "node:https";
 import { setImmediate as turn } from "node:timers/promises";
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { brotliCompressSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { until } from "../../../harness/until.ts";
 import { freePort } from "../../../setup/free-port.ts";
-import { startRaw } from "../../url-destination/downstream.ts";
+import { listen, startRaw } from "../../url-destination/downstream.ts";
 import { selfSigned } from "../../url-destination/self-signed.ts";
 import { failureOf, noRetry, openClient } from "./open-client.ts";
 import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
@@ -39,11 +40,11 @@ describe("an answer that differs from the document is malformed, and its call ma
   });
 
   test("a 404 without an error text may come from another server", async () => {
-    for (const text of ["<h1>nginx</h1>", "", "{}", '{"error":{}}', '{"statusCode":404}']) {
-      const service = await startScripted(() => jsonAnswer(404, text));
-      const { client } = openClient(service.baseUrl);
+    const texts = ["<h1>nginx</h1>", "", "{}", '{"error":{}}', '{"statusCode":404}'];
+    const service = await startScripted((_request, number) => jsonAnswer(404, texts[number - 1] ?? ""));
+    const { client } = openClient(service.baseUrl);
+    for (const _ of texts)
       expect(await failureOf(client.getMessage("1"))).toMatchObject({ kind: "malformed", status: 404, outcome: "not-done", text: null });
-    }
   });
 
   test("interim answers are ignored, up to a bound", async () => {
@@ -102,13 +103,12 @@ describe("the status alone decides the kind of an error; the body adds the servi
   ] as const;
 
   test.each(kinds)("%d", async (status, kind) => {
-    for (const [text, shown] of bodies) {
-      const service = await startScripted(() => jsonAnswer(status, text));
-      const { client, admission } = openClient(service.baseUrl, { retry: noRetry });
-      expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind, status, text: shown });
-      expect(admission.settled.flat()).toMatchObject([
-        { type: status === 401 ? "unauthenticated" : status === 429 ? "rate-limited" : "answered" },
-      ]);
+    const service = await startScripted((_request, number) => jsonAnswer(status, bodies[number - 1]?.[0] ?? ""));
+    const { client, admission } = openClient(service.baseUrl, { retry: noRetry });
+    const type = { 401: "unauthenticated", 429: "rate-limited" }[status as number] ?? "answered";
+    for (const [, text] of bodies) {
+      expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind, status, text });
+      expect(admission.settled.at(-1)).toMatchObject([{ type }]);
     }
   });
 
@@ -136,12 +136,10 @@ describe("a 2xx with a wamid is a sent message, also with missing fields:", () =
     ['{"id":12345678901234567890,"wamid":"wamid.A","status":""}', { id: "12345678901234567890", status: "pending", conversationId: null }],
     ['{"id":{},"wamid":"wamid.A","status":"sent","conversationId":[]}', { id: null, status: "sent", conversationId: null }],
   ])("%s", async (text, facts) => {
-    for (const status of [200, 201, 202]) {
-      const service = await startScripted(() => jsonAnswer(status, text));
-      const { client, admission } = openClient(service.baseUrl);
-      expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A", ...facts });
-      expect(admission.settled).toEqual([[{ type: "answered" }]]);
-    }
+    const service = await startScripted((_request, number) => jsonAnswer([200, 201, 202][number - 1] ?? 200, text));
+    const { client, admission } = openClient(service.baseUrl);
+    for (let calls = 0; calls < 3; calls += 1) expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A", ...facts });
+    expect(admission.settled.flat()).toEqual(Array(3).fill({ type: "answered" }));
   });
 
   test("a 2xx with a runId is a started run", async () => {
@@ -154,29 +152,9 @@ describe("a 2xx with a wamid is a sent message, also with missing fields:", () =
   });
 });
 
-describe("one invalid item affects only itself:", () => {
-  test.each([
-    ["12345678901234567890", "12345678901234567890"],
-    ["131026", "131026"],
-    ['"131026"', "131026"],
-    ['{"code":131026}', null],
-    ["null", null],
-  ])("an errorCode %s", async (code, read) => {
-    const service = await startScripted(() => jsonAnswer(200, `{"wamid":"wamid.A","status":"failed","errorCode":${code}}`));
-    expect(await openClient(service.baseUrl).client.getMessage("1")).toMatchObject({ status: "failed", errorCode: read });
-  });
-});
-
 describe("compressed answers", () => {
-  test.each([
-    ["gzip", gzipSync(message)],
-    ["deflate", deflateSync(message)],
-    ["br", brotliCompressSync(message)],
-    ["zstd", zstdCompressSync(message)],
-    ["identity", Buffer.from(message)],
-    ["GZIP", gzipSync(message)],
-  ])("reads %s, although the request accepts identity only", async (encoding, bytes) => {
-    const service = await startScripted(() => bytesOf(`HTTP/1.1 200 OK\ncontent-encoding: ${encoding}`, bytes));
+  test("are read, although the request accepts identity only", async () => {
+    const service = await startScripted(() => bytesOf("HTTP/1.1 200 OK\ncontent-encoding: BR", brotliCompressSync(message)));
     expect(await openClient(service.baseUrl).client.getMessage("1")).toEqual({ ...JSON.parse(message), errorCode: null });
     expect(service.seen[0]?.headers["accept-encoding"]).toBe("identity");
   });
@@ -195,13 +173,14 @@ describe("compressed answers", () => {
 
 test("does not follow redirects, so the key reaches no other server", async () => {
   const elsewhere = await startScripted(() => ok);
-  for (const status of [301, 302, 303, 307, 308]) {
-    const service = await startScripted(() => bytesOf(`HTTP/1.1 ${status} Moved\nlocation: ${elsewhere.baseUrl}/api/v1/messages`));
-    const { client } = openClient(service.baseUrl);
+  const statuses = [301, 302, 303, 307, 308];
+  const service = await startScripted((_request, number) =>
+    bytesOf(`HTTP/1.1 ${statuses[number - 1]} Moved\nlocation: ${elsewhere.baseUrl}/api/v1/messages`),
+  );
+  const { client } = openClient(service.baseUrl);
+  for (const status of statuses)
     expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind: "undocumented", status, outcome: "unknown" });
-    expect(service.seen).toHaveLength(1);
-  }
-  expect(elsewhere.accepted).toBe(0);
+  expect([service.seen.length, elsewhere.accepted]).toEqual([statuses.length, 0]);
 });
 
 describe("no whole answer, and the request may have left: unknown", () => {
@@ -281,8 +260,6 @@ describe("without a connection nothing was done", () => {
   });
 
   test("an untrusted certificate", async () => {
-    const { createServer } = await import("node:https");
-    const { listen } = await import("../../url-destination/downstream.ts");
     let requests = 0;
     const offered: string[][] = [];
     const ALPNCallback = ({ protocols }: { protocols: string[] }) => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ServiceError } from "../../../../src/service/errors.ts";
 import { failureOf, noRetry, openClient } from "./open-client.ts";
 import { bytesOf, startScripted } from "./scripted-service.ts";
@@ -6,220 +6,164 @@ import { bytesOf, startScripted } from "./scripted-service.ts";
 // Each error shape of messaging-service-api.md, "Errors" and "Responses at the limit", from bytes written by
 // hand after the document, so that client and sandbox cannot agree on a mistake.
 const json = "content-type: application/json; charset=utf-8";
-const upgrade = `{"type":"upgrade","reason":"limit","resource":"apiCalls","plan":"escala","limit":300000,"used":300000,"suggested":"enterprise"}`;
+const upgrade = {
+  type: "upgrade",
+  reason: "limit",
+  resource: "apiCalls",
+  plan: "escala",
+  limit: 300000,
+  used: 300000,
+  suggested: "enterprise",
+};
+const contacts = { ...upgrade, resource: "contacts", limit: 10000, used: 10000, novedad: [1] };
 
-async function answered(bytes: Buffer, call: "sendMessage" | "getMessage" = "sendMessage"): Promise<ServiceError> {
-  const service = await startScripted(() => bytes);
+async function answered(status: number, headers: string, body: string, call: "sendMessage" | "getMessage" = "sendMessage") {
+  const service = await startScripted(() => bytesOf(`HTTP/1.1 ${status} Whatever\n${json}\n${headers}`, body));
   const { client, admission } = openClient(service.baseUrl, { retry: noRetry });
-  const error = await failureOf(
+  const error: ServiceError = await failureOf(
     call === "sendMessage" ? client.sendMessage({ to: "+5491155550000", text: "hola" }) : client.getMessage("0198-x"),
   );
   expect(service.seen).toHaveLength(1);
-  lastSettled = admission.settled[0]?.[0];
-  return error;
-}
-let lastSettled: unknown;
-
-function fields(error: ServiceError): unknown {
-  const { kind, endpoint, status, text, outcome, local } = error;
-  expect(error.failure.kind).toBe(kind);
-  return { endpoint, status, text, outcome, local, failure: error.failure };
+  expect(error.failure.kind).toBe(error.kind);
+  return { error, settled: admission.settled[0]?.[0] };
 }
 
-const common = { endpoint: "POST /messages", outcome: "not-done", local: false };
+interface Shape {
+  readonly status: number;
+  readonly headers?: string;
+  readonly text: string | null;
+  /** Not given: the text with `cause: null`. */
+  readonly body?: string;
+  readonly failure: object;
+  readonly settled?: object;
+}
 
-describe("an error of the service, from its bytes:", () => {
-  test("400, problems as JSON text inside error.message", async () => {
-    const body =
-      '{"error":{"message":"[{\\"path\\":\\"to\\",\\"message\\":\\"El teléfono tiene que estar en formato internacional\\"},{\\"path\\":[\\"template\\",\\"variables\\",0],\\"message\\":\\"Requerido\\",\\"code\\":\\"x\\"}]"}}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 400 Bad Request\n${json}`, body)))).toEqual({
-      ...common,
-      status: 400,
-      text: null,
-      failure: {
-        kind: "validation",
-        problems: [
-          { path: "to", message: "El teléfono tiene que estar en formato internacional" },
-          { path: "template.variables.0", message: "Requerido" },
-        ],
-      },
-    });
-    expect(lastSettled).toEqual({ type: "answered" });
-  });
+const perMinute = { retryAfterMs: 60_000, limit: 60, cap: "messages" };
+const problems =
+  '[{"path":"to","message":"El teléfono tiene que estar en formato internacional"},{"path":["template","variables",0],"message":"Requerido","code":"x"}]';
 
-  test("400, a text alone", async () => {
-    const body = '{"error":"Mandá text o template, no los dos.","cause":null}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 400 Bad Request\n${json}`, body)))).toEqual({
-      ...common,
-      status: 400,
-      text: "Mandá text o template, no los dos.",
-      failure: { kind: "validation", problems: [] },
-    });
+test.each<Shape>([
+  {
+    status: 400,
+    text: null,
+    body: JSON.stringify({ error: { message: problems } }),
+    failure: {
+      kind: "validation",
+      problems: [
+        { path: "to", message: "El teléfono tiene que estar en formato internacional" },
+        { path: "template.variables.0", message: "Requerido" },
+      ],
+    },
+    settled: { type: "answered" },
+  },
+  { status: 400, text: "Mandá text o template, no los dos.", failure: { kind: "validation", problems: [] } },
+  {
+    status: 401,
+    text: "Falta la clave de API, está mal escrita o fue revocada.",
+    failure: { kind: "unauthenticated" },
+    settled: { type: "unauthenticated" },
+  },
+  {
+    status: 402,
+    text: "Llegaste al límite de contactos de tu plan.",
+    body: JSON.stringify({ error: "Llegaste al límite de contactos de tu plan.", cause: contacts }),
+    failure: { kind: "plan", cause: contacts },
+  },
+  {
+    status: 409,
+    text: "Pasaron más de 24 horas desde el último mensaje del cliente: usá una plantilla.",
+    failure: { kind: "conflict" },
+  },
+  {
+    status: 429,
+    headers: "Retry-After: 60\nX-RateLimit-Limit: 60",
+    text: "Superaste el límite de mensajes por minuto.",
+    body: '{"error":"Superaste el límite de mensajes por minuto."}',
+    failure: { kind: "rate-limited", ...perMinute },
+    settled: { type: "rate-limited", ...perMinute },
+  },
+  {
+    status: 429,
+    text: "Usaste todas las llamadas a la API de este mes.",
+    body: JSON.stringify({ error: "Usaste todas las llamadas a la API de este mes.", cause: upgrade }),
+    failure: { kind: "quota", cause: upgrade, until: Date.parse("2026-12-01T00:00:00-03:00") },
+    settled: { type: "quota-used-up", resource: "apiCalls", serviceTime: null },
+  },
+  {
+    status: 429,
+    text: "Demasiados pedidos con claves inválidas. Probá de nuevo en un minuto.",
+    body: '{"error":"Demasiados pedidos con claves inválidas. Probá de nuevo en un minuto."}',
+    failure: { kind: "blocked" },
+    settled: { type: "blocked" },
+  },
+  {
+    status: 502,
+    text: "WhatsApp rechazó el mensaje: la cuenta no tiene medio de pago.",
+    failure: { kind: "rejected" },
+  },
+])("$status: $text", async ({ status, headers = "", text, body = JSON.stringify({ error: text, cause: null }), failure, settled }) => {
+  const got = await answered(status, headers, body);
+  const { endpoint, outcome, local, status: read, text: shown, failure: kind } = got.error;
+  expect({ endpoint, outcome, local, read, shown, kind }).toEqual({
+    endpoint: "POST /messages",
+    outcome: "not-done",
+    local: false,
+    read: status,
+    shown: text,
+    kind: failure,
   });
+  if (settled !== undefined) expect(got.settled).toEqual(settled);
+});
 
-  test("401", async () => {
-    const body = '{"error":"Falta la clave de API, está mal escrita o fue revocada.","cause":null}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 401 Unauthorized\n${json}`, body)))).toEqual({
-      ...common,
-      status: 401,
-      text: "Falta la clave de API, está mal escrita o fue revocada.",
-      failure: { kind: "unauthenticated" },
-    });
-    expect(lastSettled).toEqual({ type: "unauthenticated" });
+test("404", async () => {
+  const { error } = await answered(404, "", '{"error":"No encontramos ese mensaje.","cause":null}', "getMessage");
+  expect(error).toMatchObject({
+    kind: "not-found",
+    endpoint: "GET /messages/{id}",
+    text: "No encontramos ese mensaje.",
+    outcome: "not-done",
   });
+});
 
-  test("402 with its cause and unknown fields", async () => {
-    const body =
-      '{"error":"Llegaste al límite de contactos de tu plan.","cause":{"type":"upgrade","reason":"limit","resource":"contacts","plan":"escala","limit":10000,"used":10000,"suggested":"enterprise","novedad":[1]}}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 402 Payment Required\n${json}`, body)))).toEqual({
-      ...common,
-      status: 402,
-      text: "Llegaste al límite de contactos de tu plan.",
-      failure: {
-        kind: "plan",
-        cause: {
-          type: "upgrade",
-          reason: "limit",
-          resource: "contacts",
-          plan: "escala",
-          limit: 10000,
-          used: 10000,
-          suggested: "enterprise",
-          novedad: [1],
-        },
-      },
-    });
-  });
+test.each([
+  ["sendMessage", null],
+  ["getMessage", "requests"],
+] as const)("429 of the general per-minute cap of %s", async (call, cap) => {
+  const body = '{"error":"Superaste el límite de pedidos por minuto."}';
+  const { error } = await answered(429, "Retry-After: 17\nX-RateLimit-Limit: 300", body, call);
+  expect(error.failure).toEqual({ kind: "rate-limited", retryAfterMs: 17_000, limit: 300, cap });
+});
 
-  test("404", async () => {
-    const body = '{"error":"No encontramos ese mensaje.","cause":null}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 404 Not Found\n${json}`, body), "getMessage"))).toEqual({
-      ...common,
-      endpoint: "GET /messages/{id}",
-      status: 404,
-      text: "No encontramos ese mensaje.",
-      failure: { kind: "not-found" },
-    });
-  });
+test.each([
+  ["date: Tue, 10 Nov 2026 12:00:03 GMT", upgrade, "apiCalls", Date.UTC(2026, 10, 10, 12, 0, 3)],
+  ["date: yesterday", upgrade, "apiCalls", null],
+  ["", { type: "upgrade" }, null, null],
+  ["", { type: "upgrade", resource: "x".repeat(41) }, null, null],
+  ["", { type: "upgrade", resource: 7 }, null, null],
+])("429 of the monthly quota with %j and %j: the limits receive the service's time, and a resource that is a name", async (...row) => {
+  const [headers, cause, resource, serviceTime] = row;
+  const { settled } = await answered(429, headers, JSON.stringify({ error: "x", cause }));
+  expect(settled).toEqual({ type: "quota-used-up", resource, serviceTime });
+});
 
-  test("409", async () => {
-    const body = '{"error":"Pasaron más de 24 horas desde el último mensaje del cliente: usá una plantilla.","cause":null}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 409 Conflict\n${json}`, body)))).toEqual({
-      ...common,
-      status: 409,
-      text: "Pasaron más de 24 horas desde el último mensaje del cliente: usá una plantilla.",
-      failure: { kind: "conflict" },
-    });
-  });
+test.each([
+  ['{"error":"Algo falló de nuestro lado.","cause":null}', "Algo falló de nuestro lado."],
+  ["<h1>Internal Server Error</h1>", null],
+  ["", null],
+])("500 with %j", async (body, text) => {
+  const { error } = await answered(500, "Retry-After: 5", body);
+  expect(error).toMatchObject({ outcome: "unknown", text, failure: { kind: "unexpected", retryAfterMs: 5000 } });
+});
 
-  test("429 of the messages' per-minute cap", async () => {
-    const head = `HTTP/1.1 429 Too Many Requests\n${json}\nRetry-After: 60\nX-RateLimit-Limit: 60`;
-    expect(fields(await answered(bytesOf(head, '{"error":"Superaste el límite de mensajes por minuto."}')))).toEqual({
-      ...common,
-      status: 429,
-      text: "Superaste el límite de mensajes por minuto.",
-      failure: { kind: "rate-limited", retryAfterMs: 60_000, limit: 60, cap: "messages" },
-    });
-    expect(lastSettled).toEqual({ type: "rate-limited", retryAfterMs: 60_000, limit: 60, cap: "messages" });
-  });
-
-  test("429 of the general per-minute cap, which the text of a send does not identify", async () => {
-    const head = `HTTP/1.1 429 Too Many Requests\n${json}\nRetry-After: 17\nX-RateLimit-Limit: 300`;
-    const bytes = bytesOf(head, '{"error":"Superaste el límite de pedidos por minuto."}');
-    expect((await answered(bytes)).failure).toEqual({ kind: "rate-limited", retryAfterMs: 17_000, limit: 300, cap: null });
-    expect((await answered(bytes, "getMessage")).failure).toEqual({
-      kind: "rate-limited",
-      retryAfterMs: 17_000,
-      limit: 300,
-      cap: "requests",
-    });
-  });
-
-  test("429 of the monthly quota, with the time of its renewal", async () => {
-    const body = `{"error":"Usaste todas las llamadas a la API de este mes.","cause":${upgrade}}`;
-    expect(fields(await answered(bytesOf(`HTTP/1.1 429 Too Many Requests\n${json}`, body)))).toEqual({
-      ...common,
-      status: 429,
-      text: "Usaste todas las llamadas a la API de este mes.",
-      failure: { kind: "quota", cause: JSON.parse(upgrade), until: Date.parse("2026-12-01T00:00:00-03:00") },
-    });
-    expect(lastSettled).toEqual({ type: "quota-used-up", resource: "apiCalls", serviceTime: null });
-  });
-
-  test.each([
-    ["Tue, 10 Nov 2026 12:00:03 GMT", Date.UTC(2026, 10, 10, 12, 0, 3)],
-    ["yesterday", null],
-  ])("429 of the monthly quota with the Date %s: the limits receive the service's time", async (date, serviceTime) => {
-    await answered(bytesOf(`HTTP/1.1 429 Too Many Requests\n${json}\ndate: ${date}`, `{"error":"x","cause":${upgrade}}`));
-    expect(lastSettled).toEqual({ type: "quota-used-up", resource: "apiCalls", serviceTime });
-  });
-
-  test.each([
-    ["no resource", {}],
-    ["one that is no name", { resource: "x".repeat(41) }],
-    ["one of another type", { resource: 7 }],
-  ])("429 of a monthly quota with %s: the limits receive none", async (_case, cause) => {
-    const body = JSON.stringify({ error: "x", cause: { type: "upgrade", ...cause } });
-    await answered(bytesOf(`HTTP/1.1 429 Too Many Requests\n${json}`, body));
-    expect(lastSettled).toEqual({ type: "quota-used-up", resource: null, serviceTime: null });
-  });
-
-  test("429 of an address blocked for its bad keys", async () => {
-    const body = '{"error":"Demasiados pedidos con claves inválidas. Probá de nuevo en un minuto."}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 429 Too Many Requests\n${json}`, body)))).toEqual({
-      ...common,
-      status: 429,
-      text: "Demasiados pedidos con claves inválidas. Probá de nuevo en un minuto.",
-      failure: { kind: "blocked" },
-    });
-    expect(lastSettled).toEqual({ type: "blocked" });
-  });
-
-  test("500, whatever its body", async () => {
-    for (const [body, text] of [
-      ['{"error":"Algo falló de nuestro lado.","cause":null}', "Algo falló de nuestro lado."],
-      ["<h1>Internal Server Error</h1>", null],
-      ["", null],
-    ] as const) {
-      expect(fields(await answered(bytesOf("HTTP/1.1 500 Internal Server Error\nRetry-After: 5", body)))).toEqual({
-        ...common,
-        outcome: "unknown",
-        status: 500,
-        text,
-        failure: { kind: "unexpected", retryAfterMs: 5000 },
-      });
-    }
-  });
-
-  test("502 of the provider", async () => {
-    const body = '{"error":"WhatsApp rechazó el mensaje: la cuenta no tiene medio de pago.","cause":null}';
-    expect(fields(await answered(bytesOf(`HTTP/1.1 502 Bad Gateway\n${json}`, body)))).toEqual({
-      ...common,
-      status: 502,
-      text: "WhatsApp rechazó el mensaje: la cuenta no tiene medio de pago.",
-      failure: { kind: "rejected" },
-    });
-  });
-
-  test("a 502 in another shape may be a proxy's, so the outcome is unknown", async () => {
-    const html = "<html><h1>502 Bad Gateway</h1></html>";
-    for (const body of [html, "", '{"message":"bad gateway"}', '{"error":"Bad Gateway"}', `{"error":"x","cause":${upgrade}}`]) {
-      expect(await answered(bytesOf("HTTP/1.1 502 Bad Gateway", body))).toMatchObject({
-        kind: "undocumented",
-        status: 502,
-        outcome: "unknown",
-      });
-    }
-  });
-
-  test("a status that the document does not have", async () => {
-    const teapot = await answered(bytesOf("HTTP/1.1 418 I'm a teapot", '{"error":"té"}'));
-    expect(teapot).toMatchObject({ kind: "undocumented", status: 418, text: "té", outcome: "not-done" });
-    expect(await answered(bytesOf("HTTP/1.1 503 Service Unavailable", "busy"))).toMatchObject({
-      kind: "undocumented",
-      status: 503,
-      text: null,
-      outcome: "unknown",
-    });
-  });
+// A 502 in another shape may be a proxy's.
+test.each([
+  [502, "<html><h1>502 Bad Gateway</h1></html>", null, "unknown"],
+  [502, "", null, "unknown"],
+  [502, '{"message":"bad gateway"}', "bad gateway", "unknown"],
+  [502, '{"error":"Bad Gateway"}', "Bad Gateway", "unknown"],
+  [502, JSON.stringify({ error: "x", cause: upgrade }), "x", "unknown"],
+  [418, '{"error":"té"}', "té", "not-done"],
+  [503, "busy", null, "unknown"],
+])("%i that the document does not have: %j", async (status, body, text, outcome) => {
+  expect((await answered(status, "", body)).error).toMatchObject({ kind: "undocumented", status, text, outcome });
 });

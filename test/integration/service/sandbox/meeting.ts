@@ -3,11 +3,12 @@ import { Secret } from "../../../../src/model/secret.ts";
 import { type Happening, type Sandbox, type SandboxOptions, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
-import { ServiceError } from "../../../../src/service/errors.ts";
+import type { ServiceError } from "../../../../src/service/errors.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock, type ManualClock, settled } from "../../../harness/manual-clock.ts";
 import { type SeenUsage, usageOf } from "../../../harness/sandbox-usage.ts";
 import { longestWaitMs } from "../../../harness/until.ts";
+import { failureOf } from "../client/open-client.ts";
 
 /** One user of the account: a client under a limiter of its own. */
 export interface Party {
@@ -15,16 +16,13 @@ export interface Party {
   readonly limiter: Limiter;
   /** Every call that was let go: when, and what came of it (null: not yet). Times are unix ms of the clock. */
   readonly calls: { readonly request: CallRequest; readonly at: number; endedAt: number; outcome: CallOutcome | null }[];
-  /** Calls let go and not settled. */
-  underWay(): number;
 }
 
-export interface PartySettings extends Partial<Omit<ServiceClientSettings, "apiKey" | "admission" | "clock">> {
-  readonly key?: string;
+interface PartySettings extends Partial<Omit<ServiceClientSettings, "apiKey" | "admission" | "clock">> {
   readonly limits?: Partial<LimiterOptions>;
 }
 
-export type Refused = Extract<Happening, { what: "refused" }> & { readonly at: number };
+type Refused = Extract<Happening, { what: "refused" }> & { readonly at: number };
 
 /** Client and sandbox on one clock that stands still until told: minutes pass in milliseconds, calls are real HTTP. */
 export interface Meeting {
@@ -35,12 +33,12 @@ export interface Meeting {
   join(settings?: PartySettings): Party;
   /** Lets so much time pass, and every call come to its end before each step of it. */
   pass(ms: number): Promise<void>;
-  /** Lets time pass until the promise has come to its end, at most `withinMs` of it; gives how much passed. */
-  finish(promise: Promise<unknown>, withinMs?: number): Promise<number>;
+  /** Lets time pass until the promise has come to its end, at most a quarter of an hour; gives how much passed. */
+  finish(promise: Promise<unknown>): Promise<number>;
   /** What the sandbox has counted. */
   usage(): Promise<SeenUsage>;
-  /** A phone that nobody has written to yet, ending in the four digits given. */
-  phone(ending?: string): string;
+  /** A phone that nobody has written to yet. */
+  phone(): string;
   /** Calls that are held somewhere until time passes: they are not waited for. */
   held: () => number;
 }
@@ -62,6 +60,8 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
     },
   });
   const parties: Party[] = [];
+  /** Calls let go and not settled. */
+  let underWay = 0;
   let phones = 0;
   onTestFinished(async () => {
     const closing = Promise.all(parties.map(({ client }) => client.close(0)));
@@ -76,11 +76,10 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
     sandbox,
     refused,
     held: () => 0,
-    join({ key = sandbox.key, limits, ...settings } = {}) {
+    join({ limits, ...settings } = {}) {
       const plan = sandbox.plan() === "escala" ? "escala" : "enterprise";
       const limiter = createLimiter({ plan, share: 1, clock, ...limits } as LimiterOptions);
       const calls: Party["calls"] = [];
-      let underWay = 0;
       const admission: Admission = {
         async enter(request) {
           const permit = await limiter.enter(request);
@@ -102,11 +101,11 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
         baseUrl: sandbox.url,
         random: () => 0.5,
         ...settings,
-        apiKey: new Secret(key),
+        apiKey: new Secret(sandbox.key),
         admission,
         clock,
       });
-      const party = { client, limiter, calls, underWay: () => underWay };
+      const party = { client, limiter, calls };
       parties.push(party);
       return party;
     },
@@ -117,7 +116,7 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
       }
       await quiet();
     },
-    async finish(promise, withinMs = 15 * 60_000) {
+    async finish(promise) {
       const from = clock.now();
       let isOver = false;
       const over = () => {
@@ -125,17 +124,15 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
       };
       promise.then(over, over);
       for (await quiet(); !isOver; await quiet()) {
-        if (clock.now() - from >= withinMs) throw new Error(`not over after ${withinMs} ms of the clock`);
+        if (clock.now() - from >= 15 * minute) throw new Error("not over after 15 minutes of the clock");
         await clock.advance(stepMs);
       }
       return clock.now() - from;
     },
-    async usage() {
-      return usageOf(sandbox);
-    },
-    phone(ending = "1234") {
+    usage: () => usageOf(sandbox),
+    phone() {
       phones += 1;
-      return `+54911${String(phones).padStart(4, "0")}${ending}`;
+      return `+54911${String(phones).padStart(4, "0")}1234`;
     },
   };
 
@@ -143,7 +140,7 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
   async function quiet(): Promise<void> {
     const deadline = performance.now() + longestWaitMs;
     await settled();
-    while (parties.reduce((sum, { underWay }) => sum + underWay(), 0) > meeting.held()) {
+    while (underWay > meeting.held()) {
       if (performance.now() > deadline) throw new Error("a call hangs");
       await settled();
     }
@@ -152,22 +149,16 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
 }
 
 /** The value of a call, letting time pass until it is there. */
-export async function resultOf<T>(meeting: Meeting, call: Promise<T>, withinMs?: number): Promise<T> {
-  await meeting.finish(call, withinMs);
+export async function resultOf<T>(meeting: Meeting, call: Promise<T>): Promise<T> {
+  await meeting.finish(call);
   return call;
 }
 
 /** The error of a call that must fail, letting time pass until it has. */
-export async function errorOf(meeting: Meeting, call: Promise<unknown>, withinMs?: number): Promise<ServiceError> {
-  await meeting.finish(call, withinMs);
-  const error = await call.then(
-    (value) => new Error(`succeeded: ${JSON.stringify(value)}`),
-    (reason: unknown) => reason,
-  );
-  if (error instanceof ServiceError) return error;
-  throw error;
+export async function errorOf(meeting: Meeting, call: Promise<unknown>): Promise<ServiceError> {
+  await meeting.finish(call);
+  return failureOf(call);
 }
 
 export const minute = 60_000;
-export const hour = 60 * minute;
-export const day = 24 * hour;
+export const day = 24 * 60 * minute;
