@@ -1,21 +1,22 @@
 // Slow: it backs up under load, kills backups at random moments, and runs the commands of docs/how-to/back-up-and-restore.md.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { Client } from "pg";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
 import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { auditFile } from "../harness/audit-file.ts";
+import { between, codeBlocks, openShell, readPage } from "../harness/docs-shell.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { entry, makeRelay, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { runCli } from "../harness/run-cli.ts";
+import { runHere } from "../harness/run-here.ts";
 import { openSender, untilItIsBack } from "../harness/sender.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
@@ -24,7 +25,7 @@ import { startPostgres } from "../setup/postgres.ts";
 import { testSeed as seed } from "../setup/seed.ts";
 import { storedEvents } from "./crash-checks.ts";
 
-const rounds = soakSize(3, 20);
+const rounds = soakSize(2, 20);
 
 /** Ids with a 2xx so far. */
 const acknowledgedOf = (sender: ReturnType<typeof openSender>) =>
@@ -59,7 +60,7 @@ test("a backup at a random moment under load has every event acknowledged before
     if (round === rounds) await relay.kill9();
 
     const elsewhere = await makeRelay({ settings });
-    expect(await runCli("restore", file, "--config", elsewhere.settingsPath)).toMatchObject({ code: 0 });
+    expect(await runHere(["restore", file, "--config", elsewhere.settingsPath])).toMatchObject({ code: 0 });
     const stored = new Set(storedEvents(elsewhere.storePath).map(({ id }) => id));
     expect([...before].filter((id) => !stored.has(id))).toEqual([]);
     expect(auditFile(elsewhere.storePath, { now: Date.now() })).toMatchObject({ balanced: true, broken: {} });
@@ -78,7 +79,7 @@ test("a backup at a random moment under load has every event acknowledged before
         const { waiting, held } = (body as { deliveries: { waiting: number; held: number } }).deliveries;
         return waiting + held === 0;
       });
-      expect((await runCli("audit", "--config", elsewhere.settingsPath)).code).toBe(0);
+      expect((await runHere(["audit", "--config", elsewhere.settingsPath])).code).toBe(0);
     }
   }
   // The load went on during backups. A pause of this process can hide that once.
@@ -112,7 +113,7 @@ test("kill -9 during a backup leaves no file under its name that is not whole", 
   const startedAt = performance.now();
   expect(await backUp().ended).toEqual([0, null]);
   const tookMs = performance.now() - startedAt;
-  for (let kill = 0; kill < soakSize(5, 40); kill += 1) {
+  for (let kill = 0; kill < soakSize(3, 40); kill += 1) {
     const { child, ended } = backUp();
     await wait(random.below(Math.ceil(tookMs)));
     child.kill("SIGKILL");
@@ -124,45 +125,31 @@ test("kill -9 during a backup leaves no file under its name that is not whole", 
   expect((await postEvent(relay.webhookUrl, createMessages(`${seed} undisturbed`).event())).word).toBe("accepted");
 });
 
-const page = readFileSync(new URL("../../docs/how-to/back-up-and-restore.md", import.meta.url), "utf8");
+const page = readPage("docs/how-to/back-up-and-restore.md");
 
 /** The shell blocks of a section. */
 function blocksOf(heading: string): string[] {
-  const section = new RegExp(`^## ${heading}\\n([\\s\\S]*?)(?=^## |$(?![\\s\\S]))`, "m").exec(page)?.[1] ?? "";
-  const blocks = [...section.matchAll(/^( *)```sh\n([\s\S]*?)^ *```/gm)].map(([, , text = ""]) => text.replaceAll(/^ +/gm, ""));
+  const blocks = codeBlocks(between(`${page}\n## `, `\n## ${heading}\n`, "\n## "));
   expect(blocks.length, heading).toBeGreaterThan(0);
   return blocks;
 }
 
 /** Runs lines of the page in a folder with `relay.yaml`; `/backups` is a folder beside it. */
-async function openShell(settings: object, env: Readonly<Record<string, string>> = {}) {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-backup-doc-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  mkdirSync(join(folder, "bin"));
+function openBackupShell(settings: object, env: Readonly<Record<string, string>> = {}) {
+  const { folder, run } = openShell();
   mkdirSync(join(folder, "backups"));
-  symlinkSync(entry, join(folder, "bin", "wamid-relay"));
   writeFileSync(join(folder, "relay.yaml"), JSON.stringify(settings));
-  async function run(blocks: readonly string[]) {
-    const script = ["set -e", ...blocks].join("\n").replaceAll("/backups/", `${folder}/backups/`);
-    const child = spawn("bash", ["-c", script], {
-      cwd: folder,
-      env: { ...process.env, ...env, PATH: `${join(folder, "bin")}:${process.env["PATH"]}` },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    let out = "";
-    child.stdout.on("data", (chunk) => (out += chunk));
-    child.stderr.on("data", (chunk) => (out += chunk));
-    const [code] = (await once(child, "close")) as [number | null];
-    return { code, out };
-  }
-
-  return { run };
+  return (lines: readonly string[]) =>
+    run(
+      lines.map((line) => line.replaceAll("/backups/", `${folder}/backups/`)),
+      env,
+    );
 }
 
 test("the commands of back-up-and-restore.md work as written on SQLite", async () => {
   const relay = await startRelay({ settings: { log: { level: "warn" } } });
   await postEvent(relay.webhookUrl, createMessages("documented").event());
-  const { run } = await openShell(JSON.parse(readFileSync(relay.settingsPath, "utf8")) as object);
+  const run = openBackupShell(JSON.parse(readFileSync(relay.settingsPath, "utf8")) as object);
   const made = await run(blocksOf("Make a backup"));
   expect(made).toEqual({ code: 0, out: expect.stringContaining("the sums match; 1 events") });
   const tested = await run(blocksOf("Test a backup"));
@@ -178,7 +165,7 @@ test("the commands of back-up-and-restore.md work as written on SQLite", async (
   await relay.stop();
   expect(await run(blocksOf("Restore"))).toEqual({ code: 0, out: expect.stringContaining("before-restore-") });
   await relay.start();
-  expect((await runCli("audit", "--config", relay.settingsPath)).stdout).toContain("the sums match; 2 events");
+  expect((await runHere(["audit", "--config", relay.settingsPath])).out).toContain("the sums match; 2 events");
 });
 
 // PostgreSQL 14, because a pg_dump that is older than its server refuses.
@@ -195,7 +182,7 @@ test("the commands of back-up-and-restore.md work as written on PostgreSQL", asy
   const event = createMessages("documented on PostgreSQL").event();
   await postEvent(relay.webhookUrl, event);
   const settings = JSON.parse(readFileSync(relay.settingsPath, "utf8")) as object;
-  const { run } = await openShell(
+  const run = openBackupShell(
     { ...settings, storage: { ...storage, url: "${POSTGRES_URL}" } },
     { POSTGRES_URL: `${database}/relay`, DATABASE: database },
   );

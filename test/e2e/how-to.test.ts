@@ -1,62 +1,37 @@
 // Slow: it runs the commands of how-to pages with a sandbox, a relay and a destination.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { codeBlocks, openShell, readPage } from "../harness/docs-shell.ts";
 import { freePort } from "../setup/free-port.ts";
 
-const root = new URL("../..", import.meta.url).pathname;
-
-const read = (page: string): string => readFileSync(join(root, "docs/how-to", page), "utf8");
-
-/** The code blocks of the numbered steps in this language, without the steps' indentation. */
-const blocksOf = (page: string, language: string): string[] =>
-  [...page.matchAll(new RegExp(`^ {3}\`\`\`${language}\\n([\\s\\S]*?)^ {3}\`\`\``, "gm"))].map(([, text = ""]) =>
-    text.replaceAll(/^ {3}/gm, ""),
-  );
-
-/** A folder with the command on the PATH of its scripts. */
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-how-to-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  mkdirSync(join(folder, "bin"));
-  symlinkSync(join(root, "src/cli/wamid-relay.js"), join(folder, "bin/wamid-relay"));
-  return folder;
-}
-
-/** Runs a script to its end and returns what it printed. What it leaves in the background ends with the test. */
-async function bash(folder: string, script: readonly string[]): Promise<string> {
-  const text = ["set -e", `PATH=${folder}/bin:$PATH`, ...script].join("\n");
-  const child = spawn("bash", ["-c", text], { cwd: folder, detached: true, stdio: ["ignore", "pipe", "pipe"] });
-  let out = "";
-  child.stdout.on("data", (chunk) => (out += chunk));
-  child.stderr.on("data", (chunk) => (out += chunk));
-  onTestFinished(() => void process.kill(-(child.pid as number), "SIGKILL"));
-  const [code] = (await once(child, "exit")) as [number | null];
+/** What a script printed, which must succeed. */
+async function outputOf({ run }: ReturnType<typeof openShell>, script: readonly string[]): Promise<string> {
+  const { code, out } = await run(script);
   expect(code, out).toBe(0);
   return out;
 }
 
+const linesAfter = (out: string, heading: string) => out.slice(out.lastIndexOf(heading)).trim().split("\n").slice(1);
+
 test("the steps of send-failures-to-a-crm.md forward the failed message only, and those of explain-an-event.md the other one", async () => {
-  const page = read("send-failures-to-a-crm.md");
-  const [startSandbox = "", startRelay = "", send = "", ...others] = blocksOf(page, "sh");
-  const [routes = ""] = blocksOf(page, "yaml");
-  const [line = ""] = blocksOf(page, "text");
+  const page = readPage("docs/how-to/send-failures-to-a-crm.md");
+  const [startSandbox = "", startRelay = "", send = "", ...others] = codeBlocks(page);
+  const [routes = ""] = codeBlocks(page, "yaml");
+  const [line = ""] = codeBlocks(page, "text");
   expect(startSandbox).toContain("wamid-relay sandbox");
   expect(send).toContain("wamid-relay send");
   expect(others).toEqual([]);
-  const explaining = read("explain-an-event.md");
-  const [search = "", explain = "", reload = "", replay = ""] = blocksOf(explaining, "sh");
-  const [added = ""] = blocksOf(explaining, "yaml");
+  const explaining = readPage("docs/how-to/explain-an-event.md");
+  const [search = "", explain = "", reload = "", replay = ""] = codeBlocks(explaining);
+  const [added = ""] = codeBlocks(explaining, "yaml");
   expect(replay).toContain("--disposition filtered");
 
-  const folder = newFolder();
+  const shell = openShell();
   const [sandbox, relay, crm] = [await freePort(), await freePort(), await freePort()].map(String) as [string, string, string];
-  writeFileSync(join(folder, "routes.yaml"), routes.replaceAll("3000", crm));
-  writeFileSync(join(folder, "added.yaml"), added.replace("routes:\n", "").replaceAll("3000", crm));
-  const out = await bash(folder, [
+  writeFileSync(join(shell.folder, "routes.yaml"), routes.replaceAll("3000", crm));
+  writeFileSync(join(shell.folder, "added.yaml"), added.replace("routes:\n", "").replaceAll("3000", crm));
+  const out = await outputOf(shell, [
     startSandbox
       .replace("wamid-relay sandbox", `$& --port ${sandbox} --webhook http://127.0.0.1:${relay}/webhooks/main`)
       .replace("wamid-relay init", `$& --port ${relay}`)
@@ -76,50 +51,44 @@ test("the steps of send-failures-to-a-crm.md forward the failed message only, an
   ]);
   const [beginning = ""] = line.split(" dlv_");
   expect(beginning).toBe("failed 131026 order-1");
-  const received = out.slice(out.lastIndexOf("crm.log:")).trim().split("\n").slice(1);
-  expect(received, out).toHaveLength(1);
-  expect(received[0]).toMatch(new RegExp(`^${beginning} dlv_\\w+$`));
+  expect(linesAfter(out, "crm.log:"), out).toEqual([expect.stringMatching(new RegExp(`^${beginning} dlv_\\w+$`))]);
   expect(out).toContain("failures-to-crm: did not match: it takes other statuses");
   expect(out).toMatch(/delivered-to-bi: 1\n1 of 1 deliveries go out again/);
 });
 
 test("the steps of docs/how-to/recover-from-an-outage.md deliver everything after a destination returns", async () => {
-  const page = read("recover-from-an-outage.md");
-  const [look = ""] = [...page.matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(([, text = ""]) => text);
-  const [explain = "", retry = "", sendWaiting = "", sendDead = "", check = ""] = blocksOf(page, "sh");
-  expect(retry).toContain("wamid-relay retry");
+  const [look = "", explain = "", retry = "", sendWaiting = "", sendDead = "", check = ""] = codeBlocks(
+    readPage("docs/how-to/recover-from-an-outage.md"),
+  );
   expect(look).toContain("wamid-relay doctor");
+  expect(retry).toContain("wamid-relay retry");
   expect(sendDead).toContain("--cause connect");
   expect(check).toContain("wamid-relay audit");
 
-  const folder = newFolder();
+  const shell = openShell();
   const [relay, crm] = [await freePort(), await freePort()];
+  // Three attempts, one after the other, end dead and open the breaker; the other deliveries wait.
+  const to = {
+    url: `http://127.0.0.1:${crm}/failures`,
+    allowPrivate: true,
+    concurrency: 1,
+    retry: { schedule: ["0s"] },
+    breaker: { failures: 3, pause: "5s" },
+  };
   const settings = {
     server: { host: "127.0.0.1", port: relay },
     accounts: { main: {} },
     sources: { main: { account: "main", signature: { service: "acme", secrets: ["a secret of thirty-two characters"] } } },
     control: { tokens: [{ name: "ops", token: "a-token-of-thirty-two-characters", scopes: ["read", "replay"] }] },
-    // Three attempts, one after the other, end dead and open the breaker; the other deliveries wait.
-    routes: [
-      {
-        name: "failures-to-crm",
-        to: {
-          url: `http://127.0.0.1:${crm}/failures`,
-          allowPrivate: true,
-          concurrency: 1,
-          retry: { schedule: ["0s"] },
-          breaker: { failures: 3, pause: "5s" },
-        },
-      },
-    ],
+    routes: [{ name: "failures-to-crm", to }],
   };
-  writeFileSync(join(folder, "relay.yaml"), JSON.stringify(settings));
+  writeFileSync(join(shell.folder, "relay.yaml"), JSON.stringify(settings));
   const receiver = `require("http").createServer((request, response) => {
     console.log(request.headers["webhook-id"]);
     request.resume().on("end", () => response.end());
   }).listen(${crm}, "127.0.0.1");`;
-  writeFileSync(join(folder, "crm.cjs"), receiver);
-  const out = await bash(folder, [
+  writeFileSync(join(shell.folder, "crm.cjs"), receiver);
+  const out = await outputOf(shell, [
     "wamid-relay serve > relay.log &",
     `curl -sf -o /dev/null --retry 50 --retry-connrefused --retry-delay 1 http://127.0.0.1:${relay}/readyz`,
     "wamid-relay trigger message.status --count 9",
@@ -140,6 +109,5 @@ test("the steps of docs/how-to/recover-from-an-outage.md deliver everything afte
   expect(out).toMatch(/failures-to-crm +dead +connect/);
   expect(out).toContain("no connection (ECONNREFUSED)");
   expect(out).toMatch(/\d+ of \d+ deliveries go out again/);
-  const received = out.slice(out.lastIndexOf("crm.log:")).trim().split("\n").slice(1);
-  expect(new Set(received).size, out).toBe(9);
+  expect(new Set(linesAfter(out, "crm.log:")).size, out).toBe(9);
 });

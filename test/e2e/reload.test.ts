@@ -155,16 +155,3 @@ test("twenty reloads under load fail no request, and lose and repeat nothing", a
   await until("all are delivered", () => downstream.counts().taken === summary.posts);
   expect(downstream.counts()).toMatchObject({ duplicates: 0, failed: 0 });
 });
-
-test("a changed share of an account's caps applies at once, and an account without a key is not shown", async () => {
-  const account = { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-an-account" };
-  await begin({ accounts: { main: account } });
-  const limits = async () =>
-    [...String((await relay.ask("/metrics")).body).matchAll(/^relay_service_slots_limit(\{.*\} \d+)$/gm)].map((match) => match[1]);
-  expect(await limits()).toEqual(['{account="main",cap="requests"} 150', '{account="main",cap="messages"} 30']);
-  await reload({ accounts: { main: { ...account, plan: "enterprise", share: 0.25 } } });
-  expect(await limits()).toEqual(['{account="main",cap="requests"} 300', '{account="main",cap="messages"} 75']);
-  await reload({ accounts: { main: {} } });
-  expect(await limits()).toEqual([]);
-  expect((await relay.stop()).code).toBe(0);
-});

@@ -2,18 +2,18 @@
 // Slow: it rotates secrets of a running relay under load, by the steps of docs/how-to/rotate-secrets.md.
 import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { expect, onTestFinished, test } from "vitest";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
+import { makeRelayHere } from "../harness/relay-here.ts";
 import { makeRelay, type RelayProcess } from "../harness/relay-process.ts";
 import { relayToken, routeTo } from "../harness/relay-settings.ts";
-import { runCli } from "../harness/run-cli.ts";
 import { until } from "../harness/until.ts";
+import { runOn } from "../integration/cli/run-cli.ts";
+import { startHttp } from "../integration/url-destination/downstream.ts";
 
 const hex = () => randomBytes(32).toString("hex");
 const whsec = () => `whsec_${randomBytes(32).toString("base64")}`;
@@ -21,40 +21,25 @@ const whsec = () => `whsec_${randomBytes(32).toString("base64")}`;
 /** A server that knows exactly one secret at a time and verifies each delivery with both libraries. */
 async function openReceiver(secret: string) {
   let known = secret;
-  const seen = {
-    verified: 0,
-    refused: 0,
-    bySignatures: new Map<number, number>(),
-    run: { signatures: 0, length: 0 },
-    ids: new Set<string>(),
-  };
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      const body = Buffer.concat(chunks).toString("utf8");
-      const headers = request.headers as Record<string, string>;
-      const signatures = headers["webhook-signature"]?.split(" ").length ?? 0;
-      seen.run = seen.run.signatures === signatures ? { signatures, length: seen.run.length + 1 } : { signatures, length: 1 };
-      try {
-        new Webhook(known).verify(body, headers);
-        new SvixWebhook(known).verify(body, headers);
-        seen.verified += 1;
-        seen.ids.add(headers["webhook-id"] ?? "");
-        response.end();
-      } catch {
-        seen.refused += 1;
-        response.writeHead(401).end();
-      }
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
+  const seen = { verified: 0, refused: 0, run: { signatures: 0, length: 0 }, ids: new Set<string>() };
+  const { url, seen: requests } = await startHttp((_request, response) => {
+    const { body, headers: given } = requests.at(-1) as (typeof requests)[0];
+    const headers = given as Record<string, string>;
+    const signatures = headers["webhook-signature"]?.split(" ").length ?? 0;
+    seen.run = seen.run.signatures === signatures ? { signatures, length: seen.run.length + 1 } : { signatures, length: 1 };
+    try {
+      new Webhook(known).verify(body, headers);
+      new SvixWebhook(known).verify(body, headers);
+      seen.verified += 1;
+      seen.ids.add(headers["webhook-id"] ?? "");
+      response.end();
+    } catch {
+      seen.refused += 1;
+      response.writeHead(401).end();
+    }
   });
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    url,
     seen,
     know(next: string) {
       known = next;
@@ -112,35 +97,19 @@ function startService(relay: RelayProcess, secret: string) {
 }
 
 const source = (...secrets: string[]) => ({ main: { account: "main", signature: { service: "acme", secrets } } });
-const text = async (relay: RelayProcess, path: string) => String((await relay.ask(path)).body);
-const metric = async (relay: RelayProcess, name: string) =>
-  Number(new RegExp(`^${name} (\\S+)$`, "m").exec(await text(relay, "/metrics"))?.[1]);
 
-/** `removed`: it removes a secret that has just verified events, and warns about that. */
-async function reload(relay: RelayProcess, changed: readonly string[], removed = false): Promise<void> {
-  const { code, stdout, stderr } = await runCli("reload", "--config", relay.settingsPath);
-  expect({ code, stdout, stderr }).toEqual({
+async function reload(relay: RelayProcess, changed: readonly string[], err: unknown = ""): Promise<void> {
+  expect(await runOn(relay, "reload")).toEqual({
     code: 0,
-    stdout: ["settings reloaded; changed:", ...changed.map((path) => `  ${path}`), ""].join("\n"),
-    stderr: removed ? expect.stringMatching(/^warning: sources\.main no longer has the secret \w+, which verified .*\n$/) : "",
+    out: ["settings reloaded; changed:", ...changed.map((path) => `  ${path}`), ""].join("\n"),
+    err,
   });
-}
-
-interface Check {
-  readonly check: string;
-  readonly level: string;
-  readonly message: string;
-}
-
-async function doctor(relay: RelayProcess): Promise<Check | undefined> {
-  const { stdout } = await runCli("doctor", "--offline", "--json", "--config", relay.settingsPath);
-  return (JSON.parse(stdout) as { checks: Check[] }).checks.find(({ check }) => check === "reload");
 }
 
 test("both rotations under load refuse no webhook, and every delivery verifies with svix and standardwebhooks", async () => {
   const [oldIn, newIn, oldOut, newOut] = [hex(), hex(), whsec(), whsec()];
   const receiver = await openReceiver(oldOut);
-  const relay = await makeRelay();
+  const relay = await makeRelay({ env: { PINNED: "one" } });
   const envPath = join(relay.folder, ".env");
   const route = (to: object) => [routeTo(receiver.url, { name: "crm", to })];
   const write = (secrets: string[], to: object, env: Record<string, string>) => {
@@ -169,7 +138,8 @@ test("both rotations under load refuse no webhook, and every delivery verifies w
   await reload(relay, ["sources.main.signature.secrets"]);
   await service.switchTo(newIn);
   write(["${WEBHOOK_SECRET}"], { secret: "${CRM_SECRET}" }, { WEBHOOK_SECRET: newIn, ...out });
-  await reload(relay, ["sources.main.signature.secrets"], true);
+  const removed = expect.stringMatching(/^warning: sources\.main no longer has the secret \w+, which verified .*\n$/);
+  await reload(relay, ["sources.main.signature.secrets"], removed);
   await service.more();
 
   // Outgoing: sign with both, let the receiver switch, drop the old one.
@@ -179,8 +149,10 @@ test("both rotations under load refuse no webhook, and every delivery verifies w
   await receiver.signedBy(2);
   receiver.know(newOut);
   await service.more();
-  write(["${WEBHOOK_SECRET}"], { secret: "${CRM_SECRET}" }, { WEBHOOK_SECRET: newIn, CRM_SECRET: newOut });
-  await reload(relay, ["routes[crm].to.secret", "routes[crm].to.secrets"]);
+  write(["${WEBHOOK_SECRET}"], { secret: "${CRM_SECRET}" }, { WEBHOOK_SECRET: newIn, CRM_SECRET: newOut, PINNED: "two" });
+  const overridden = "warning: PINNED of the env file has no effect: the process environment has another value, which wins\n";
+  await reload(relay, ["routes[crm].to.secret", "routes[crm].to.secrets"], overridden);
+  expect((await relay.ask("/v1/reload")).body).toMatchObject({ result: "applied", trigger: "api", overridden: ["PINNED"] });
   await receiver.signedBy(1);
 
   await service.end();
@@ -197,91 +169,66 @@ test("both rotations under load refuse no webhook, and every delivery verifies w
   for (const secret of [oldIn, newIn, oldOut, newOut]) expect(logs).not.toContain(secret);
 });
 
-test("a faulty reload under load loses nothing, and the log, metrics, /readyz and doctor report it", async () => {
-  const [incoming, outgoing] = [hex(), whsec()];
-  const receiver = await openReceiver(outgoing);
-  const relay = await makeRelay({
-    settings: { sources: source("${file:incoming}"), routes: [routeTo(receiver.url, { to: { secret: outgoing } })] },
-  });
-  writeFileSync(join(relay.folder, "incoming"), `${incoming}\n`);
+test("the log, metrics, /readyz, doctor and the command report a faulty reload, and the next one that succeeds", async () => {
+  const relay = await makeRelayHere({ settings: { sources: source("${file:incoming}"), routes: [] } });
+  writeFileSync(join(relay.folder, "incoming"), `${hex()}\n`);
   await relay.start();
-  const service = startService(relay, incoming);
-  await service.more();
-  const loadedAt = await metric(relay, "relay_settings_reload_timestamp_seconds");
-  expect(await metric(relay, "relay_settings_reload_success")).toBe(1);
-  expect(await doctor(relay)).toMatchObject({ level: "ok" });
+  const metric = async (name: string) =>
+    Number(new RegExp(`^relay_settings_reload_${name} (\\S+)$`, "m").exec(String((await relay.ask("/metrics")).body))?.[1]);
+  const doctor = async () => {
+    const { checks } = JSON.parse((await runOn(relay, "doctor", "--offline", "--json")).out) as { checks: { check: string }[] };
+    return checks.find(({ check }) => check === "reload");
+  };
+  const loadedAt = await metric("timestamp_seconds");
+  expect(await metric("success")).toBe(1);
+  expect(await doctor()).toMatchObject({ level: "ok" });
 
   const good = readFileSync(relay.settingsPath, "utf8");
-  const faulty = good.replace("${file:incoming}", "${file:missing}").replace('"level": "info"', '"level": "loud"');
-  expect(faulty).not.toBe(good);
-  writeFileSync(relay.settingsPath, faulty);
-  relay.signal("SIGHUP");
-  const isRefusal = ({ msg }: Record<string, unknown>) => String(msg).startsWith("settings not reloaded");
-  const line = await until("it is logged", () => relay.log().find(isRefusal));
-  expect(line).toMatchObject({
-    trigger: "signal",
+  writeFileSync(relay.settingsPath, good.replace("${file:incoming}", "${file:missing}").replace('"level": "info"', '"level": "loud"'));
+  const refused = await runOn(relay, "reload");
+  expect(refused).toMatchObject({ code: 1, out: "" });
+  expect(refused.err).toMatch(
+    /the settings were not reloaded; .*\n.*relay\.yaml:\d+:\d+ .*secrets\[0\]: needs the file missing.*\n.*log\.level/,
+  );
+  expect(relay.log().find(({ msg }) => String(msg).startsWith("settings not reloaded"))).toMatchObject({
+    trigger: "api",
     faults: [
       { path: "sources.main.signature.secrets[0]", message: "needs the file missing, which does not exist" },
       { path: "log.level", message: expect.stringContaining("must be one of") },
     ],
   });
-  expect(await metric(relay, "relay_settings_reload_success")).toBe(0);
-  expect(await metric(relay, "relay_settings_reload_timestamp_seconds")).toBe(loadedAt);
+  expect([await metric("success"), await metric("timestamp_seconds")]).toEqual([0, loadedAt]);
   expect(await relay.ask("/readyz")).toMatchObject({
     status: 200,
     body: { ready: true, settings: { loadedAt: new Date(loadedAt * 1000).toISOString(), refusedAt: expect.any(String), faults: 2 } },
   });
-  expect(await doctor(relay)).toMatchObject({ level: "fail", message: expect.stringContaining("2 faults") });
-  expect((await relay.ask("/v1/reload")).body).toMatchObject({ result: "refused", trigger: "signal", faults: { length: 2 } });
-
-  const refused = await runCli("reload", "--config", relay.settingsPath);
-  expect(refused).toMatchObject({ code: 1, stdout: "" });
-  expect(refused.stderr).toMatch(
-    /the settings were not reloaded; .*\n.*relay\.yaml:\d+:\d+ .*secrets\[0\]: needs the file missing.*\n.*log\.level/,
-  );
-  await service.more();
+  expect(await doctor()).toMatchObject({ level: "fail", message: expect.stringContaining("2 faults") });
+  expect((await relay.ask("/v1/reload")).body).toMatchObject({ result: "refused", trigger: "api", faults: { length: 2 } });
 
   writeFileSync(relay.settingsPath, good);
-  expect(await doctor(relay)).toMatchObject({ level: "warn", message: expect.stringContaining("refused the reload") });
-  const again = await runCli("reload", "--config", relay.settingsPath);
-  expect(again).toMatchObject({ code: 0, stdout: "settings reloaded; nothing changed\n" });
-  expect(await metric(relay, "relay_settings_reload_success")).toBe(1);
-  expect(await metric(relay, "relay_settings_reload_timestamp_seconds")).toBeGreaterThan(loadedAt);
+  expect(await doctor()).toMatchObject({ level: "warn", message: expect.stringContaining("refused the reload") });
+  expect(await runOn(relay, "reload")).toMatchObject({ code: 0, out: "settings reloaded; nothing changed\n" });
+  expect(await metric("success")).toBe(1);
+  expect(await metric("timestamp_seconds")).toBeGreaterThan(loadedAt);
   expect((await relay.ask("/readyz")).body).toMatchObject({ settings: { refusedAt: null, faults: 0 } });
-  expect(await doctor(relay)).toMatchObject({ level: "ok" });
-
-  await service.more();
-  await service.end();
-  expect([...service.answers.keys()]).toEqual(["200"]);
-  await until("all are delivered", () => receiver.seen.ids.size === service.total());
-  expect(receiver.seen).toMatchObject({ refused: 0, verified: service.total() });
+  expect(await doctor()).toMatchObject({ level: "ok" });
 });
 
-test("reload works while a control token rotates, and names variables that the process environment overrides", async () => {
+test("reload works while a control token rotates", async () => {
   const next = hex();
   const tokens = (...given: string[]) => ({
     control: { tokens: given.map((token, index) => ({ name: `t${index}`, token, scopes: ["read", "replay"] })) },
   });
-  const relay = await makeRelay({ settings: tokens("${TOKEN}"), env: { PINNED: "one" } });
+  const relay = await makeRelayHere({ settings: tokens("${TOKEN}") });
   const envPath = join(relay.folder, ".env");
-  writeFileSync(envPath, `TOKEN=${relayToken}\nPINNED=two\n`);
+  writeFileSync(envPath, `TOKEN=${relayToken}\n`);
   await relay.start();
-  writeFileSync(envPath, `TOKEN=${relayToken}\nTOKEN_NEW=${next}\nPINNED=two\n`);
+  writeFileSync(envPath, `TOKEN=${relayToken}\nTOKEN_NEW=${next}\n`);
   relay.writeSettings(tokens("${TOKEN_NEW}", "${TOKEN}"));
-  const { code, stderr } = await runCli("reload", "--config", relay.settingsPath);
-  expect({ code, stderr }).toEqual({
-    code: 0,
-    stderr: "warning: PINNED of the env file has no effect: the process environment has another value, which wins\n",
-  });
+  expect(await runOn(relay, "reload")).toMatchObject({ code: 0, err: "" });
   relay.writeSettings(tokens("${TOKEN_NEW}"));
-  expect(await runCli("reload", "--config", relay.settingsPath)).toMatchObject({ code: 0 });
+  expect(await runOn(relay, "reload")).toMatchObject({ code: 0 });
   expect((await relay.ask("/v1/reload")).status).toBe(401);
-  const status = await runCli("reload", "--status", "--json", "--config", relay.settingsPath);
-  expect(JSON.parse(status.stdout)).toMatchObject({ result: "applied", trigger: "api", overridden: ["PINNED"] });
-
-  await relay.stop();
-  expect(await runCli("reload", "--config", relay.settingsPath)).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining("nothing answers at"),
-  });
+  const status = await runOn(relay, "reload", "--status", "--json");
+  expect(JSON.parse(status.out)).toMatchObject({ result: "applied", trigger: "api" });
 });

@@ -29,7 +29,7 @@ async function startMutual() {
     request.on("end", () => response.end("{}"));
   });
   https.on("tlsClientError", () => {});
-  const { port } = await listen(https, "127.0.0.1");
+  const { port } = await listen(https);
   return { url: `https://localhost:${port}`, bodies };
 }
 

@@ -47,7 +47,7 @@ export function startRaw(onSocket: (socket: net.Socket, number: number) => void,
   );
 }
 
-export async function listen(server: net.Server, host: string, port = 0): Promise<Downstream> {
+export async function listen(server: net.Server, host = "127.0.0.1", port = 0): Promise<Downstream> {
   const open = new Set<net.Socket>();
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, host, resolve));
   const address = server.address() as net.AddressInfo;

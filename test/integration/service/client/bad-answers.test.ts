@@ -271,7 +271,7 @@ describe("without a connection nothing was done", () => {
       response.end();
     });
     server.on("tlsClientError", () => {});
-    const { port } = await listen(server, "127.0.0.1");
+    const { port } = await listen(server);
     const { client } = openClient(`https://127.0.0.1:${port}`, { retry: noRetry });
     const error = await failureOf(client.sendMessage(body));
     expect(error).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "DEPTH_ZERO_SELF_SIGNED_CERT" } });
