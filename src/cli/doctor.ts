@@ -54,7 +54,7 @@ async function doctor(
   const isOk = failed === 0 && !(strict && warned > 0);
   print(io, { json }, { ok: isOk, checks }, () =>
     checks.map(({ check, level, message, todo }) => {
-      return `${level.padEnd(4)}  ${check.padEnd(17)}  ${message}${todo === undefined ? "" : ` → ${todo}`}`;
+      return `${level.padEnd(4)}  ${check.padEnd(19)}  ${message}${todo === undefined ? "" : ` → ${todo}`}`;
     }),
   );
   if (!isOk) throw new CommandFailed(`${failed} of ${checks.length} checks failed${strict && warned > 0 ? `, ${warned} warned` : ""}`);

@@ -166,12 +166,9 @@ export function createConnector(url: URL, options: ConnectorOptions): Connect {
 function connectFailure(error: NodeJS.ErrnoException, reached: boolean): ConnectionFailed {
   if (error instanceof ConnectionFailed) return error;
   const code = error.code ?? error.name;
-  if (reached) return new ConnectionFailed("tls", `the TLS handshake failed (${code}): ${firstLine(error.message)}`, code);
-  return new ConnectionFailed("connect", `no connection (${code})${error.message === "" ? "" : `: ${firstLine(error.message)}`}`, code);
-}
-
-function firstLine(text: string): string {
-  return text.split("\n", 1)[0]?.slice(0, 300) ?? "";
+  const text = error.message.split("\n", 1)[0]?.slice(0, 300);
+  if (reached) return new ConnectionFailed("tls", `the TLS handshake failed (${code}): ${text}`, code);
+  return new ConnectionFailed("connect", `no connection (${code})`, code);
 }
 
 /** Bounds interim answers (1xx), with which a server could keep the relay busy until the deadline. */

@@ -1,17 +1,18 @@
 import { randomInt } from "node:crypto";
-import { request as httpRequest } from "node:http";
-import type { Socket } from "node:net";
 import type { AccountSettings, Settings } from "../../config/schema.ts";
+import { failureOf } from "../../deliver/destinations/url.ts";
 import type { UrlDestinationSettings } from "../../deliver/settings.ts";
 import type { Secret } from "../../model/secret.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { spanText } from "../../model/units.ts";
-import { createConnector } from "../../net/connect.ts";
+import { createPool } from "../../net/connect.ts";
+import { exchange } from "../../net/exchange.ts";
 import { tlsKey } from "../../net/tls.ts";
 import { createServiceClient } from "../../service/client.ts";
-import { ServiceError } from "../../service/errors.ts";
+import { ServiceError, type ServiceFailure } from "../../service/errors.ts";
 import { planCaps } from "../../service/limits/caps.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";
+import type { Plan } from "../../service/settings.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 
 /** Timeout of each account and destination. All are checked at once. */
@@ -50,76 +51,44 @@ async function checkService(name: string, account: AccountSettings, baseUrl: str
     return ok("service", `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    return assessService(name, account, error);
+    const [make, todo, more = ""] = assessService(`accounts.${name}`, account.plan, error.failure);
+    return make("service", `${name}: ${baseUrl}: ${error.message}${more}`, todo);
   } finally {
     await client.close();
   }
 }
 
-/** The fault in an account's settings that an error of `GET /me` indicates, and the remedy. */
-function assessService(name: string, { baseUrl, plan }: AccountSettings, { failure, status }: ServiceError): Finding {
-  const place = `accounts.${name}`;
-  const failed = (message: string, todo: string) => fail("service", `${name}: ${message}`, todo);
-  const warned = (message: string, todo: string) => warn("service", `${name}: ${message}`, todo);
+/** Level and remedy of an error of `GET /me`, and what its message does not say. */
+function assessService(place: string, plan: Plan, failure: ServiceFailure): [typeof fail, todo: string, more?: string] {
   switch (failure.kind) {
     case "unauthenticated":
-      return failed(
-        `${baseUrl} refuses the API key (401): misspelled or revoked`,
-        `correct ${place}.apiKey; the account's settings at the service (API and webhooks) make a new one`,
-      );
+      return [fail, `correct ${place}.apiKey; the account's settings at the service (API and webhooks) make a new one`];
     case "blocked":
-      return failed(
-        `${baseUrl} has blocked this address for a minute: too many calls with a bad key`,
-        `find out what sends a bad key from here (see ${place}.apiKey), and look again in a minute`,
-      );
+      return [fail, `find out what sends a bad key from here (see ${place}.apiKey), and look again in a minute`];
     case "plan":
-      return failed(
-        "the account's plan does not permit the API (402)",
-        `${failure.cause?.suggested ?? "another plan"} would; ask for it at the service`,
-      );
-    case "quota": {
-      const resource = failure.cause?.resource ?? "";
-      const quota = resource === "apiCalls" ? "the month's quota of calls" : `the monthly quota ${resource.slice(0, 40)}`.trimEnd();
-      const until = new Date(failure.until).toISOString();
-      return warned(`the key works, but ${quota} is used up until ${until}`, "wait, or change the plan at the service");
-    }
+      return [fail, `${failure.cause?.suggested ?? "another plan"} would; ask for it at the service`];
+    case "quota":
+      return [
+        warn,
+        "wait, or change the plan at the service",
+        ` (${failure.cause?.resource?.slice(0, 40)}) until ${new Date(failure.until).toISOString()}`,
+      ];
     case "rate-limited": {
-      const planned = planCaps[plan].requests;
-      const isLower = failure.limit !== null && failure.limit < planned;
-      return warned(
-        `the key works, but the cap per minute is used up${isLower ? `: the service reports ${failure.limit}, your plan says ${planned}` : ""}`,
-        `who else calls for this account? ${place}.share says how much of the cap is the relay's`,
-      );
+      const more = failure.limit === null ? "" : `: the service reports ${failure.limit}, your plan says ${planCaps[plan].requests}`;
+      return [warn, `see who else calls for this account; ${place}.share says how much of the cap is the relay's`, more];
     }
     case "unexpected":
     case "rejected":
-      return warned(`${baseUrl} failed (${status}); whether the key works is not known`, "look again later");
+      return [warn, "look again later: whether the key works is not known"];
     case "network":
-      return failed(`no answer from ${baseUrl} (${failure.code})`, `check ${place}.baseUrl, the name, and the network`);
     case "timeout":
-      return failed(`no answer from ${baseUrl} within ${failure.timeoutMs / 1000} s`, `check ${place}.baseUrl and the network`);
-    default: {
-      const what = failure.kind === "malformed" ? `${status}: ${failure.problem}` : status;
-      return failed(
-        `what answers at ${baseUrl} is not the service (${what})`,
-        `check ${place}.baseUrl: the root of its API is {baseUrl}/api/v1`,
-      );
-    }
+      return [fail, `check ${place}.baseUrl, the name, and the network`];
+    default:
+      return [fail, `check ${place}.baseUrl: the root of its API is {baseUrl}/api/v1`];
   }
 }
 
-type Probe =
-  | { readonly reached: false; readonly error: string }
-  | {
-      readonly reached: true;
-      readonly tookMs: number;
-      /** Of its answer to HEAD /; null: it did not answer. */
-      readonly status: number | null;
-      /** How far its clock is ahead of ours; null: unknown. */
-      readonly skewMs: number | null;
-    };
-
-/** A route or proxying source, and what was found there. */
+/** Of a route or proxying source. `skewMs`: how far its clock is ahead of ours; null: unknown. */
 export interface Probed {
   readonly name: string;
   readonly findings: readonly Finding[];
@@ -127,112 +96,76 @@ export interface Probed {
 }
 
 /** Whether each destination accepts connections, and how far its clock differs. */
-export function probeDestinations({ routes, sources }: Settings): Promise<readonly Probed[]> {
+export function probeDestinations({ routes, sources }: Pick<Settings, "routes" | "sources">): Promise<readonly Probed[]> {
   const proxied = Object.entries(sources).flatMap(([name, source]) =>
     "to" in source && source.to !== undefined ? [{ name: `proxy:${name}`, to: source.to }] : [],
   );
   // Routes may share a server, which is checked once.
-  const probes = new Map<string, Promise<Probe>>();
+  const probes = new Map<string, ReturnType<typeof probe>>();
   const all = [...routes, ...proxied].map(async ({ name, to }): Promise<Probed> => {
     if ("redis" in to) {
       // Loaded here: most settings have no Redis.
       const { checkRedisDestination } = await import("./redis.ts");
       return { name, findings: await checkRedisDestination(name, to.redis, to.tls), skewMs: null };
     }
-    const { origin } = new URL(to.url);
-    const key = `${origin} ${to.allowPrivate} ${tlsKey(to.tls)}`;
-    const probing = probes.get(key) ?? probeDestination(to.url, to, withinMs);
+    const key = `${new URL(to.url).origin} ${to.allowPrivate} ${tlsKey(to.tls)}`;
+    const probing = probes.get(key) ?? probe(to);
     probes.set(key, probing);
-    const probe = await probing;
-    return { name, findings: [assessProbe(`${name}: ${origin}`, probe)], skewMs: probe.reached ? probe.skewMs : null };
+    const { finding, skewMs } = await probing;
+    return { name, findings: [{ ...finding, message: `${name}: ${finding.message}` }], skewMs };
   });
   return Promise.all(all);
 }
 
-function assessProbe(where: string, probe: Probe): Finding {
-  const check = "destination";
-  const log = "look at the log of the destination";
-  if (!probe.reached)
-    return fail(check, `${where}: ${probe.error}`, "check the URL, the name, the network, and allowPrivate where it is your own");
-  if (probe.status === null) return warn(check, `${where} accepts connections, and does not answer a HEAD request`, log);
-  if (probe.status >= 500) return warn(check, `${where} is reachable, and answers ${probe.status} to a HEAD request`, log);
-  // The path of the deliveries, their method and secret are not tried: only they show whether it takes events.
-  return ok(check, `${where} is reachable: connected in ${probe.tookMs} ms`);
-}
-
 /**
- * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and requests the headers
- * of `/`: no event is sent, and the path of the destination, which may be a secret, is not either.
+ * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and requests the headers of `/`: no event is sent,
+ * and the path of the destination, which may be a secret, is not either.
  */
-export function probeDestination(
-  url: string,
-  { allowPrivate, tls }: Pick<UrlDestinationSettings, "allowPrivate" | "tls">,
-  withinMs: number,
-): Promise<Probe> {
-  const target = new URL(url);
+export async function probe({ url, allowPrivate, tls }: Pick<UrlDestinationSettings, "url" | "allowPrivate" | "tls">) {
+  const check = "destination";
+  const { origin, protocol } = new URL(url);
+  const pool = createPool(new URL(url), { connections: 1, connectWithin: withinMs, allowPrivate, tls });
   const startedAt = performance.now();
-  return new Promise((resolve) => {
-    let socket: Socket | null = null;
-    let tookMs: number | null = null;
-    const end = (probe: Probe): void => {
-      clearTimeout(timer);
-      resolve(probe);
-      request.destroy();
-      socket?.destroy();
-    };
-    const unreached = (error: string) => end({ reached: false, error });
-    const reached = (status: number | null, skewMs: number | null = null) => end({ reached: true, tookMs: tookMs ?? 0, status, skewMs });
-    const timer = setTimeout(() => {
-      if (tookMs === null) unreached(`no connection within ${withinMs / 1000} s`);
-      else reached(null);
-    }, withinMs);
-    const request = httpRequest({
-      method: "HEAD",
-      path: "/",
-      headers: { host: target.host, "user-agent": "wamid-relay-doctor", connection: "close" },
-      createConnection(_options, connected) {
-        socket = createConnector(target, { allowPrivate, tls })((error, opened) => {
-          if (error === null) tookMs = Math.round(performance.now() - startedAt);
-          connected(error, opened as Socket);
-        });
-        return undefined;
-      },
-    });
-    request.once("response", ({ statusCode = null, headers: { date = "" } }) => {
-      const theirs = Date.parse(date);
-      // The header has whole seconds: on average it is half a second old.
-      reached(statusCode, Number.isNaN(theirs) ? null : theirs + 500 - Date.now());
-    });
-    request.on("error", ({ code = "", message }: NodeJS.ErrnoException) => {
-      if (tookMs === null) unreached(message);
-      // With TLS 1.3 a server refuses a client certificate only after the handshake.
-      else if (/^ERR_(SSL|TLS)/.test(code)) unreached(`TLS failed (${code}): ${message.slice(0, 300)}`);
-      // Some servers then close the connection without a word.
-      else if (target.protocol === "https:" && socket?.bytesRead === 0)
-        unreached("closed the connection after the TLS handshake without an answer: does it require a client certificate (tls)?");
-      else reached(null);
-    });
-    request.end();
-  });
+  const exchanged = await exchange(pool, { method: "HEAD", path: "/" }, { timeoutMs: withinMs, maxBytes: 0 });
+  const tookMs = Math.round(performance.now() - startedAt);
+  await pool.destroy(new Error("the probe is over"));
+  const unreached = (why: string) => {
+    const todo = "check the URL, the name, the network, and allowPrivate where it is your own";
+    return { finding: fail(check, `${origin}: ${why}`, todo), skewMs: null };
+  };
+  const unwell = (what: string) => warn(check, `${origin} ${what} a HEAD request`, "look at the log of the destination");
+  if (exchanged.kind === "answered") {
+    const { status, headers } = exchanged;
+    const theirs = Date.parse(String(headers["date"]));
+    // The header has whole seconds: on average it is half a second old.
+    const skewMs = Number.isNaN(theirs) ? null : theirs + 500 - Date.now();
+    // The path of the deliveries, their method and secret are not tried: only they show whether it takes events.
+    const found =
+      status < 500 ? ok(check, `${origin} is reachable: answered in ${tookMs} ms`) : unwell(`is reachable, and answers ${status} to`);
+    return { finding: found, skewMs };
+  }
+  if (exchanged.kind === "failed") {
+    const { error, text } = failureOf(exchanged.error);
+    if (!exchanged.sent || error === "tls") return unreached(text);
+    // With TLS 1.3 a server refuses a client certificate only after the handshake, and some then close without a word.
+    if (protocol === "https:") return unreached(`${text}: does it require a client certificate (tls)?`);
+  }
+  if (!exchanged.sent) return unreached(`no connection within ${withinMs / 1000} s`);
+  return { finding: unwell("accepts connections, and does not answer"), skewMs: null };
 }
 
 /** Signatures with a timestamp fail at a few minutes of skew; this warns earlier. */
 const toleratedMs = 30_000;
 
-/** `newestEventAt`: when the newest event was received, in unix ms; null when there is none. */
-export function assessClock(now: number, newestEventAt: number | null, probed: readonly Omit<Probed, "findings">[]): Finding[] {
-  const check = "clock";
-  const todo = "set this machine's clock by NTP (timedatectl)";
+export function assessClock(probed: readonly Omit<Probed, "findings">[]): Finding[] {
   const known = probed.flatMap(({ name, skewMs }) => (skewMs === null ? [] : [{ name, skewMs }]));
   const found = known
     .filter(({ skewMs }) => Math.abs(skewMs) > toleratedMs)
     .map(({ name, skewMs }) => {
       const way = `${spanText(skewMs)} ${skewMs > 0 ? "ahead of" : "behind"}`;
-      return warn(check, `the clock of ${name} is ${way} this machine's: signatures may be refused as stale`, todo);
+      const message = `the clock of ${name} is ${way} this machine's: signatures may be refused as stale`;
+      return warn("clock", message, "set this machine's clock by NTP (timedatectl)");
     });
-  const ahead = (newestEventAt ?? 0) - now;
-  if (ahead > toleratedMs)
-    found.push(warn(check, `the newest event lies ${spanText(ahead)} in the future: the clock is behind, or was ahead`, todo));
   if (found.length > 0) return found;
-  return [ok(check, known.length === 0 ? "no destination reported its time" : `agrees with ${known.length} of the destinations`)];
+  return [ok("clock", known.length === 0 ? "no destination reported its time" : `agrees with ${known.length} of the destinations`)];
 }

@@ -1,7 +1,7 @@
 import type { AnswerOf } from "../../client/relay-client.ts";
 import type { Settings } from "../../config/schema.ts";
 import type { DeliveryGroup } from "../../model/answers.ts";
-import { type AttentionKind, about, conditionOf, conditions } from "../../model/attention.ts";
+import { about, conditionOf, conditions } from "../../model/attention.ts";
 import type { DatabaseRisk } from "../../model/database.ts";
 import { spanText } from "../../model/units.ts";
 import type { ControlClient, Reachable } from "../control-client.ts";
@@ -17,28 +17,8 @@ export async function readReport(client: ControlClient) {
   const { data: groups } = await client.groupDeliveries();
   const { data: secrets } = await client.listSecrets();
   const { data: sources } = await client.listSources();
-  const [newest] = (await client.listEvents({ limit: 1 })).data;
-  const newestEventAt = newest === undefined ? null : Date.parse(newest.receivedAt);
-  return { at: Date.parse(at), attention, destinations, groups, secrets, sources, newestEventAt };
+  return { at: Date.parse(at), attention, destinations, groups, secrets, sources };
 }
-
-/** The check that each kind of attention belongs to. Null: other checks report it, with the state of the settings file. */
-const checkOf: Readonly<Record<AttentionKind, string | null>> = {
-  "store-failing": null,
-  "database-unsafe": "postgres durability",
-  "database-strained": "postgres",
-  "no-webhooks": "webhooks",
-  "destination-stopped": "destination",
-  "destination-failing": "destination",
-  "destination-paused": "destination",
-  "destination-slow": "destination",
-  "account-stopped": "service",
-  "reconcile-failing": "polls",
-  "dead-letters": "dead letters",
-  quarantined: "quarantine",
-  unassigned: "numbers",
-  "settings-refused": null,
-};
 
 const levelOf = (severity: "error" | "warning") => (severity === "error" ? "fail" : "warn");
 
@@ -46,19 +26,17 @@ const levelOf = (severity: "error" | "warning") => (severity === "error" ? "fail
 export function assessAttention(
   entries: readonly Pick<Overview["attention"][number], "kind" | "severity" | "subject" | "text">[],
 ): Finding[] {
-  const found = entries.flatMap(({ kind, severity, subject, text }): Finding[] => {
-    const check = checkOf[kind];
-    if (check === null) return [];
+  if (entries.length === 0) return [ok("attention", "nothing needs action")];
+  return entries.map(({ kind, severity, subject, text }) => {
     const { command } = conditions[conditionOf({ kind, severity })];
-    return [{ check, level: levelOf(severity), message: text, ...(command === undefined ? {} : { todo: about(command, subject) }) }];
+    return { check: kind, level: levelOf(severity), message: text, ...(command && { todo: about(command, subject) }) };
   });
-  return found.length === 0 ? [ok("attention", "nothing needs action")] : found;
 }
 
 /** The same of a server without a store, which no relay judges. */
 export function assessRisk({ condition, text, cure }: DatabaseRisk): Finding {
   const { kind, severity } = conditions[condition];
-  return { check: checkOf[kind] ?? "postgres", level: levelOf(severity), message: text, todo: cure };
+  return { check: kind, level: levelOf(severity), message: text, todo: cure };
 }
 
 const waitText = (count: number) => (count === 1 ? "1 delivery waits" : `${count} deliveries wait`);
@@ -117,25 +95,26 @@ export function actingAt(
 }
 
 /** Meta's handshake with the destinations that have a `verifyToken`, one at a time. */
-export async function checkHandshakes(destinations: Overview["destinations"], acting: Acting): Promise<Finding[]> {
+export async function checkHandshakes(destinations: Overview["destinations"], { client, why, repeat }: Acting): Promise<Finding[]> {
+  const check = "handshake";
   const findings: Finding[] = [];
   for (const { route, handshake } of destinations) {
-    if (handshake !== null) findings.push(...(await checkHandshake(route, handshake.doneAt, acting)));
+    if (handshake === null) continue;
+    const done = (at: string | null) => ok(check, `${route}: done on ${at}`);
+    if (handshake.doneAt !== null && !(repeat && client !== null)) findings.push(done(handshake.doneAt));
+    else if (client === null) findings.push(skip(check, `${route}: ${why}`));
+    else {
+      const todo = `correct to.url and to.verifyToken of ${route}, and see whether the app runs`;
+      const perform = async () => {
+        const { problem, doneAt } = await client.performHandshake({ route, repeat });
+        if (problem === null) return [done(doneAt)];
+        const before = doneAt === null ? "" : `; it succeeded on ${doneAt}, and the app may take its token only once`;
+        return [fail(check, `${route}: ${problem}${before}`, todo)];
+      };
+      findings.push(...(await orFail(check, `${route}: `, todo, perform)));
+    }
   }
   return findings;
-}
-
-async function checkHandshake(route: string, doneAt: string | null, { client, why, repeat }: Acting): Promise<Finding[]> {
-  const check = "handshake";
-  if (doneAt !== null && !(repeat && client !== null)) return [ok(check, `${route}: done on ${doneAt}`)];
-  if (client === null) return [skip(check, `${route}: ${why}`)];
-  const todo = `correct to.url and to.verifyToken of ${route}, and see whether the app runs`;
-  return orFail(check, `${route}: `, todo, async () => {
-    const answer = await client.performHandshake({ route, repeat });
-    if (answer.problem === null) return [ok(check, `${route}: done on ${answer.doneAt}`)];
-    const before = answer.doneAt === null ? "" : `; it succeeded on ${answer.doneAt}, and the app may take its token only once`;
-    return [fail(check, `${route}: ${answer.problem}${before}`, todo)];
-  });
 }
 
 /** Whether Meta sends the webhooks of each source with `graph` there, as its Graph API says. The relay asks. */
@@ -145,17 +124,12 @@ export async function checkCallbacks(sources: Settings["sources"], { client, why
   const findings: Finding[] = [];
   for (const [source, settings] of Object.entries(sources)) {
     if (settings.kind !== "events" || settings.format !== "meta" || settings.graph === undefined) continue;
-    if (client === null) findings.push(skip(check, `${source}: ${why}`));
-    else
-      findings.push(
-        ...(await orFail(check, `${source}: `, todo, async () => {
-          const { problems, facts } = await client.checkSource({ source });
-          return [
-            ...problems.map((text) => fail(check, `${source}: ${text}`, todo)),
-            ...facts.map((text) => ok(check, `${source}: ${text}`)),
-          ];
-        })),
-      );
+    const ask = async () => {
+      if (client === null) return [skip(check, `${source}: ${why}`)];
+      const { problems, facts } = await client.checkSource({ source });
+      return [...problems.map((text) => fail(check, `${source}: ${text}`, todo)), ...facts.map((text) => ok(check, `${source}: ${text}`))];
+    };
+    findings.push(...(await orFail(check, `${source}: `, todo, ask)));
   }
   return findings;
 }

@@ -1,11 +1,13 @@
+import type { RelayClientError } from "../../client/connection.ts";
 import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
-import { controlAddress, readStore } from "../reach-relay.ts";
-import { type Finding, orFail, skip } from "./finding.ts";
-import { assessClock, checkServices, type Probed, probeDestinations } from "./network.ts";
-import { checkReload, findRelay, type RelayFound } from "./relay.ts";
+import { failureOf, type Reachable } from "../control-client.ts";
+import { isForUser } from "../io.ts";
+import { authorized, controlAddress, readStore } from "../reach-relay.ts";
+import { type Finding, fail, orFail, skip } from "./finding.ts";
+import { assessClock, checkServices, probeDestinations } from "./network.ts";
+import { checkReload, findRelay } from "./relay.ts";
 import {
-  type Acting,
   actingAt,
   assessAttention,
   assessBacklog,
@@ -16,7 +18,7 @@ import {
   readReport,
 } from "./report.ts";
 import { assessExpiries, assessSecrets, checkReaders, checkSettings } from "./settings.ts";
-import { examineStore, type StoreFound } from "./store.ts";
+import { examineStore } from "./store.ts";
 
 interface DoctorOptions {
   readonly config: string;
@@ -27,45 +29,7 @@ interface DoctorOptions {
   readonly handshake: boolean;
 }
 
-interface Facts extends DoctorOptions {
-  readonly settings: Settings;
-  readonly store: StoreFound;
-  readonly relay: RelayFound;
-  /** Of the relay, or of its store while none runs. Null: neither can be read. */
-  readonly report: Report | null;
-  readonly acting: Acting;
-  /** Null with `offline`. */
-  readonly destinations: Promise<readonly Probed[]> | null;
-  readonly now: number;
-}
-
-type Check<Read> = (read: Read) => readonly Finding[] | Promise<readonly Finding[]>;
-
-/** In the order shown, as the other checks. */
-const checksOfReport: readonly Check<Facts & { readonly report: Report }>[] = [
-  ({ report, settings }) => assessBacklog(report.groups, settings.routes),
-  ({ report }) => assessAttention(report.attention),
-  ({ report, acting }) => checkHandshakes(report.destinations, acting),
-  ({ report }) => assessSources(report.sources, report.at),
-  ({ settings, acting }) => checkCallbacks(settings.sources, acting),
-];
-
-const checks: readonly Check<Facts>[] = [
-  ({ config, settings }) => [checkReaders(config, settings)],
-  ({ store }) => store.findings,
-  ({ relay }) => relay.findings,
-  ({ relay, config, envFile }) => checkReload(relay.at, { config, envFile, isValid: true }),
-  async (facts) => {
-    const { report } = facts;
-    return report === null ? [] : (await Promise.all(checksOfReport.map((check) => check({ ...facts, report })))).flat();
-  },
-  ({ report, settings, relay }) => assessSecrets(settings.sources, report?.secrets ?? [], report?.at, relay.client !== null),
-  ({ destinations }) => destinations?.then((found) => found.flatMap(({ findings }) => findings)) ?? [skip("destination", "--offline")],
-  ({ settings, now }) => assessExpiries(settings, now),
-  ({ settings, offline }) => (offline ? [skip("service", "--offline")] : checkServices(settings)),
-  async ({ destinations, report, now }) => assessClock(now, report?.newestEventAt ?? null, (await destinations) ?? []),
-];
-
+/** In the order shown. */
 export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
   const { config, env, envFile, deep, offline } = options;
   const { settings, findings } = checkSettings(config, { env, envFile });
@@ -74,18 +38,70 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
     return [...findings, ...(await checkReload(server && controlAddress(server), { config, envFile, isValid: false }))];
   }
   // The slow part goes on while store and relay are read.
-  const destinations = offline ? null : probeDestinations(settings);
+  const probing = offline ? null : Promise.all([probeDestinations(settings), checkServices(settings)]);
   const store = await examineStore(settings.storage, deep);
-  const relay = await findRelay(config, settings, store);
-  let report: Report | null = null;
-  const unread = await orFail("attention", "", "see the log of the relay; doctor --deep checks a file", async () => {
-    const client = relay.client ?? (store.isReadable ? await readStore(settings) : null);
-    if (client === null) return [];
-    report = await readReport(client).finally(client.close);
-    return [];
-  });
+  const relay = await findRelay({ config, envFile, isValid: true }, settings, store);
+  const { report, findings: unread } = await reportOf(relay.at, settings, config, store.isReadable);
   const acting = actingAt(relay.at, settings, options);
-  const facts: Facts = { ...options, settings, store, relay, report, acting, destinations, now: Date.now() };
-  const found = await Promise.all(checks.map((check) => check(facts)));
-  return [...findings, ...unread, ...found.flat()];
+  const reported =
+    report === null
+      ? []
+      : [
+          ...assessBacklog(report.groups, settings.routes),
+          ...assessAttention(report.attention),
+          ...(await checkHandshakes(report.destinations, acting)),
+          ...assessSources(report.sources, report.at),
+          ...(await checkCallbacks(settings.sources, acting)),
+        ];
+  const [destinations, services] = (await probing) ?? [
+    [{ name: "", findings: [skip("destination", "--offline")], skewMs: null }],
+    [skip("service", "--offline")],
+  ];
+  return [
+    ...findings,
+    checkReaders(config, settings),
+    ...store.findings,
+    ...relay.findings,
+    ...unread,
+    ...reported,
+    ...assessSecrets(settings.sources, report?.secrets ?? [], report?.at),
+    ...destinations.flatMap((probed) => probed.findings),
+    ...assessExpiries(settings, Date.now()),
+    ...services,
+    ...assessClock(destinations),
+  ];
+}
+
+/** What the relay reports at `at`, else its store. Null: neither can be read, for the reason in a finding. */
+async function reportOf(at: Reachable | null, settings: Settings, config: string, isReadable: boolean) {
+  let report: Report | null = null;
+  const client = at === null ? null : authorized(at, settings.control.tokens, "read");
+  const why = `no token in ${config} has the scope read for all accounts (control.tokens)`;
+  const findings = at !== null && client === null ? [skip("control API", why)] : [];
+  if (client !== null) {
+    try {
+      report = await readReport(client);
+    } catch (error) {
+      findings.push(unreported(error, config));
+    }
+  }
+  if (report === null && isReadable) {
+    const read = async () => {
+      const store = await readStore(settings);
+      report = await readReport(store).finally(store.close);
+      return [];
+    };
+    findings.push(...(await orFail("attention", "", "doctor --deep checks a file", read)));
+  }
+  return { report: report as Report | null, findings };
+}
+
+function unreported(error: unknown, config: string): Finding {
+  const failure = failureOf(error);
+  if (!isForUser(failure)) throw failure;
+  const { status, message } = error as RelayClientError;
+  if (status === 404)
+    return skip("control API", "a process with the role work has no control API; give doctor the port of one that receives");
+  if (status !== 401) return fail("attention", failure.message, "see the log of the relay");
+  return skip("control API", `the relay refuses the tokens of ${config} (401: ${message}); if you changed them, reload the relay`);
 }

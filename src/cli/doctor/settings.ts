@@ -68,14 +68,9 @@ const quietMs = 24 * 3_600_000;
 
 /**
  * Which secret of each source still verifies events, and which is safe to drop. `reported`: the usage that a relay or a store
- * reports. `isRunning`: a relay reported it, so it names the secrets that the relay has.
+ * reports.
  */
-export function assessSecrets(
-  sources: Settings["sources"],
-  reported: readonly SecretUse[],
-  now = Date.now(),
-  isRunning = false,
-): Finding[] {
+export function assessSecrets(sources: Settings["sources"], reported: readonly SecretUse[], now = Date.now()): Finding[] {
   const unixMs = (iso: string | null) => (iso === null ? null : Date.parse(iso));
   const stored = reported.map((use) => ({ ...use, firstAt: unixMs(use.firstAt), lastAt: unixMs(use.lastAt) }));
   const uses = secretUsage({ sources }, stored).filter(({ place }) => place !== null);
@@ -83,26 +78,20 @@ export function assessSecrets(
     const own = uses.filter((use) => use.source === source);
     return own.map((use, at) => {
       const others = own.filter((other) => other !== use).map(({ lastAt }) => lastAt ?? 0);
-      const isKnown = reported.some((each) => each.source === source && each.secret === use.secret && each.place !== null);
-      return assessUse(use, at === 0, Math.max(0, ...others), now, isRunning ? isKnown : null);
+      return assessUse(use, at === 0, Math.max(0, ...others), now);
     });
   });
 }
 
-/** `othersAt`: last use of another secret of the source; 0: never, or there is no other. `isKnown`: by the running relay. */
-function assessUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number, isKnown: boolean | null): Finding {
+/** `othersAt`: last use of another secret of the source; 0: never, or there is no other. */
+function assessUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number): Finding {
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;
-  if (isKnown === false) {
-    const todo = "reload or restart the relay; give the secret to the service only after that";
-    return fail(check, `${name}: the running relay does not have it, and answers 401 to webhooks signed with it`, todo);
-  }
   if (use.lastAt === null) {
     if (othersAt === 0) return ok(check, `${name} has verified nothing yet`);
     // The settings name the new one first.
     if (!isFirst) return ok(check, `${name} has never verified anything: safe to drop, unless it is the new one`);
-    const first = isKnown === null ? "start or reload the relay with it first; then" : "the running relay has it:";
-    const todo = `${first} give it to the service, and keep the other one until it signs`;
+    const todo = "start or reload the relay with it first; then give it to the service, and keep the other one until it signs";
     return warn(check, `${name} has verified nothing: the service does not sign with it yet`, todo);
   }
   const silentMs = now - use.lastAt;

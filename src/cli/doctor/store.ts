@@ -32,46 +32,47 @@ export function examineStore(storage: Settings["storage"], deep: boolean): Promi
 }
 
 async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
-  const storage = { driver: "sqlite", path } as const;
-  const findings = checkStoreFiles(path, process.getuid?.());
-  const unread = { storage, findings, isReadable: false, ...checkHolder(path, null).held };
-  if (!existsSync(path)) return unread;
+  const findings = [...checkFiles(path)];
+  const found = { storage: { driver: "sqlite", path } as const, findings, isReadable: false, ...holderOf(path, null) };
+  if (!existsSync(path)) return found;
   let reader: StoreReader;
   try {
     reader = openReader(path);
   } catch (error) {
     if (!(error instanceof StoreRefused)) throw error;
     findings.push({ check: "store", level: "fail", message: error.message });
-    return unread;
+    return found;
   }
   findings.push(ok("schema", `version ${schemaVersion}`));
   try {
-    const { held, finding } = checkHolder(path, reader);
-    findings.push(finding, checkSpace(path, reader.file.usedBytes()), checkIntegrity(reader, deep));
-    return { ...unread, ...held, isReadable: true };
+    const last = reader.file.holder();
+    const by = last === null ? "" : ` by ${last}`;
+    const { bavail, bsize } = statfsSync(dirname(resolve(path)));
+    const held = holderOf(path, reader);
+    findings.push(
+      held.users === null && !held.isHeld
+        ? warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay")
+        : ok("holder", held.isHeld ? `held${by}` : `held by nobody${last === null ? "" : `; last${by}`}`),
+      assessSpace(bavail * bsize, reader.file.usedBytes()),
+      checkIntegrity(reader, deep),
+    );
+    return { ...found, ...held, isReadable: true };
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     if (code?.startsWith("SQLITE_") !== true) throw error;
     findings.push(fail("integrity", `the store cannot be read: ${message} (${code})`, "restore a copy, or use sqlite3's .recover"));
-    return unread;
+    return found;
   } finally {
     await reader.close();
   }
 }
 
 /** The process that holds the file, which the reader names. */
-function checkHolder(path: string, reader: StoreReader | null): { readonly held: Omit<OwnStore, "storage">; readonly finding: Finding } {
+function holderOf(path: string, reader: StoreReader | null): Pick<OwnStore, "isHeld" | "users"> {
   const isHeld = isLocked(path);
-  if (isHeld === null) {
-    const finding = warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay");
-    return { held: { isHeld: false, users: null }, finding };
-  }
-  const last = reader?.file.holder() ?? null;
+  if (isHeld !== true) return { isHeld: false, users: isHeld === null ? null : [] };
   const id = reader?.file.instance() ?? null;
-  return {
-    held: { isHeld, users: !isHeld ? [] : id === null ? null : [{ id, text: last ?? "a process" }] },
-    finding: ok("holder", isHeld ? `held by ${last ?? "a relay"}` : `held by nobody${last === null ? "" : `; last by ${last}`}`),
-  };
+  return { isHeld, users: id === null ? null : [{ id, text: reader?.file.holder() ?? "a process" }] };
 }
 
 function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
@@ -81,57 +82,50 @@ function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
   return fail("integrity", `the file is damaged: ${damage}`, "stop the relay, and restore a copy or use sqlite3's .recover");
 }
 
+const MiB = 1024 ** 2;
 /** Above this size, the WAL is not being checkpointed. */
-const largeWalBytes = 256 * 1024 * 1024;
+const largeWalBytes = 256 * MiB;
 
 /** Permissions and owners of the store's files, and whether its folder takes new ones. */
-function checkStoreFiles(path: string, user: number | undefined): Finding[] {
+function* checkFiles(path: string): Generator<Finding> {
   const folder = dirname(resolve(path));
   if (!existsSync(path)) {
     let nearest = folder;
     while (!existsSync(nearest) && dirname(nearest) !== nearest) nearest = dirname(nearest);
-    if (mayWrite(nearest)) return [ok("store", `there is none at ${path} yet; "wamid-relay serve" makes it`)];
     const message = `${path} does not exist and cannot be made: ${nearest} is not writable`;
-    return [fail("store", message, "create the folder for the relay's user")];
+    yield mayWrite(nearest)
+      ? ok("store", `there is none at ${path} yet; "wamid-relay serve" makes it`)
+      : fail("store", message, "create the folder for the relay's user");
+    return;
   }
   const files = [path, `${path}-wal`, `${path}-shm`, `${path}.lock`].flatMap((file) => {
     const stats = statSync(file, { throwIfNoEntry: false });
     return stats === undefined ? [] : [{ file, ...stats }];
   });
   const names = (some: typeof files) => some.map(({ file }) => file);
-  const owner = files[0]?.uid;
   // The lock file is empty; all others hold personal data.
   const open = names(files.filter(({ file, mode }) => (mode & 0o077) !== 0 && !file.endsWith(".lock")));
-  const strangers = names(files.filter(({ uid }) => uid !== owner));
+  if (open.length === 0) yield ok("store permissions", "only its user may read it");
+  else {
+    const message = `others than its user may read ${open.join(", ")}: people's phone numbers are in it`;
+    yield warn("store permissions", message, `chmod 600 ${open.join(" ")}`);
+  }
+  const owner = files[0]?.uid;
+  const user = process.getuid?.();
+  const others = names(files.filter(({ uid }) => uid !== owner));
+  if (others.length > 0) {
+    const message = `${path} belongs to user ${owner}, but ${others.join(", ")} to another: the relay cannot use both`;
+    yield fail("store owner", message, `chown ${owner} ${others.join(" ")}`);
+  } else if (user === undefined || user === 0 || user === owner) yield ok("store owner", `user ${owner}`);
+  else yield warn("store owner", `the store belongs to user ${owner}, and this is user ${user}`, "run doctor as the user of the relay");
+  if (!mayWrite(folder))
+    yield fail("store folder", `${folder} is not writable: SQLite keeps files beside the store`, "make it writable for the relay's user");
   const walBytes = files.find(({ file }) => file.endsWith("-wal"))?.size ?? 0;
-  return [
-    open.length === 0
-      ? ok("store permissions", "only its user may read it")
-      : warn(
-          "store permissions",
-          `others than its user may read ${open.join(", ")}: people's phone numbers are in it`,
-          `chmod 600 ${open.join(" ")}`,
-        ),
-    strangers.length > 0
-      ? fail(
-          "store owner",
-          `${path} belongs to user ${owner}, but ${strangers.join(", ")} to another: the relay cannot use both`,
-          `chown ${owner} ${strangers.join(" ")}`,
-        )
-      : user === undefined || user === 0 || user === owner
-        ? ok("store owner", `user ${owner}`)
-        : warn("store owner", `the store belongs to user ${owner}, and this is user ${user}`, "run doctor as the user of the relay"),
-    ...(mayWrite(folder)
-      ? []
-      : [fail("store folder", `${folder} is not writable: SQLite keeps files beside the store`, "make it writable for the relay's user")]),
-    walBytes < largeWalBytes
-      ? ok("write-ahead log", bytesText(walBytes))
-      : warn(
-          "write-ahead log",
-          `${path}-wal has grown to ${bytesText(walBytes)}: something reads the store without end`,
-          "end long-running readers (backups, sqlite3 shells) of the file",
-        ),
-  ];
+  if (walBytes < largeWalBytes) yield ok("write-ahead log", bytesText(walBytes));
+  else {
+    const message = `${path}-wal has grown to ${bytesText(walBytes)}: something reads the store without end`;
+    yield warn("write-ahead log", message, "end long-running readers (backups, sqlite3 shells) of the file");
+  }
 }
 
 function mayWrite(folder: string): boolean {
@@ -142,13 +136,6 @@ function mayWrite(folder: string): boolean {
     return false;
   }
 }
-
-function checkSpace(path: string, usedBytes: number): Finding {
-  const { bavail, bsize } = statfsSync(dirname(resolve(path)));
-  return assessSpace(bavail * bsize, usedBytes);
-}
-
-const MiB = 1024 ** 2;
 
 /** Free disk space beside the store. */
 export function assessSpace(freeBytes: number, usedBytes: number): Finding {

@@ -191,7 +191,7 @@ function timeoutText({ step, status }: Extract<Exchanged, { kind: "timeout" }>, 
 const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED"]);
 const protocolMessages = new Set(["bad response", "bad upgrade"]);
 
-function failureOf(error: Error): { readonly error: AttemptError; readonly text: string } {
+export function failureOf(error: Error): { readonly error: AttemptError; readonly text: string } {
   if (error instanceof ConnectionFailed) return { error: error.error, text: error.message };
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   if (code === "TOO_MANY_INTERIM_ANSWERS") return { error: "protocol", text: error.message };

@@ -17,6 +17,6 @@ test("an empty database is as well as a file that is not there yet", async () =>
     { level: "ok", message: expect.stringContaining('schema relay: there is no store yet; "wamid-relay serve" makes it') },
   ]);
   expect(checks).toContainEqual(
-    expect.objectContaining({ check: "postgres durability", level: "fail", message: expect.stringContaining("fsync is off") }),
+    expect.objectContaining({ check: "database-unsafe", level: "fail", message: expect.stringContaining("fsync is off") }),
   );
 });

@@ -73,17 +73,17 @@ test("tries each account's key once, and reports whether it works", { tags: ["sl
   const at = (name: string) => `${service.url}/${name}`;
   expect(checks.map(({ level, message }) => `${level} ${message}`)).toEqual([
     expect.stringMatching(new RegExp(`^ok good: the key works at ${at("good")} \\(\\d+ ms\\)$`)),
-    `fail revoked: ${at("revoked")} refuses the API key (401): misspelled or revoked`,
-    `fail blocked: ${at("blocked")} has blocked this address for a minute: too many calls with a bad key`,
-    "warn busy: the key works, but the cap per minute is used up: the service reports 60, your plan says 300",
-    expect.stringMatching(/^warn spent: the key works, but the month's quota of calls is used up until \d{4}-\d\d-01T03:00:00.000Z$/),
-    "fail small: the account's plan does not permit the API (402)",
-    `warn broken: ${at("broken")} failed (500); whether the key works is not known`,
-    `fail website: what answers at ${at("website")} is not the service (200: the body is not JSON)`,
-    `fail elsewhere: what answers at ${at("elsewhere")} is not the service (404: the body is not JSON)`,
-    `fail moved: what answers at ${at("moved")} is not the service (301)`,
-    `fail silent: no answer from ${at("silent")} within 5 s`,
-    "fail away: no answer from http://127.0.0.1:1 (ECONNREFUSED)",
+    `fail revoked: ${at("revoked")}: GET /me: 401, the API key is missing, misspelled or revoked`,
+    `fail blocked: ${at("blocked")}: GET /me: 429, this address is blocked for a minute because of bad keys`,
+    `warn busy: ${at("busy")}: GET /me: 429, a per-minute cap is reached: the service reports 60, your plan says 300`,
+    expect.stringMatching(/^warn spent: \S+: GET \/me: 429, the monthly quota is used up \(apiCalls\) until \d{4}-\d\d-01T03:00:00.000Z$/),
+    `fail small: ${at("small")}: GET /me: 402, the account's plan does not permit it`,
+    `warn broken: ${at("broken")}: GET /me: 500, the service failed`,
+    `fail website: ${at("website")}: GET /me: 200, the answer does not match the service's document: the body is not JSON`,
+    `fail elsewhere: ${at("elsewhere")}: GET /me: 404, the answer does not match the service's document: the body is not JSON`,
+    `fail moved: ${at("moved")}: GET /me: 301, an answer that the service's document does not describe`,
+    `fail silent: ${at("silent")}: GET /me: no answer in time (5000 ms)`,
+    "fail away: http://127.0.0.1:1: GET /me: no answer (ECONNREFUSED)",
     "skip main, half: no baseUrl or no apiKey",
   ]);
   const todo = (name: string) => checks.find(({ message }) => message.startsWith(`${name}:`))?.todo;

@@ -77,7 +77,8 @@ describe.each(engines)("a destination that answers 429 with Retry-After: 9999999
     expect((await runOn(relay, "explain", event)).out).toMatch(
       /next: the destination asked for a pause \(429\) until .*; end it with: wamid-relay resume crm/,
     );
-    const told = /warn {2}destination .*crm asked not to be called .*429 with Retry-After.* 1 delivery waits .*→ wamid-relay resume crm/;
+    const told =
+      /warn {2}destination-paused .*crm asked not to be called .*429 with Retry-After.* 1 delivery waits .*→ wamid-relay resume crm/;
     await until("doctor shows it", async () => told.test((await runOn(relay, "doctor", "--offline")).out));
     const retried = await runOn(relay, "retry", delivery);
     expect(retried.out).toMatch(/waiting; the destination is paused until \S+ \(429\), start it earlier with: wamid-relay resume crm/);

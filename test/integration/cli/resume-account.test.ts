@@ -64,7 +64,7 @@ async function stoppedOf(relay: RelayHere): Promise<string[]> {
 async function doctorLines(relay: RelayHere): Promise<string[]> {
   const { checks } = JSON.parse((await runOn(relay, "doctor", "--json")).out) as { checks: Check[] };
   return checks.flatMap(({ check, level, message, todo }) =>
-    check === "service" && level !== "skip" ? [`${level} ${message} ${todo ?? ""}`] : [],
+    ["service", "account-stopped"].includes(check) && level !== "skip" ? [`${level} ${message} ${todo ?? ""}`] : [],
   );
 }
 

@@ -42,10 +42,10 @@ test("the relay reports the risks of its database, and doctor prints them, also 
 
   const checked = async () => (JSON.parse((await runOn(relay, "doctor", "--json", "--offline")).out) as Checked).checks;
   const found = await checked();
-  expect(found).toContainEqual(expect.objectContaining({ check: "postgres durability", level: "fail", message: unsafe }));
+  expect(found).toContainEqual(expect.objectContaining({ check: "database-unsafe", level: "fail", message: unsafe }));
   expect(found).toContainEqual(expect.objectContaining({ check: "postgres", level: "ok", message: expect.stringContaining("version 18") }));
   await relay.stop();
-  expect(await checked()).toContainEqual(expect.objectContaining({ check: "postgres durability", level: "fail", message: unsafe }));
+  expect(await checked()).toContainEqual(expect.objectContaining({ check: "database-unsafe", level: "fail", message: unsafe }));
 });
 
 test("doctor reports a standby as a server that cannot store", async () => {

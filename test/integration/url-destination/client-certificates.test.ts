@@ -3,7 +3,7 @@ import { createServer } from "node:https";
 import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
-import { checkServices, probeDestination } from "../../../src/cli/doctor/network.ts";
+import { checkServices, probe } from "../../../src/cli/doctor/network.ts";
 import { assessExpiries } from "../../../src/cli/doctor/settings.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { tlsSchema } from "../../../src/net/tls.ts";
@@ -45,7 +45,7 @@ test.each(cases)("client certificate: %s", async (_name, tls, isTaken) => {
   const { url } = await startMutual();
   expect(told(await attempt(destinationTo(url, { tls })))).toMatch(isTaken ? /^200/ : /^failed (tls|reset): /);
   const settings = tlsSchema.parse(tls);
-  expect((await probeDestination(url, { allowPrivate: true, tls: settings }, 30_000)).reached).toBe(isTaken);
+  expect(await probe({ url, allowPrivate: true, tls: settings })).toMatchObject({ finding: { level: isTaken ? "ok" : "fail" } });
   const { client: service } = openClient(url, { tls: settings, retry: noRetry });
   const answer = await service.me().catch(({ kind }: ServiceError) => kind);
   expect(answer).toEqual(isTaken ? {} : "network");

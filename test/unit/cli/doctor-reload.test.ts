@@ -3,8 +3,8 @@ import { assessReload } from "../../../src/cli/doctor/relay.ts";
 
 const status = { loadedAt: "2026-11-21T12:00:00.000Z", refusedAt: null, faults: 0, needRestart: [] };
 const refused = { ...status, refusedAt: "2026-11-21T12:05:00.000Z", faults: 1 };
-const judge = (of: typeof status | typeof refused | { needRestart: string[] }, isValid = true, changed: string | null = null) => {
-  const { level, message } = assessReload({ ...status, ...of }, { isValid }, changed);
+const judge = (of: typeof status | typeof refused | { needRestart: string[] }, isValid = true, changed?: string) => {
+  const { level, message } = assessReload({ ...status, ...of }, isValid, changed);
   return [level, message];
 };
 

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { attentionKinds } from "../../../src/model/attention.ts";
 import { auditRules } from "../../../src/model/audit.ts";
 
 const root = new URL("../../../", import.meta.url);
@@ -89,7 +90,7 @@ test("the disk in run-on-several-hosts.md is bytes times rows", () => {
 test("run-on-several-hosts.md has the connections of a process, and each line of doctor about PostgreSQL", () => {
   const [, connections] = /const connectionsOfProcess = (\d+);/.exec(read("src/model/database.ts")) ?? [];
   expect(hosts).toContain(`\`max_connections\`: ${connections} per relay process`);
-  const lines = [...new Set([...read("src/cli/doctor/report.ts").matchAll(/"(postgres(?: \w+)?)"/g)].map(([, line = ""]) => line))];
+  const lines = attentionKinds.filter((kind) => kind.startsWith("database-"));
   expect(namesIn(hosts, "line of `doctor` | fails or warns when")).toEqual(expect.arrayContaining(lines));
   expect(read("docs/concepts/engines.md")).toContain("| connections | ten per process |");
 });
