@@ -1,12 +1,9 @@
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import type { DemoResult } from "./demo/run.ts";
 import { type Io, interruptible } from "./io.ts";
 import { choice, count } from "./options.ts";
-import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -35,42 +32,23 @@ Examples:
     );
 }
 
-async function demo(
-  { format, seed, messages, rate, keep = false, stay = false, json = false }: OptionsOf<typeof declare>,
-  io: Io,
-): Promise<void> {
-  const [{ runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
-    import("./demo/run.ts"),
-    import("./demo/progress.ts"),
-  ]);
+async function demo({ keep = false, stay = false, json = false, ...order }: OptionsOf<typeof declare>, io: Io): Promise<void> {
+  const { runDemo } = await import("./demo/run.ts");
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-demo-"));
   using interrupted = interruptible();
   const { signal } = interrupted;
-  const progress = json ? { show: () => undefined, say: () => undefined } : createProgress(io);
-  const stays = stay || (io.isTerminal && !json);
-  let isGood = false;
-  let isReported = false;
-  const report = async (result: DemoResult): Promise<void> => {
-    isReported = true;
-    isGood = result.checks.every((check) => check.ok);
-    print(io, { json }, { ok: isGood, ...result }, () => [...summaryLines(result), ...(isGood ? whatNext : [])]);
-    if (!isGood) process.exitCode = 1;
-    if (stays && !signal.aborted) await once(signal, "abort");
-  };
-  const showConsole = stays ? (lines: readonly string[]) => lines.forEach(json ? io.err : io.out) : null;
+  // The folder stays for debugging when the sums do not match.
+  let isKept = true;
   try {
-    await runDemo({ format, seed, messages, rate, folder, signal, progress, showConsole, report });
+    isKept = !(await runDemo({ ...order, stays: stay || (io.isTerminal && !json), json, folder, signal }, io));
+    if (isKept) process.exitCode = 1;
   } catch (error) {
     if (!signal.aborted) throw error;
-    // Ctrl-C is the way to leave the console; before the sums it interrupts the demo.
-    if (!isReported) {
-      isGood = true;
-      // 128 plus the signal's number, as in shells.
-      process.exitCode = signal.reason === "SIGINT" ? 130 : 143;
-    }
+    isKept = false;
+    // 128 plus the signal's number, as in shells.
+    process.exitCode = signal.reason === "SIGINT" ? 130 : 143;
   } finally {
-    // The folder stays for debugging when the sums do not match.
-    if (isGood && !keep) rmSync(folder, { recursive: true, force: true });
-    else io.err(`kept: ${folder}`);
+    if (isKept || keep) io.err(`kept: ${folder}`);
+    else rmSync(folder, { recursive: true, force: true });
   }
 }

@@ -2,13 +2,6 @@ import type { Io } from "../io.ts";
 import { withCommas } from "../output.ts";
 import { createDrawing } from "../progress.ts";
 
-export interface Progress {
-  /** `seconds` since the demo began; `downstream` in a word or two; `isLast` is shown in any case. */
-  show(seconds: number, counts: DemoCounts, downstream: string, isLast?: boolean): void;
-  /** A line that stays, above what is shown. */
-  say(line: string): void;
-}
-
 const rows = [
   ["sent", "messages the service took from the client"],
   ["posted", "posts of events by the service"],
@@ -23,11 +16,12 @@ const rows = [
 export type DemoCounts = Readonly<Record<(typeof rows)[number][0], number>>;
 
 /** A table that is drawn over itself on a terminal; one plain line a second in a pipe. */
-export function createProgress(io: Io): Progress {
+export function createProgress(io: Io) {
   const drawing = createDrawing(io);
   let shown = -1;
   return {
-    show(seconds, counts, downstream, isLast = false) {
+    /** `seconds` since the demo began; `downstream` in a word or two; `isLast` is shown in any case. */
+    show(seconds: number, counts: DemoCounts, downstream: string, isLast = false): void {
       if (io.isTerminal) {
         const lines = rows.map(([name, meaning]) => `  ${name.padEnd(11)} ${withCommas(counts[name]).padStart(7)}  ${meaning}`);
         drawing.draw([`  ${`${seconds.toFixed(1)} s`.padStart(19)}  downstream ${downstream}`, ...lines].join("\n"));
@@ -36,6 +30,7 @@ export function createProgress(io: Io): Progress {
         io.out(`${seconds.toFixed(1)}s ${rows.map(([name]) => `${name}=${counts[name]}`).join(" ")} downstream=${downstream}`);
       }
     },
-    say: io.isTerminal ? drawing.print : (line) => io.out(line),
+    /** Prints a line that stays, above what is shown. */
+    say: io.isTerminal ? drawing.print : io.out,
   };
 }

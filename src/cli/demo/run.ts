@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,10 +10,11 @@ import { loadSettings } from "../../config/load.ts";
 import { logStream } from "../../observe/logger.ts";
 import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
 import { startSandbox } from "../../sandbox/start-sandbox.ts";
-import { withCommas } from "../output.ts";
+import type { Io } from "../io.ts";
+import { print, withCommas } from "../output.ts";
 import { acceptedBy, type Check, checkSums, createPostLog, type RelayStats } from "./checks.ts";
 import { isRejected, peopleOf, play, sandboxOptions } from "./play.ts";
-import type { DemoCounts, Progress } from "./progress.ts";
+import { createProgress, type DemoCounts } from "./progress.ts";
 import { type DemoFormat, demoSettings, everythingPath, sourceNames } from "./settings.ts";
 
 interface DemoOptions {
@@ -21,21 +23,13 @@ interface DemoOptions {
   /** Messages sent by the client; of the service, a campaign and automation runs come on top. */
   readonly messages: number;
   readonly rate: number;
+  /** Whether all parts stay up, with a link to the console, until the signal. */
+  readonly stays: boolean;
+  readonly json: boolean;
   /** An empty folder for the settings, the database and the relay's log. */
   readonly folder: string;
-  /** Ends the demo early; it then rejects with the signal's reason. */
+  /** Before the sums, it ends the demo, which then rejects with its reason. */
   readonly signal: AbortSignal;
-  readonly progress: Progress;
-  /** Receives lines about the console. Null: nobody stays to look at it. */
-  readonly showConsole: ((lines: readonly string[]) => void) | null;
-  /** Receives the result while all parts still run. They end once it resolves. */
-  readonly report: (result: DemoResult) => void | Promise<void>;
-}
-
-export interface DemoResult {
-  readonly tookMs: number;
-  readonly counts: DemoCounts;
-  readonly checks: readonly Check[];
 }
 
 const showEveryMs = 200;
@@ -43,10 +37,9 @@ const settleWithinMs = 60_000;
 
 /**
  * Service, client, relay and downstream in one process: sends as the client, and follows their statuses back through the relay.
- * Everything it started has ended when it resolves or rejects.
+ * Returns whether the sums match. Everything it started has ended when it resolves or rejects.
  */
-export async function runDemo(options: DemoOptions): Promise<void> {
-  const { format, seed, messages, rate, folder, signal, progress, showConsole, report } = options;
+export async function runDemo({ format, seed, messages, rate, stays, json, folder, signal }: DemoOptions, io: Io): Promise<boolean> {
   await using parts = createCleanup();
   const secrets = { webhook: randomText(), token: randomText(), downstream: `whsec_${randomBytes(24).toString("base64")}` };
   const signed = { [everythingPath]: secrets.downstream };
@@ -69,7 +62,11 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   const service = { ...sandboxOptions(format), seed, secret: secrets.webhook, webhooks, onPost: log.note };
   const sandbox = parts.adopt(await startSandbox(service), (one) => one.close());
 
-  if (showConsole !== null) showConsole(consoleLines(`${url}/console/`, (await control.createSessionCode()).code, secrets.token));
+  const progress = json ? { show: () => undefined, say: () => undefined } : createProgress(io);
+  if (stays) {
+    const { code } = await control.createSessionCode();
+    for (const line of consoleLines(`${url}/console/`, code, secrets.token)) (json ? io.err : io.out)(line);
+  }
   progress.say(`service ${sandbox.url}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
   const began = Date.now();
   let state = "is well";
@@ -118,13 +115,17 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     format,
     planned: people.recipients.filter(({ phone }) => !isRejected(phone)).length,
     sent,
-    service: { messages: sandbox.messages(), events: sandbox.events() },
+    messages: sandbox.messages(),
     log,
     stats,
+    tracked: await Array.fromAsync(control.messages()),
     audit: await control.audit(),
     downstream,
   });
-  await report({ tookMs: Date.now() - began, counts: countsOf(stats), checks });
+  const result = { ok: checks.every(({ ok }) => ok), tookMs: Date.now() - began, counts: countsOf(stats), checks };
+  print(io, { json }, result, summaryLines);
+  if (stays && !signal.aborted) await once(signal, "abort");
+  return result.ok;
 }
 
 const randomText = () => randomBytes(24).toString("base64url");
@@ -159,31 +160,27 @@ function consoleLines(page: string, code: string, token: string): string[] {
   ];
 }
 
-export function summaryLines({ tookMs, checks }: Pick<DemoResult, "tookMs" | "checks">): string[] {
-  const bad = checks.filter((check) => !check.ok).length;
-  const width = Math.max(...checks.map(({ what }) => what.length));
-  const seenText = ({ seen }: Check) => Object.entries(seen).map(([by, count]) => `${by} ${withCommas(count)}`);
-  return [
-    "",
-    ...checks.map((check) => `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check).join(" · ")}`),
-    "",
-    bad === 0
-      ? `Every sum matches: each event stored once, delivered, in order, byte for byte, each status true (${(tookMs / 1000).toFixed(1)} s).`
-      : `${bad} of ${checks.length} sums do not match.`,
-  ];
-}
-
 /** How to run a command: only source files run in a clone, and only compiled files in a package. */
 const command = import.meta.url.endsWith(".ts") ? "npm run -s relay --" : "wamid-relay";
 
-export const whatNext: readonly string[] = [
-  "",
-  "What to try next:",
-  ...[
-    [`${command} demo --keep`, "keep the demo's settings, database and log"],
-    [`${command} demo --seed another`, "run it again with other people and other faults"],
-    [`${command} sandbox`, "run the messaging service alone, to develop your own sender"],
-    [`${command} --help`, "list all commands"],
-    ["README.md", "go from here to a deployed endpoint"],
-  ].map(([what = "", why]) => `  ${what.padEnd(command.length + 22)}${why}`),
-];
+export function summaryLines({ tookMs, checks }: { readonly tookMs: number; readonly checks: readonly Check[] }): string[] {
+  const bad = checks.filter((check) => !check.ok).length;
+  const width = Math.max(...checks.map(({ what }) => what.length));
+  const seenText = ({ seen }: Check) => Object.entries(seen).map(([by, count]) => `${by} ${withCommas(count)}`);
+  const lines = checks.map(
+    (check) => `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check).join(" · ")}`,
+  );
+  if (bad > 0) return ["", ...lines, "", `${bad} of ${checks.length} sums do not match.`];
+  return [
+    "",
+    ...lines,
+    "",
+    `Every sum matches: each event stored once and delivered byte for byte, each status true (${(tookMs / 1000).toFixed(1)} s).`,
+    "",
+    "What to try next:",
+    `  ${command} demo --keep     keep the demo's settings, database and log`,
+    `  ${command} sandbox         run the messaging service alone, to develop your own sender`,
+    `  ${command} --help          list all commands`,
+    "  README.md: go from here to a deployed endpoint",
+  ];
+}

@@ -1,9 +1,7 @@
 export type DemoFormat = "standard" | "meta";
 
-/** Paths of the downstream, one per route. */
+/** The path of the route that gets every event; each route has one. */
 export const everythingPath = "/everything";
-export const failuresPath = "/failures";
-export const statusesPath = "/statuses";
 
 export const metaVerifyToken = "demo-verify-token";
 
@@ -52,10 +50,10 @@ routes:
   - name: failures
     match: { events: [message.status], statuses: [failed], tracked: true }
     emit: transitions
-    payload: enriched${destination(failuresPath)}
+    payload: enriched${destination("/failures")}
   - name: statuses
     match: { events: [message.status], tracked: true }
     emit: transitions
-    payload: enriched${destination(statusesPath)}
+    payload: enriched${destination("/statuses")}
 `;
 }

@@ -71,65 +71,6 @@ function noCounts(): ArrivalCounts {
   return { arrivals: 0, taken: 0, duplicates: 0, failed: 0, badSignatures: 0, withoutId: 0 };
 }
 
-/** An event was accepted anywhere from `after` to `before`: of concurrent posts the sender knows no more. */
-export interface AcceptedAt {
-  readonly after: number;
-  readonly before: number;
-}
-
-export interface OrderViolation {
-  readonly path: string;
-  readonly wamid: string;
-  readonly early: string;
-  readonly late: string;
-}
-
-/**
- * Where deliveries of one message reached a path in another order than their events were accepted (promise 3). One must not arrive
- * before each accepted earlier was taken; one never taken must at least have been tried earlier.
- */
-export function findOrderViolations(
-  arrivals: Iterable<Arrival>,
-  acceptedAt: (eventId: string) => AcceptedAt | undefined,
-): OrderViolation[] {
-  const violations: OrderViolation[] = [];
-  for (const { path, wamid, deliveries } of byMessage(arrivals, acceptedAt)) {
-    for (const late of deliveries) {
-      const arrivedBefore = deliveries.filter(({ first }) => first < (late.taken ?? late.first));
-      const early = arrivedBefore.find(({ after }) => late.before < after);
-      if (early !== undefined) violations.push({ path, wamid, early: early.eventId, late: late.eventId });
-    }
-  }
-  return violations;
-}
-
-interface Delivered extends AcceptedAt {
-  readonly eventId: string;
-  readonly first: number;
-  taken: number | null;
-}
-
-function byMessage(arrivals: Iterable<Arrival>, acceptedAt: (eventId: string) => AcceptedAt | undefined) {
-  const messages = new Map<string, { path: string; wamid: string; deliveries: Delivered[] }>();
-  const known = new Map<string, Delivered>();
-  for (const { number, path, deliveryId, eventId, wamid, answered } of arrivals) {
-    if (wamid === null || eventId === null) continue;
-    let delivery = known.get(deliveryId);
-    if (delivery === undefined) {
-      const accepted = acceptedAt(eventId);
-      if (accepted === undefined) continue;
-      delivery = { eventId, after: accepted.after, before: accepted.before, first: number, taken: null };
-      known.set(deliveryId, delivery);
-      const key = `${path}\0${wamid}`;
-      const message = messages.get(key) ?? { path, wamid, deliveries: [] };
-      messages.set(key, message);
-      message.deliveries.push(delivery);
-    }
-    if (isSuccess(answered)) delivery.taken ??= number;
-  }
-  return messages.values();
-}
-
 function isSuccess(answered: number | null): boolean {
   return answered !== null && answered >= 200 && answered <= 299;
 }

@@ -7,7 +7,7 @@ import { troubles } from "../../../src/cli/demo/run.ts";
 import { type DemoFormat, demoSettings } from "../../../src/cli/demo/settings.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { settingsSchema } from "../../../src/config/schema.ts";
-import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
+import { bodyOf } from "./demo-outcome.ts";
 
 test("the same seed makes the same unique people, with phone numbers of each meaning", () => {
   const people = peopleOf("a", "standard", 600);
@@ -24,18 +24,14 @@ test("the same seed makes the same unique people, with phone numbers of each mea
   expect(new Set(people.recipients.map(({ wroteBefore }) => wroteBefore)).size).toBe(2);
 });
 
-test("the log keeps an event's first begin and first end", () => {
+test("the log keeps each event once, and counts what is refused", () => {
   const log = createPostLog("standard");
-  const body = Buffer.from(JSON.stringify({ id: "e1", event: "message.status", data: { wamid: "wamid.a", status: "sent" } }));
-  const post: ObservedPost = { url: "http://relay", eventId: "e1", body, sort: "event", answered: 200, began: 4, ended: 9 };
-  log.note({ ...post, answered: 503, began: 1, ended: 3 });
-  expect(log.events.get("e1")?.before).toBe(Number.POSITIVE_INFINITY);
-  log.note(post);
-  log.note({ ...post, began: 5, ended: 6 });
-  expect(log.events.get("e1")).toEqual({ text: body.toString(), after: 1, before: 6 });
+  const body = bodyOf("e1", "message.status", { wamid: "wamid.a", status: "sent" });
+  const post = { eventId: "e1", body, sort: "event", answered: 200 } as const;
+  for (const answered of [503, 200, 200]) log.note({ ...post, answered });
   log.note({ ...post, sort: "malformed", answered: 202, body: Buffer.from("{") });
   log.note({ ...post, sort: "wrongly-signed", answered: 401 });
-  expect([log.events.size, log.wrong.size, log.counts]).toEqual([1, 1, { posts: 5, refused: 1 }]);
+  expect([[...log.events], log.wrong.size, log.counts]).toEqual([[["e1", body.toString()]], 1, { posts: 5, refused: 1 }]);
 });
 
 const settingsOf = (format: DemoFormat) => {
