@@ -101,6 +101,16 @@ export function time(text: string): string {
   return new Date(at).toISOString();
 }
 
+/** The first of these options that was given, as `--flag`. */
+export function givenFlag<Name extends string>(
+  command: Command,
+  options: Readonly<Partial<Record<Name, unknown>>>,
+  names: readonly Name[],
+): string | undefined {
+  const given = names.find((name) => options[name] !== undefined);
+  return command.options.find((option) => option.attributeName() === given)?.long;
+}
+
 /** The value of an option that the settings' schemas check: as a parser of commander, `check` would load zod to print help. */
 export function checkedOption<T>(command: Command, name: string, text: string, check: (text: string) => T): T {
   try {

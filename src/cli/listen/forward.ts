@@ -29,17 +29,13 @@ export function createForwarder({ targets, maxAttempts, clock, random, screen, q
   return {
     /** Posts until a target accepts the event or it is skipped; rejects when the command ends first. */
     async take(event: ListenedEvent): Promise<void> {
-      const stopAtEnd = (): void => {
-        if (quit.aborted) throw new Error("the command ends");
-      };
-      stopAtEnd();
+      quit.throwIfAborted();
       const url = targets?.urlOf(event.source) ?? null;
       screen.event(event, url);
       if (targets === null || url === null) return;
       let shown = "";
       let refusals = 0;
       for (let attempt = 1; ; attempt += 1) {
-        stopAtEnd();
         const outcome = await targets.post(url, event, attempt);
         if (outcome.taken) return screen.answer(event, url, outcome, false);
         if (outcome.status !== null) refusals += 1;
@@ -48,7 +44,7 @@ export function createForwarder({ targets, maxAttempts, clock, random, screen, q
         if ((failure !== shown || isLast) && !quit.aborted) screen.answer(event, url, outcome, !isLast);
         if (isLast) return screen.skipped(event);
         shown = failure;
-        await pause(clock, withJitter(growingWait(attempt, retry.firstMs, retry.longestMs), random()), quit).catch(() => {});
+        await pause(clock, withJitter(growingWait(attempt, retry.firstMs, retry.longestMs), random()), quit);
       }
     },
   };
@@ -57,10 +53,10 @@ export function createForwarder({ targets, maxAttempts, clock, random, screen, q
 interface TargetOptions {
   /** `URL`, or `source=URL`; the first that fits a source counts. */
   readonly forwardTo: readonly string[];
-  readonly allowRemote: boolean;
+  readonly allowRemote?: boolean | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** Signs with Standard Webhooks, in addition to the original headers; null: adds no signature. */
-  readonly secret: string | null;
+  /** Signs with Standard Webhooks, in addition to the original headers. */
+  readonly secret?: string | undefined;
 }
 
 export interface PostOutcome {
@@ -75,19 +71,20 @@ export type Targets = ReturnType<typeof createTargets>;
 /** Longest wait for a local answer: the developer may be in a debugger. */
 const timeout = "5m";
 
-/** Where events go on this machine. Throws an Error for the person at the terminal. */
-export function createTargets({ forwardTo, allowRemote, headers, secret }: TargetOptions, now: () => number) {
+/** Where events go on this machine. `wrong` receives what is wrong with an option. */
+export function createTargets(options: TargetOptions, now: () => number, wrong: (message: string) => never) {
+  const { forwardTo, allowRemote = false, headers, secret } = options;
   const bySource = new Map<string, string>();
   let others: string | null = null;
   const destinations = new Map<string, UrlDestination>();
   for (const text of forwardTo) {
     const { 1: source, 2: given = text } = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?:\/\/.*)$/is.exec(text) ?? [];
     const url = webUrl(given);
-    if (url === null) throw new Error(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
+    if (url === null) return wrong(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
     if (!allowRemote && !isLoopbackHost(url.href))
-      throw new Error(`--forward-to ${url.host} is not on this machine; add --allow-remote if people's messages may go there`);
-    if (source === undefined && others !== null) throw new Error("--forward-to: two URLs for the same events; use source=URL");
-    if (source !== undefined && bySource.has(source)) throw new Error(`--forward-to: two URLs for the source ${source}`);
+      wrong(`--forward-to ${url.host} is not on this machine; add --allow-remote if people's messages may go there`);
+    if (source === undefined && others !== null) wrong("--forward-to: two URLs for the same events; use source=URL");
+    if (source !== undefined && bySource.has(source)) wrong(`--forward-to: two URLs for the source ${source}`);
     if (source === undefined) others = url.href;
     else bySource.set(source, url.href);
     if (destinations.has(url.href)) continue;
@@ -98,12 +95,12 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
       concurrency: 1,
       allowPrivate: true,
       passSignature: true,
-      ...(secret === null ? {} : { secret }),
+      secret,
     });
     if (!settings.success) {
       const [issue] = settings.error.issues;
       const message = issue?.code === "invalid_key" ? issue.issues[0]?.message : issue?.message;
-      throw new Error(`${issue?.path[0] === "url" ? "--forward-to" : `--${String(issue?.path[0])}`}: ${message}`);
+      return wrong(`${issue?.path[0] === "url" ? "--forward-to" : `--${String(issue?.path[0])}`}: ${message}`);
     }
     destinations.set(url.href, createUrlDestination(settings.data, now));
   }

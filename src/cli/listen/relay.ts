@@ -1,9 +1,8 @@
 import type { Command } from "commander";
 import { type Connection, connect } from "../../client/connection.ts";
-import { durationSchema } from "../../model/units.ts";
 import { fetchOf, type Reachable } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { checkedOption, type RelayOptions, type SettingsOptions, time } from "../options.ts";
+import type { RelayOptions, SettingsOptions } from "../options.ts";
 import { controlAddress, noToken, remoteAddress, tokensWith } from "../reach-relay.ts";
 
 export interface RelayAddress extends Reachable {
@@ -88,14 +87,4 @@ export function createCursor(parts: { store(seq: number): Promise<void>; wait(ms
       if (known < wanted) await once();
     },
   };
-}
-
-/** `--since`: a duration in ms, or a time in ISO 8601. */
-export function checkedSince(command: Command, text: string): number | string {
-  return checkedOption(command, "since", text, since);
-}
-
-function since(text: string): number | string {
-  const duration = durationSchema.safeParse(text);
-  return duration.success ? duration.data : time(text);
 }

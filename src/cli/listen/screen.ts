@@ -11,15 +11,15 @@ export interface ScreenParts {
   readonly isJson: boolean;
   readonly showPii: boolean;
   /** More than one source may be shown. */
-  readonly showSource: boolean;
+  readonly showsSource: boolean;
+  /** Since when the relay has events, as `--since` may lie before. */
+  readonly showsOldest: boolean;
   readonly isForwarding: boolean;
   readonly url: string;
-  /** Unix ms of `--since`; null: not given. */
-  readonly since: number | null;
 }
 
 /** Prints what happens: lines of JSON, or events on standard output and the connection on standard error. */
-export function createScreen({ io, isJson, showPii, showSource, isForwarding, url: relayUrl, since }: ScreenParts) {
+export function createScreen({ io, isJson, showPii, showsSource, showsOldest, isForwarding, url: relayUrl }: ScreenParts) {
   let isFirst = true;
   let shownGap = 0;
   /** The last disconnect reason printed: a long outage is reported once. */
@@ -29,7 +29,7 @@ export function createScreen({ io, isJson, showPii, showSource, isForwarding, ur
   return {
     event(event: ListenedEvent, url: string | null): void {
       if (isJson) json(eventJson(masked(event), showPii));
-      else io.out(`${eventLine(masked(event), showSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`);
+      else io.out(`${eventLine(masked(event), showsSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`);
     },
     /** `again`: it will be posted again. */
     answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void {
@@ -50,7 +50,7 @@ export function createScreen({ io, isJson, showPii, showSource, isForwarding, ur
       if (isJson) {
         json({ type: "hello", relay, after, newest, reset });
         json({ type: "state", state: "live" });
-      } else if (isFirst || reset) for (const line of helloLines(hello, { url: relayUrl, since })) io.err(line);
+      } else if (isFirst || reset) for (const line of helloLines(hello, relayUrl, showsOldest)) io.err(line);
       else {
         const behind = seqsBetween(place, newest);
         io.err(`live again${behind === 0 ? "" : `, ${behind.toLocaleString("en-US")} events behind`}`);
@@ -101,18 +101,17 @@ export function gapLine({ from, to, count }: Gap): string {
   return `!!! ${events} gone: retention deleted them before they could be listened to (seq ${from} to ${to})`;
 }
 
-export function helloLines(hello: Hello, place: { readonly url: string; readonly since: number | null }): string[] {
+export function helloLines(hello: Hello, url: string, showsOldest: boolean): string[] {
   const { relay, after, newest, reset, keptFrom } = hello;
   const behind = seqsBetween(after, newest);
   const lines = [
-    `listening to ${place.url} (wamid-relay ${relay}), ${behind === 0 ? "from now on" : `${behind.toLocaleString("en-US")} events behind`}`,
+    `listening to ${url} (wamid-relay ${relay}), ${behind === 0 ? "from now on" : `${behind.toLocaleString("en-US")} events behind`}`,
   ];
   if (reset)
     lines.unshift(
       `!!! the relay has another store, or an older copy of it: going on after its newest event (seq ${after}); what it lost cannot be listened to`,
     );
-  if (place.since !== null && keptFrom !== null && Date.parse(keptFrom) > place.since)
-    lines.push(`the oldest event that the relay has was received at ${keptFrom}`);
+  if (showsOldest && keptFrom !== null) lines.push(`the oldest event that the relay has was received at ${keptFrom}`);
   return lines;
 }
 

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { runHere } from "../../harness/run-here.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
 
-test.each([["listen", "--no-forward"], ["console", "--no-open"], ["events", "list"], ["reconcile"]])(
+test.each([["listen"], ["console", "--no-open"], ["events", "list"], ["reconcile"]])(
   "%s --relay with the address of a proxy: names the SSH tunnel",
   async (...command) => {
     const proxy = await startTestServer(

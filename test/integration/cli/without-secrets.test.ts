@@ -37,7 +37,7 @@ routes: [{ name: crm, to: { url: "https://crm.example", secret: "\${NO_CRM_SECRE
   expect(printed.err.match(/^note: .*needs the environment variable NO_\w+, which is not set$/gm)).toHaveLength(4);
 
   const token = /cannot read the token of the relay: .*variable NO_TOKEN, which is not set.*--relay http:\S+ with --token-env/;
-  for (const args of [["replay"], ["reconcile"], ["resume", "crm"], ["reload"], ["console", "--no-open"], ["listen", "--no-forward"]]) {
+  for (const args of [["replay"], ["reconcile"], ["resume", "crm"], ["reload"], ["console", "--no-open"], ["listen"]]) {
     const refused = await runOn(relay, ...args);
     expect([args, refused.code, refused.out, refused.err]).toEqual([args, 1, "", expect.stringMatching(token)]);
   }

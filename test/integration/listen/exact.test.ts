@@ -48,27 +48,19 @@ test("delivers the received bytes and signature, which verify with the account's
   expect(listener.out()).not.toContain("wamid.A");
 });
 
-test("signs again with the secret given, or with the one printed", async () => {
+test("signs again with the secret given", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const given = startListenHere(relay.url, ["--forward-to", local.url, "--secret", "whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ=="]);
   await given.live();
   await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));
   await until("it came", () => local.posts.length === 1);
-  await given.stop();
-  const printed = startListenHere(relay.url, ["--forward-to", local.url, "--print-secret"]);
-  await printed.live();
-  const secret = /^posts are signed with (whsec_\S+)$/m.exec(printed.out())?.[1] ?? "";
-  await postEvent(relay.webhookUrl, Buffer.from(bodies[1] as string));
-  await until("it came", () => local.posts.length === 2);
-
   const verify = (key: string, { body, headers }: Post) =>
     new Webhook(key).verify(body.toString("utf8"), headers as Record<string, string>);
-  const [first, second] = local.posts as [Post, Post];
+  const [first] = local.posts as [Post];
   verify("whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ==", first);
-  verify(secret, second);
-  expect(() => verify(secret, first)).toThrow();
-  expect([first, second].map(proved)).toEqual([true, true]);
+  expect(() => verify("whsec_YW5vdGhlci1zZWNyZXQtb2YtdGVzdHM=", first)).toThrow();
+  expect(proved(first)).toBe(true);
 });
 
 test("posts each source to its own path, and an automation's request with its exact bytes", async () => {
@@ -138,7 +130,7 @@ test("filters events, and --json prints them, without wamids and bodies unless -
   ];
   await Promise.all(
     cases.map(async ([args, wanted]) => {
-      const listener = startListenHere(relay.url, ["--json", "--no-forward", "--since", "1h", ...args]);
+      const listener = startListenHere(relay.url, ["--json", "--since", "1h", ...args]);
       await until(`all came of ${args}`, () => listener.said("event").length >= wanted.length && listener.said("hello").length === 1);
       expect([args, listener.said("event").map(({ id }) => id)]).toEqual([args, wanted]);
       expect(listener.out()).not.toContain("wamid.");
@@ -167,13 +159,13 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
     [["--forward-to", "http://localhost.example:3000/hook"], 2, "add --allow-remote"],
     [["--forward-to", "localhost:3000"], 2, "takes an http or https URL"],
     [["--forward-to", "http://localhost:1", "--forward-to", "http://localhost:2"], 2, "two URLs for the same events"],
-    [["--forward-to", "http://localhost:1", "--no-forward"], 2, "exclude each other"],
     [["--forward-to", "http://localhost:1", "-H", "webhook-id: mine"], 2, "is set by the relay itself"],
     [["--forward-to", "http://localhost:1", "--secret", "whsec_%"], 2, "is not base64"],
     [["--max-attempts", "2"], 2, "--max-attempts is for --forward-to"],
     [["--since", "1h", "--latest"], 2, "cannot be used with"],
-    [["--where", "{"], 2, "must be JSON"],
-    [["--as", "ana maria"], 2, "must be a name"],
+    [["--where", "{"], 1, "JSON"],
+    [["--as", "ana maria"], 1, "as"],
+    [["--since", "yesterday"], 1, "since: is not a duration"],
     [["--where", '{"a":{"$what":1}}'], 1, "is not an operator"],
     [["--token-env", "WRONG"], 1, "unknown token"],
     [["--token-env", "NOT_SET_HERE"], 2, "the environment variable NOT_SET_HERE is not set"],
