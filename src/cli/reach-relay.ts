@@ -54,7 +54,7 @@ async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Su
     const client = authorized(found, tokens, scope, options.showPii);
     if (client !== null && (await servesStore(client, storage))) return client;
     // A file can be read beside its relay, and any number of processes write into a database.
-    if (storage === null || (storage.driver === "sqlite" && (scope !== "read" || !existsSync(storage.path))))
+    if (storage === null || (storage.driver === "sqlite" && scope !== "read"))
       throw new CommandFailed(noToken(options.config, scope, found.url, missingTokens));
   } else if (subject === "process")
     throw new CommandFailed(`${found}: start the relay with "wamid-relay serve", or give its address with --relay`);
@@ -73,7 +73,9 @@ async function findRelay(server: Settings["server"] | null, storage: StorageSett
     const found = await probeListener(at, probeWithinMs);
     if (found.kind === "nobody") return `nothing answers at ${at.url}`;
     if (found.kind === "stranger") return `what listens at ${at.url} is no wamid-relay`;
-    const holder = storage?.driver === "sqlite" && existsSync(storage.path) ? await readHolder(storage.path, "instance") : null;
+    if (storage?.driver !== "sqlite") return at;
+    // Without the file no relay uses it.
+    const holder = existsSync(storage.path) ? await readHolder(storage.path, "instance") : "";
     return holder === null || holder === found.instance ? at : `the relay at ${at.url} uses another store`;
   } catch (error) {
     if (error instanceof CommandFailed) return error.message;

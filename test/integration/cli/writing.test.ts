@@ -238,3 +238,13 @@ test("a writing command creates no store", async () => {
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(/^wamid-relay: there is no store at \S+ yet; "wamid-relay serve" makes it\n$/);
 });
+
+test("while there is no store, a relay on the port of the settings gets no token", async () => {
+  const other = await startRelayHere();
+  const relay = await makeRelayHere();
+  const tokens = [{ name: "mine", token: "a-token-of-mine-alone", scopes: ["read"] }];
+  relay.writeSettings({ server: { port: other.port }, control: { tokens } });
+  const { code, err } = await runOn(relay, "events", "list");
+  expect([code, err]).toEqual([1, expect.stringContaining("there is no store at")]);
+  expect(other.log().filter(({ msg }) => msg === "bad token")).toEqual([]);
+});
