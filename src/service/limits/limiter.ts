@@ -1,4 +1,3 @@
-import { growingWait } from "../../model/backoff.ts";
 import type { Budgets } from "../../model/budget.ts";
 import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock.ts";
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
@@ -135,7 +134,7 @@ export function createLimiter(options: LimiterOptions) {
         const now = time.now();
         account.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
         const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
-        holds.learn(ended, cap, account.newest());
+        holds.learn(ended);
         const began = stops.learn(ended);
         account.learned();
         hooks.settled?.(call, outcome);
@@ -263,42 +262,19 @@ function planOf(allowance: Allowance): Caps {
 
 /** Without a header: caps are one-minute windows. */
 const minuteMs = 60_000;
-const longestGrownMs = 300_000;
 /** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
-const shortestMs = 1_000;
-const longestMs = 3_600_000;
+const holdMs = { shortest: 1_000, longest: 3_600_000 };
 
-/**
- * A 429 holds its cap for as long as the header says, twice that at the next 429 in a row, up to 5 minutes. Calls that
- * were in flight when the hold began change nothing. Times are steady ms.
- */
+/** A 429 holds its cap for as long as the header says. Times are steady ms. */
 function createHolds() {
-  const noHold = () => ({ until: 0, inARow: 0, since: -1 });
-  const holds = { requests: noHold(), messages: noHold() };
-
-  function hold(cap: CallCap, { number, now }: EndedCall, newest: number, retryAfterMs: number | null): void {
-    const held = holds[cap];
-    const wait = Math.min(Math.max(retryAfterMs ?? minuteMs, shortestMs), longestMs);
-    if (number <= held.since) {
-      held.until = Math.max(held.until, now + wait);
-      return;
-    }
-    held.until = now + Math.max(wait, growingWait(held.inARow + 1, wait, longestGrownMs));
-    held.inARow += 1;
-    held.since = newest;
-  }
-
+  const until = { requests: 0, messages: 0 };
   return {
-    until: (cap: CallCap): number => holds[cap].until,
-    readyAt: (cap: CallCap): number => Math.max(...capsOf(cap).map((counted) => holds[counted].until)),
-    /** `newest`: the number of the call dispatched last. */
-    learn(ended: EndedCall, cap: CallCap, newest: number): void {
-      const { outcome, number } = ended;
-      if (outcome.type === "answered") {
-        for (const counted of capsOf(cap)) if (number > holds[counted].since) holds[counted].inARow = 0;
-      } else if (outcome.type === "rate-limited") {
-        for (const held of outcome.cap === null ? capsOf("messages") : [outcome.cap]) hold(held, ended, newest, outcome.retryAfterMs);
-      }
+    until: (cap: CallCap): number => until[cap],
+    readyAt: (cap: CallCap): number => Math.max(...capsOf(cap).map((counted) => until[counted])),
+    learn({ outcome, now }: EndedCall): void {
+      if (outcome.type !== "rate-limited") return;
+      const wait = Math.min(Math.max(outcome.retryAfterMs ?? minuteMs, holdMs.shortest), holdMs.longest);
+      for (const cap of outcome.cap === null ? capsOf("messages") : [outcome.cap]) until[cap] = Math.max(until[cap], now + wait);
     },
   };
 }
