@@ -11,7 +11,7 @@ import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
 import type { StopReason } from "../service/limits/stops.ts";
 import type { Store } from "../store/create-store.ts";
-import type { Rules, StoreHooks } from "../store/port.ts";
+import { type Rules, type StoreHooks, StoreUnavailable } from "../store/port.ts";
 import type { Observed } from "./observe.ts";
 
 type Watchers = Pick<Observed, "log" | "privacy" | "metrics">;
@@ -131,22 +131,16 @@ const repeatMs = 60_000;
 const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", interrupted: "handed back" } as const;
 
 export function laneHooks({ log, privacy, metrics }: Watchers, now: () => number): LaneHooks {
-  const loggedAt = new Map<string, number>();
+  const logged = new Map<string, { readonly text: string; readonly at: number }>();
 
   /** A lane tries each of its deliveries again twice a second: the fault is logged once a minute. */
   function isNews(route: string, error: unknown): boolean {
     // The store reports itself when it is unavailable.
-    if (error instanceof Error && error.name === "StoreUnavailable") return false;
-    const key = `${route} ${String(error)}`;
-    const last = loggedAt.get(key);
-    if (last !== undefined && now() - last < repeatMs) return false;
-    // In order of time: the map keeps one minute of texts.
-    for (const [text, at] of loggedAt) {
-      if (now() - at < repeatMs) break;
-      loggedAt.delete(text);
-    }
-    loggedAt.delete(key);
-    loggedAt.set(key, now());
+    if (error instanceof StoreUnavailable) return false;
+    const text = String(error);
+    const last = logged.get(route);
+    if (last?.text === text && now() - last.at < repeatMs) return false;
+    logged.set(route, { text, at: now() });
     return true;
   }
 

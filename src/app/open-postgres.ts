@@ -1,5 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { createRouteLeases } from "../deliver/route-leases.ts";
+import { createElapsed } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { Lease } from "../model/route-lease.ts";
 import { relayVersion } from "../model/version.ts";
@@ -11,7 +13,7 @@ import type { Work } from "../store/sql/ops.ts";
 import { storedStops } from "../store/work/budgets.ts";
 import { notesOf } from "../store/work/route-notes.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
-import { leasedLanes } from "./lanes.ts";
+import { lanesOf } from "./lanes.ts";
 
 export const postgresSettings = ({ url, schema, tls }: PostgresStorage) => ({ url: url.reveal(), schema, tls });
 
@@ -23,14 +25,18 @@ export async function openPostgres(
   const held = new Map<string, Lease>();
   const presence = { id: instance, role, host: hostname(), pid: process.pid, version: relayVersion() };
   const opened = await openPostgresStore(postgresSettings(storage), { rules, hooks, presence, held: () => held, clock: given });
-  const { clock, processes } = opened;
+  const { store, clock, processes } = opened;
+  const elapsed = createElapsed(Date.now, () => performance.now());
   return {
-    store: opened.store,
+    store,
     clock,
-    lanes: leasedLanes({ store: opened.store, clock, worker: instance, held, failed: hooks.failed }),
+    lanes: {
+      ...lanesOf(store, clock, true),
+      leases: (lanes) => createRouteLeases(lanes, { worker: instance, store: store.leases, clock, elapsed, held, failed: hooks.failed }),
+    },
     processes,
     database: opened.facts,
-    budgets: (account, baseUrl) => ({ step: (request) => opened.store.stepBudget(budgetPlace(account, baseUrl), request) }),
+    budgets: (account, baseUrl) => ({ step: (request) => store.stepBudget(budgetPlace(account, baseUrl), request) }),
   };
 }
 

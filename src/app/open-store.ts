@@ -1,5 +1,5 @@
 import { systemClock } from "../model/system-clock.ts";
-import { postgresName, type StorageSettings } from "../store/settings.ts";
+import type { StorageSettings } from "../store/settings.ts";
 import { notesOf } from "../store/work/route-notes.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
 import { lanesOf } from "./lanes.ts";
@@ -33,8 +33,4 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
     database: async () => null,
     close,
   };
-}
-
-export function storeName(storage: StorageSettings): string {
-  return storage.driver === "postgres" ? postgresName(storage) : storage.path;
 }

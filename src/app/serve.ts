@@ -23,8 +23,8 @@ import { addRelayRoutes, type ControlRoutesParts } from "./control-routes.ts";
 import type { Delivering } from "./deliver.ts";
 import type { Role } from "./engine.ts";
 import { receiverHooks } from "./hooks.ts";
+import { storePlace } from "./instance.ts";
 import type { Observed } from "./observe.ts";
-import { storeName } from "./open-store.ts";
 import { createReloading, type Reloading } from "./reload.ts";
 import { inboundSources } from "./rules.ts";
 import type { Service } from "./service.ts";
@@ -114,7 +114,7 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
           version: instance.version,
           ...(control === null ? {} : { control: { host: control.address, port: control.port } }),
           ...(role === "both" ? {} : { role }),
-          store: storeName(initial.storage),
+          store: storePlace(initial.storage),
           sources: Object.keys(sources),
           routes: routes.map(({ name }) => name),
         },

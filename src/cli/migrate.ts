@@ -62,9 +62,9 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
   if (storage.driver !== "postgres") {
     throw new CommandFailed(`${config} has storage.driver ${storage.driver}; give settings with storage.driver postgres`);
   }
-  const [{ migrate }, { storeName }, { StoreUnavailable }] = await Promise.all([
+  const [{ migrate }, { storePlace }, { StoreUnavailable }] = await Promise.all([
     import("../app/migrate.ts"),
-    import("../app/open-store.ts"),
+    import("../app/instance.ts"),
     import("../store/port.ts"),
   ]);
   const at = (place: Place): StorageSettings => (place.driver === "sqlite" ? place : storage);
@@ -77,7 +77,7 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
     .finally(bar.end);
   const audit = report.audit === null ? null : { ...report.audit, at: new Date(report.audit.at).toISOString() };
   const finishedAt = report.finishedAt === null ? null : new Date(report.finishedAt).toISOString();
-  const names = { from: storeName(at(from)), to: storeName(at(to)) };
+  const names = { from: storePlace(at(from)), to: storePlace(at(to)) };
   print(io, { json }, { ...report, audit, finishedAt }, () => reportLines(report, names));
   if (report.finishedAt === null) {
     throw new CommandFailed(`the counts differ; no relay starts on ${names.to}: take another target, and keep both for a look`);

@@ -146,13 +146,13 @@ async function checkFile(path: string, why: string | null): Promise<void> {
 
 /** A client that reads the store in this process, beside relays that may use it. */
 export async function readStore(settings: ReadingSettings, reveal?: boolean): Promise<ControlClient> {
-  const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading.ts"), import("../app/open-store.ts")]);
+  const [{ createReadingApi }, { storePlace }] = await Promise.all([import("../app/reading.ts"), import("../app/instance.ts")]);
   let fault: Error | null = null;
   const { http, close } = await createReadingApi(settings, (error) => {
     fault = error as Error;
   });
   const refuse = (): void => {
-    if (fault !== null) throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${fault.message}`);
+    if (fault !== null) throw new CommandFailed(`${storePlace(settings.storage)} cannot be read: ${fault.message}`);
   };
   return injected({ http, close, reveal, refuse });
 }

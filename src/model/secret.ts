@@ -67,3 +67,9 @@ export const secretSchema = z
   // The title marks secrets in the JSON Schema.
   .meta({ title: "secret" })
   .transform((text) => new Secret(text));
+
+export const headerName = z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name");
+export const headerValue = z
+  .string()
+  .regex(/^[\t\x20-\x7e\x80-\xff]*$/, "is not a header value")
+  .transform((value) => new Secret(value));

@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey } from "node:crypto";
 import { z } from "zod";
 import { readTime } from "./envelope.ts";
+import { headerName } from "./secret.ts";
 import { durationSchema } from "./units.ts";
 
 export const signatureAlgorithms = ["sha1", "sha256", "sha384", "sha512"] as const;
@@ -12,10 +13,7 @@ export type SecretEncoding = (typeof secretEncodings)[number];
 export const signaturePresets = ["plain", "meta", "shopify", "stripe", "slack", "standard-webhooks", "hubspot"] as const;
 type SignaturePreset = (typeof signaturePresets)[number];
 
-const headerName = z
-  .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name")
-  .transform((name) => name.toLowerCase());
+const signedHeader = headerName.transform((name) => name.toLowerCase());
 
 const axesSchema = z.strictObject({
   preset: z.enum(signaturePresets).optional().describe("A family of signatures, which fills the settings that are absent."),
@@ -24,7 +22,7 @@ const axesSchema = z.strictObject({
     .regex(/^[A-Za-z0-9-]+$/, "is not a short name (letters, digits and hyphens)")
     .optional()
     .describe("Short name of the service: the header is then x-<service>-signature."),
-  header: headerName.optional().describe("Header with the signature or signatures, instead of service."),
+  header: signedHeader.optional().describe("Header with the signature or signatures, instead of service."),
   algorithm: z.enum(signatureAlgorithms).optional().describe("The hash of the HMAC. Default: sha256."),
   encoding: z.enum(signatureEncodings).optional().describe("How the signature is written. Default: hex."),
   prefix: z
@@ -38,7 +36,7 @@ const axesSchema = z.strictObject({
     .regex(/^[^A-Za-z0-9+/=_-]+$/, "must have no character that a signature can have")
     .optional()
     .describe("Text between several signatures in one header, such as a comma or a space. Default: one signature."),
-  timestampHeader: headerName.optional().describe("Header with the timestamp, for {timestamp}."),
+  timestampHeader: signedHeader.optional().describe("Header with the timestamp, for {timestamp}."),
   timestampField: z
     .string()
     .min(1)
@@ -49,7 +47,7 @@ const axesSchema = z.strictObject({
     .enum(["s", "ms", "iso"])
     .optional()
     .describe("Unit of the timestamp: Unix seconds (the default), milliseconds, or iso for ISO 8601."),
-  idHeader: headerName.optional().describe("Header with the message id, for {id}."),
+  idHeader: signedHeader.optional().describe("Header with the message id, for {id}."),
   content: z
     .string()
     .max(256)

@@ -61,6 +61,11 @@ export function isHttpUrl(text: string): boolean {
   return url !== null && /^https?:$/.test(url.protocol);
 }
 
+export function hasCredentials(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && (url.username !== "" || url.password !== "");
+}
+
 export const unixSocketFault = "is a Unix socket, and the relay connects to hosts only: give host and port";
 
 /** The socket connects to the returned address, so that DNS rebinding gains nothing. */

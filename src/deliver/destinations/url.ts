@@ -2,10 +2,10 @@ import { isAscii, isUtf8 } from "node:buffer";
 import { z } from "zod";
 import { type AttemptError, keptResponseBytes, type UrlResult } from "../../model/delivery.ts";
 import { asciiJson } from "../../model/json.ts";
-import { Secret, secretSchema } from "../../model/secret.ts";
+import { headerName, headerValue, Secret, secretSchema } from "../../model/secret.ts";
 import { durationSchema } from "../../model/units.ts";
 import { relayVersion } from "../../model/version.ts";
-import { ConnectionFailed, isUnixSocket, unixSocketFault } from "../../net/addresses.ts";
+import { ConnectionFailed, hasCredentials, isUnixSocket, unixSocketFault } from "../../net/addresses.ts";
 import { type ConnectorOptions, createPool } from "../../net/connect.ts";
 import { type Exchanged, exchange, retryAfterMs } from "../../net/exchange.ts";
 import { tlsSchema } from "../../net/tls.ts";
@@ -25,20 +25,9 @@ const reservedHeader =
   /^(host|content-length|content-type|content-encoding|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*|x-hub-signature-256)$/i;
 /** Values are secrets and never printed, because people put `authorization` here. */
 const headersSchema = z.record(
-  z
-    .string()
-    .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name")
-    .refine((name) => !reservedHeader.test(name), "is set by the relay itself"),
-  z
-    .string()
-    .regex(/^[\t\x20-\x7e\x80-\xff]*$/, "is not a header value")
-    .transform((value) => new Secret(value)),
+  headerName.refine((name) => !reservedHeader.test(name), "is set by the relay itself"),
+  headerValue,
 );
-
-function hasCredentials(url: string): boolean {
-  const parsed = URL.parse(url);
-  return parsed !== null && (parsed.username !== "" || parsed.password !== "");
-}
 
 export const urlDestinationSchema = commonSchema.extend({
   url: z
