@@ -32,7 +32,7 @@ export function startBackups({ settings, path, clock, supervise, log, metrics }:
 
   /** So that a restart does not reset the time of the last backup. */
   async function noteNewest(folder: string): Promise<void> {
-    const newest = (await listFolder(folder)).filter(names.isBackup).toSorted().at(-1);
+    const newest = (await readdir(folder)).filter(names.isBackup).toSorted().at(-1);
     if (newest !== undefined) metrics.success.set(names.timeOf(newest) / 1000);
   }
 
@@ -64,13 +64,13 @@ export function startBackups({ settings, path, clock, supervise, log, metrics }:
 
   /** The newest `keep` stay. Only files with names that `nameAt` gives are removed. */
   async function removeOld(folder: string, keep: number): Promise<number> {
-    const old = (await listFolder(folder)).filter(names.isBackup).toSorted().slice(0, -keep);
+    const old = (await readdir(folder)).filter(names.isBackup).toSorted().slice(0, -keep);
     for (const name of old) await rm(join(folder, name), { force: true });
     return old.length;
   }
 
   async function removePartials(folder: string): Promise<void> {
-    for (const name of (await listFolder(folder)).filter(names.isPartial)) {
+    for (const name of (await readdir(folder)).filter(names.isPartial)) {
       const file = join(folder, name);
       const { mtimeMs } = await stat(file);
       if (mtimeMs < clock.now() - partialLastsMs) await rm(file, { force: true });
@@ -93,13 +93,4 @@ function backupNames(path: string) {
     isPartial: (name: string): boolean => isBackup(ofPartial.exec(name)?.[1] ?? ""),
     timeOf: (name: string): number => Date.parse(restOf(name).replace(rest, "$1-$2-$3T$4:$5:$6Z")),
   };
-}
-
-async function listFolder(folder: string): Promise<string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
-  }
 }

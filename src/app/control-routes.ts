@@ -1,7 +1,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance } from "fastify";
-import { keptAfterReload, type Settings } from "../config/schema.ts";
+import { keptAfterReload } from "../config/schema.ts";
 import { createTokens } from "../control/auth.ts";
 import { addConsoleRoutes } from "../control/console.ts";
 import { createGuesses } from "../control/guesses.ts";
@@ -20,27 +20,22 @@ import { type HandshakeView, type ReloadView, reloadSchema, type SettingsView } 
 import { RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import { toAnswer } from "../model/view.ts";
-import type { Store } from "../store/create-store.ts";
 import { createActing, createRegistering } from "./control.ts";
 import type { Delivering } from "./deliver.ts";
 import type { Role } from "./engine.ts";
 import { badTokenHook, revealedHook } from "./hooks.ts";
 import { viewInstance } from "./instance.ts";
-import type { Observed } from "./observe.ts";
-import type { Reloading, RereadSettings } from "./reload.ts";
+import type { Reloading } from "./reload.ts";
 import type { Service } from "./service.ts";
 import type { Stored } from "./store.ts";
 
-export interface ControlRoutesParts extends Observed, Stored, Delivering {
+interface ControlRoutesParts extends Stored, Delivering {
   readonly service: Service;
   readonly diagnose: () => Promise<Diagnosis>;
   readonly listening: Listening;
   readonly reloading: Reloading;
   readonly address: (request: IncomingMessage) => string;
   readonly role: Exclude<Role, "work">;
-  readonly dispatch: boolean;
-  readonly file: string | null;
-  readonly reread: (() => RereadSettings | Promise<RereadSettings>) | undefined;
 }
 
 export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
@@ -48,13 +43,12 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
   const { instance, redactor, metrics, role } = parts;
   const { now } = clock;
   const { current: settings, initial } = live;
-  const { driver } = initial.storage;
   const tokens = live.derive(({ control }) => createTokens(control.tokens));
   addConsoleRoutes(http);
-  const handshake = createHandshakes({ store, settings, now, challenge: () => randomInt(1e9, 1e14), redact: redactor.text });
+  const handshake = createHandshakes(parts);
   const checkSource = createGraphChecks({ settings, redact: redactor.text });
   const overview = createOverview({
-    relay: { version: instance.version, instance: instance.instance, storage: driver, startedAt: instance.startedAt },
+    relay: { ...instance, storage: initial.storage.driver },
     now,
     settings,
     diagnose,
@@ -81,7 +75,7 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
       ...service.reconcile,
       ...createActing(parts),
       getOverview: overview,
-      ...createStoredHandlers({ read: store.read, inspecting: store.inspecting, now, isRunning: parts.dispatch, settings }),
+      ...createStoredHandlers({ read: store.read, inspecting: store.inspecting, now, isRunning: parts.run.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),
       checkSource: ({ source }) => checkSource(source),
       getInstance: () => viewInstance(instance, role, initial),
@@ -94,7 +88,7 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
 }
 
 /** Reads the settings again. Throws `settings_refused` with the report. */
-async function reloadNow({ reread, reloading }: ControlRoutesParts): Promise<ReloadView> {
+async function reloadNow({ run: { reread }, reloading }: ControlRoutesParts): Promise<ReloadView> {
   if (reread === undefined) throw new RelayError("conflict", "this process was not started with a settings file");
   const view = await reloading.reload(reread, "api");
   if (view.result === "applied") return view;
@@ -104,7 +98,7 @@ async function reloadNow({ reread, reloading }: ControlRoutesParts): Promise<Rel
   throw new RelayError("settings_refused", message, toAnswer(reloadSchema, view));
 }
 
-function createSettingsView({ live, reloading, file }: ControlRoutesParts): () => Promise<SettingsView> {
+function createSettingsView({ run: { file }, live, reloading }: ControlRoutesParts): () => Promise<SettingsView> {
   // Made at the first request after a reload: with a thousand routes it takes long.
   const printed = live.derive((now) => {
     let made: Promise<SettingsView["settings"]> | undefined;
@@ -122,43 +116,31 @@ async function print(settings: Parameters<typeof import("../config/print.ts").pr
   return printableSettings(settings);
 }
 
-interface HandshakeParts {
-  readonly store: Pick<Store, "noteHandshake"> & { readonly read: Pick<Store["read"], "handshakes"> };
-  readonly settings: () => Pick<Settings, "routes">;
-  readonly now: () => number;
-  /** A decimal integer of some digits, as Meta's: consumers parse it as a number. */
-  readonly challenge: () => number;
-  readonly redact: (text: string) => string;
-}
-
 /**
  * Meta's handshakes with destinations. A success is stored and not repeated unless asked for, because some apps delete the token
  * with the first one. Callers at the same time share one, for the same reason.
  */
-function createHandshakes({ store, settings, now, challenge, redact }: HandshakeParts) {
+function createHandshakes({ live, store, clock, redactor }: ControlRoutesParts) {
   const running = new Map<string, Promise<HandshakeView>>();
 
   async function perform(route: string, app: App, repeat: boolean): Promise<HandshakeView> {
     const fingerprint = fingerprintOf(app);
     const known = (await store.read.handshakes()).get(fingerprint) ?? null;
     if (known !== null && !repeat) return { route, result: "remembered", doneAt: known, problem: null };
-    const problem = await shakeHands(app, app.verifyToken.reveal(), String(challenge()));
-    if (problem !== null) return { route, result: "failed", doneAt: known, problem: redact(problem) };
-    const doneAt = now();
+    // A decimal integer of some digits, as Meta's: consumers parse it as a number.
+    const problem = await shakeHands(app, app.verifyToken.reveal(), String(randomInt(1e9, 1e14)));
+    if (problem !== null) return { route, result: "failed", doneAt: known, problem: redactor.text(problem) };
+    const doneAt = clock.now();
     await store.noteHandshake(fingerprint, doneAt);
     return { route, result: "done", doneAt, problem: null };
   }
 
   /** Throws `not_found` for a route that is not in the settings, and `conflict` for one without a `verifyToken`. */
   return async (name: string, repeat: boolean): Promise<HandshakeView> => {
-    const { routes } = settings();
+    const { routes } = live.current();
+    const names = routes.map((each) => each.name);
+    refuseUnknown("not_found", "route", name, names);
     const route = routes.find((each) => each.name === name);
-    refuseUnknown(
-      "not_found",
-      "route",
-      name,
-      routes.map((each) => each.name),
-    );
     const app = route === undefined ? null : appOf(route);
     if (app === null) throw new RelayError("conflict", `the route "${name}" has no to.verifyToken, which a handshake needs`);
     const key = fingerprintOf(app);

@@ -7,7 +7,6 @@ import { refuseUnknown } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
 import type { Delivering } from "./deliver.ts";
-import type { Observed } from "./observe.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
 import { fieldsOf } from "./rules.ts";
 import { chooseAccount } from "./sending.ts";
@@ -17,7 +16,7 @@ import type { Stored } from "./store.ts";
 /** How far the clocks may differ, in ms, for the time when a message was sent. */
 const clocksDifferBy = 24 * 60 * 60 * 1000;
 
-type ControlParts = Observed & Stored & Delivering & { readonly service: Service };
+type ControlParts = Stored & Delivering & { readonly service: Service };
 
 export function createActing(parts: ControlParts): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
   const { live, store, clock, accepting, service, breakers, dispatcher, health } = parts;

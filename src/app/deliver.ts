@@ -6,27 +6,19 @@ import { createProxy } from "../deliver/proxy.ts";
 import { createDestinations } from "../deliver/settings.ts";
 import { storedBreakers } from "../inspect/diagnosis.ts";
 import type { BreakerView } from "../model/breaker.ts";
-import type { Cleanup } from "./cleanup.ts";
 import { laneHooks } from "./hooks.ts";
-import type { Observed } from "./observe.ts";
 import { proxiedSources } from "./rules.ts";
 import type { Stored } from "./store.ts";
 import { startUpkeep } from "./upkeep.ts";
 
-interface DeliverOptions {
-  /** False: nothing is delivered, and the store is left to other processes. */
-  readonly works: boolean;
-  readonly random: () => number;
-}
-
 export type Delivering = Awaited<ReturnType<typeof startDelivering>>;
 
 /** The fourth phase: deliveries and proxied exchanges, and the upkeep of the store. */
-export async function startDelivering(observed: Observed, stored: Stored, { works, random }: DeliverOptions, cleanup: Cleanup) {
-  const { live, redactor, log, metrics, health, tracing } = observed;
-  const { store, clock, lanes, accepting, supervise, backlog } = stored;
+export async function startDelivering(stored: Stored) {
+  const { run, live, redactor, log, metrics, health, tracing, store, clock, lanes, accepting, supervise, backlog } = stored;
+  const { works, random, cleanup } = run;
   const { storage, server } = live.initial;
-  const plainHooks = laneHooks(observed, clock.now);
+  const plainHooks = laneHooks(stored, clock.now);
   const hooks = tracing?.attempts(plainHooks) ?? plainHooks;
 
   const proxy = createProxy(proxiedSources(live.initial), {

@@ -1,9 +1,11 @@
+import type { Settings } from "../config/schema.ts";
 import type { DispatcherParts } from "../deliver/dispatcher.ts";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { LogStream } from "../observe/logger.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { Plan } from "../service/settings.ts";
 import type { Store } from "../store/create-store.ts";
@@ -12,6 +14,8 @@ import type { Presence } from "../store/postgres/server.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import type { Inspecting } from "../store/views.ts";
+import type { Cleanup } from "./cleanup.ts";
+import type { RereadSettings } from "./reload.ts";
 
 /**
  * What a process of the relay does.
@@ -31,6 +35,30 @@ export function checkRole(role: Role, { driver }: StorageSettings): void {
     throw new StoreRefused(`a process with the role ${role} alone needs storage.driver postgres: a file is one process's, which does both`);
   }
 }
+
+/** How a relay runs. */
+export interface Run {
+  readonly settings: Settings;
+  readonly log: LogStream;
+  /** Reads the settings file again; throws `SettingsError`. Without it, only `reload(settings)` changes the settings. */
+  readonly reread?: () => MaybePromise<RereadSettings>;
+  /** The path of the settings file, for people. */
+  readonly file: string | null;
+  /** Default: the system's, or for a store that processes share, the store's. */
+  readonly clock?: Clock;
+  readonly random: () => number;
+  readonly role: Role;
+  /** False: nothing is sent; for a command that only writes to the store. */
+  readonly dispatch: boolean;
+  /** Whether the messaging service is called. */
+  readonly calls: boolean;
+  /** It delivers, calls the service by itself, and maintains the store. */
+  readonly works: boolean;
+  readonly cleanup: Cleanup;
+}
+
+/** By default it has the role `both`, and dispatches and calls. */
+export type RelayOptions = Pick<Run, "settings" | "log"> & Partial<Omit<Run, "works" | "cleanup">>;
 
 export interface Engine {
   readonly store: Store;

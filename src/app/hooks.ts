@@ -128,7 +128,13 @@ const failedTexts = {
 /** How long the same fault of the store is not logged again for a route, in milliseconds. */
 const repeatMs = 60_000;
 
-const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", interrupted: "handed back" } as const;
+const outcomes = {
+  delivered: ["info", "delivered"],
+  retry: ["warn", "retry"],
+  dead: ["error", "dead"],
+  stop: ["error", "stopped"],
+  interrupted: ["info", "handed back"],
+} as const;
 
 export function laneHooks({ log, privacy, metrics }: Watchers, now: () => number): LaneHooks {
   const logged = new Map<string, { readonly text: string; readonly at: number }>();
@@ -154,8 +160,7 @@ export function laneHooks({ log, privacy, metrics }: Watchers, now: () => number
       // A replay delivers an event that may be days old.
       if (decision.kind === "delivered" && delivery.replays === 0)
         metrics.lag.observe({ route, attempt: delivery.attempts === 0 ? "first" : "later" }, lagMs / 1000);
-      const level =
-        decision.kind === "delivered" || decision.kind === "interrupted" ? "info" : decision.kind === "retry" ? "warn" : "error";
+      const [level, word] = outcomes[decision.kind];
       if (!log.isLevelEnabled(level)) return;
       log[level](
         {
@@ -172,7 +177,7 @@ export function laneHooks({ log, privacy, metrics }: Watchers, now: () => number
               : { run: privacy.id("run", subject.key) }),
           ...(outgoing.traceparent === undefined ? {} : { trace: outgoing.traceparent.slice(3, 35) }),
           attempt: outgoing.attempt,
-          outcome: outcomes[decision.kind],
+          outcome: word,
           ...(result.kind === "answered"
             ? { status: result.status }
             : result.kind === "failed"

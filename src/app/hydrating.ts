@@ -34,7 +34,7 @@ export function createHydrating(parts: HydratingParts) {
   async function submit(found: HydratedStatus): Promise<boolean> {
     if (!isSentByWebhook(found.status)) return false;
     const state = (await store.messageState(found.account, found.wamid)) ?? unobserved;
-    return intake.submit(state, { ...found, origin: "hydrate" });
+    return intake(state, { ...found, origin: "hydrate" });
   }
 
   const hydrator = createHydrator({

@@ -8,10 +8,11 @@ import { openPostgresSource, openPostgresTarget } from "../store/postgres/copy-s
 import { postgresName, type StorageSettings } from "../store/settings.ts";
 import { openSqliteSource, openSqliteTarget } from "../store/sqlite/copy-side.ts";
 import { mostOffenders } from "../store/views.ts";
+import { createCleanup } from "./cleanup.ts";
 import { postgresSettings } from "./open-postgres.ts";
 import { openStoreForReading } from "./open-store.ts";
 
-export interface MigratingParts {
+interface MigratingParts {
   readonly from: StorageSettings;
   readonly to: StorageSettings;
   /** `part` of the current step is done, from 0 to 1. */
@@ -34,27 +35,21 @@ const grouped = (value: number): string => value.toLocaleString("en-US");
 export async function migrate({ from, to, progress }: MigratingParts): Promise<MigrationReport> {
   if (from.driver === "sqlite" && !existsSync(from.path)) throw new StoreRefused(`there is no store at ${from.path}`);
   const startedAt = performance.now();
-  const source = await openSource(from);
-  let report: CopyReport;
-  try {
-    const target = await openTarget(to);
-    try {
-      report = await copyStore({
-        from: source,
-        to: target,
-        now: systemClock.now,
-        progress: (walk, table, done, of) =>
-          progress(of === 0 ? 1 : done / of, `${walkText(walk)} ${table}: ${grouped(done)} of ${grouped(of)}`),
-      });
-    } finally {
-      await target.close();
-    }
-  } finally {
-    await source.close();
-  }
+  const report = await copy({ from, to, progress });
   const tookMs = Math.round(performance.now() - startedAt);
   const isNew = report.result !== "before" && report.finishedAt !== null;
   return { ...report, audit: isNew ? await audit(to, progress) : null, tookMs };
+}
+
+async function copy({ from, to, progress }: MigratingParts): Promise<CopyReport> {
+  await using sides = createCleanup();
+  return await copyStore({
+    from: sides.adopt(await openSource(from), (source) => source.close()),
+    to: sides.adopt(await openTarget(to), (target) => target.close()),
+    now: systemClock.now,
+    progress: (walk, table, done, of) =>
+      progress(of === 0 ? 1 : done / of, `${walkText(walk)} ${table}: ${grouped(done)} of ${grouped(of)}`),
+  });
 }
 
 const walkText = (walk: number | "last"): string => {

@@ -2,22 +2,17 @@ import type { Settings } from "../config/schema.ts";
 import { createRedactor } from "../model/redact.ts";
 import { relayVersion } from "../model/version.ts";
 import { createHealth } from "../observe/health.ts";
-import { createLogger, createPrivacy, type Logger, type LogStream, type Privacy } from "../observe/logger.ts";
+import { createLogger, createPrivacy, type Logger, type Privacy } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
-import type { Cleanup } from "./cleanup.ts";
+import type { Run } from "./engine.ts";
 import { createInstance } from "./instance.ts";
 import type { Tracing } from "./tracing.ts";
-
-interface ObserveOptions {
-  readonly settings: Settings;
-  readonly log: LogStream;
-  readonly dispatch: boolean;
-}
 
 export type Observed = Awaited<ReturnType<typeof observe>>;
 
 /** The first phase: settings, log, metrics and traces, to which all later parts report. */
-export async function observe({ settings, log: stream, dispatch }: ObserveOptions, cleanup: Cleanup) {
+export async function observe(run: Run) {
+  const { settings, log: stream, dispatch, cleanup } = run;
   const instance = createInstance(Date.now());
   const redactor = createRedactor(settings);
   const log = createLogger(settings.log, stream, redactor);
@@ -25,6 +20,7 @@ export async function observe({ settings, log: stream, dispatch }: ObserveOption
   const tracing = dispatch ? await openTracing(settings.traces, log, privacy) : null;
   if (tracing !== null) cleanup.defer(tracing.close);
   return {
+    run,
     live: createLiveSettings(settings),
     instance,
     redactor,

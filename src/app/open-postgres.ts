@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { lanesOf } from "../deliver/lane.ts";
 import { createRouteLeases } from "../deliver/route-leases.ts";
 import { createElapsed } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
@@ -13,7 +14,6 @@ import type { Work } from "../store/sql/ops.ts";
 import { storedStops } from "../store/work/budgets.ts";
 import { notesOf } from "../store/work/route-notes.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
-import { lanesOf } from "./lanes.ts";
 
 export const postgresSettings = ({ url, schema, tls }: PostgresStorage) => ({ url: url.reveal(), schema, tls });
 

@@ -1,8 +1,8 @@
+import { lanesOf } from "../deliver/lane.ts";
 import { systemClock } from "../model/system-clock.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import { notesOf } from "../store/work/route-notes.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
-import { lanesOf } from "./lanes.ts";
 
 /** Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that fails. */
 export async function openStore(storage: StorageSettings, options: OpenOptions): Promise<Engine> {

@@ -154,16 +154,14 @@ export function createStatusIntake({
   readonly now: () => number;
   readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
 }) {
-  return {
-    /** False: the status does not change a message of this state, or was submitted before. */
-    async submit(state: MessageState, { wamid, source, ...found }: FoundStatus): Promise<boolean> {
-      const { status, errorCode } = found;
-      if (stepMessage(state, { status, error: errorCode, at: now() }).transition === null) return false;
-      const from = source ?? sourceOf(settings(), found.account);
-      const fields = fieldsOf(settings().sources[from]);
-      const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
-      return (await accept(event)).result === "accepted";
-    },
+  /** False: the status does not change a message of this state, or was submitted before. */
+  return async (state: MessageState, { wamid, source, ...found }: FoundStatus): Promise<boolean> => {
+    const { status, errorCode } = found;
+    if (stepMessage(state, { status, error: errorCode, at: now() }).transition === null) return false;
+    const from = source ?? sourceOf(settings(), found.account);
+    const fields = fieldsOf(settings().sources[from]);
+    const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
+    return (await accept(event)).result === "accepted";
   };
 }
 

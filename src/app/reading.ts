@@ -26,9 +26,10 @@ export async function createReadingApi(
   const breakers = () => storedBreakers(routes, notesOf, now());
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
-  const { instance, version, startedAt } = createInstance(now());
+  const instance = createInstance(now());
+  const { startedAt } = instance;
   const overview = createOverview({
-    relay: { instance, version, startedAt, storage: storage.driver },
+    relay: { ...instance, storage: storage.driver },
     now,
     settings: () => settings,
     diagnose: createDiagnosis({

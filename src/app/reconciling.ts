@@ -43,7 +43,7 @@ export function createReconciling(parts: ReconcilingParts) {
     service: { ...polling, accounts: () => [...services.limiters().keys()] },
     tracking: {
       async submit(account, { wamid, messageId, state }, { status, errorCode }) {
-        const isNews = await intake.submit(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
+        const isNews = await intake(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
         if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
         return isNews;
       },

@@ -8,7 +8,6 @@ import { createDiagnosis, type Diagnosis } from "../inspect/diagnosis.ts";
 import { createListening, type Listening } from "../inspect/listening.ts";
 import type { ReloadView } from "../model/answers.ts";
 import type { BreakerView } from "../model/breaker.ts";
-import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import { systemClock } from "../model/system-clock.ts";
 import type { Gauges } from "../observe/gauges.ts";
@@ -18,13 +17,10 @@ import { createReceiver, type Receiver } from "../receive/receiver.ts";
 import { noQuarantine } from "../store/views.ts";
 import { createIntake } from "./accept.ts";
 import { inForce } from "./alarms.ts";
-import type { Cleanup } from "./cleanup.ts";
-import { addRelayRoutes, type ControlRoutesParts } from "./control-routes.ts";
+import { addRelayRoutes } from "./control-routes.ts";
 import type { Delivering } from "./deliver.ts";
-import type { Role } from "./engine.ts";
 import { receiverHooks } from "./hooks.ts";
 import { storePlace } from "./instance.ts";
-import type { Observed } from "./observe.ts";
 import { createReloading, type Reloading } from "./reload.ts";
 import { inboundSources } from "./rules.ts";
 import type { Service } from "./service.ts";
@@ -32,18 +28,12 @@ import type { Stored } from "./store.ts";
 import { endLeftExchanges } from "./upkeep.ts";
 import { createWebServers } from "./web-server.ts";
 
-interface ServeOptions extends Pick<ControlRoutesParts, "dispatch" | "file" | "reread"> {
-  readonly role: Role;
-  readonly works: boolean;
-  /** Default: the system's. */
-  readonly clock: Clock | undefined;
-}
-
-type Parts = Observed & Stored & Delivering & { readonly service: Service };
+type Parts = Stored & Delivering & { readonly service: Service };
 
 /** The last phase: webhooks, the control API, and the ports of both. Nothing listens until `listen`. */
-export function serve(parts: Parts, { role, works, dispatch, file, reread, clock: given }: ServeOptions, cleanup: Cleanup) {
-  const { live, instance, redactor, log, metrics, health, store, clock, arrivals, accepting, service, proxy } = parts;
+export function serve(parts: Parts) {
+  const { run, live, instance, redactor, log, metrics, health, store, clock, arrivals, accepting, service, proxy } = parts;
+  const { role, cleanup, reread } = run;
   const { initial } = live;
   const address = clientAddress(initial.server.trustProxy);
   const receiver = createRelayReceiver(parts, address);
@@ -57,7 +47,7 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
     },
     lastUse: accepting.lastUse,
     // By the clock of this machine, as the times of its files are.
-    now: given?.now ?? systemClock.now,
+    now: (run.clock ?? systemClock).now,
     log,
     metrics,
   });
@@ -94,14 +84,14 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
     };
     addEndpoints(web.http, noToken, createProbeHandlers(instance, shortly));
   }
-  if (role !== "work") addRelayRoutes(controlWeb.http, { ...parts, diagnose, listening, reloading, address, role, dispatch, file, reread });
+  if (role !== "work") addRelayRoutes(controlWeb.http, { ...parts, diagnose, listening, reloading, address, role });
 
   return {
     http: controlWeb.http,
     server: web.server,
     async listen(): Promise<AddressInfo> {
       service.start(diagnose);
-      if (works) await endLeftExchanges(store, clock.now());
+      if (run.works) await endLeftExchanges(store, clock.now());
       // The public port last: whoever finds it ready finds the control API too.
       const control = web === controlWeb ? null : await controlWeb.listen();
       const address = await web.listen();

@@ -6,22 +6,13 @@ import { createServiceAccounts } from "../service/accounts.ts";
 import { ServiceError } from "../service/errors.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import { createCallUsage } from "./call-usage.ts";
-import type { Cleanup } from "./cleanup.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
-import type { Observed } from "./observe.ts";
 import { createPolling, createStatusIntake } from "./polling.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createSending } from "./sending.ts";
 import type { Stored } from "./store.ts";
 import { createWatching } from "./watching.ts";
-
-interface ServiceOptions {
-  readonly calls: boolean;
-  /** False: it is called only on request. */
-  readonly works: boolean;
-  readonly random: () => number;
-}
 
 export type Service = ReturnType<typeof startService>;
 
@@ -29,9 +20,9 @@ export type Service = ReturnType<typeof startService>;
 const recentMs = 180_000;
 
 /** The third phase: calling the messaging service, and detecting when its webhooks do not arrive. */
-export function startService(observed: Observed, stored: Stored, { calls, works: scheduled, random }: ServiceOptions, cleanup: Cleanup) {
-  const { live, redactor, log, privacy, metrics, tracing } = observed;
-  const { store, budgets, clock, supervise, accepting } = stored;
+export function startService(stored: Stored) {
+  const { run, live, redactor, log, privacy, metrics, tracing, store, budgets, clock, supervise, accepting } = stored;
+  const { calls, works: scheduled, random, cleanup } = run;
   const { current: settings } = live;
   const { shutdownTimeout } = live.initial.server;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
@@ -45,7 +36,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
     budgets,
     redact: redactor.text,
     hooks: (account) => ({
-      ...limiterHooks(account, observed, {
+      ...limiterHooks(account, stored, {
         called(of, priority, outcome) {
           usage.ended(of, priority, outcome);
           if (outcome.type === "answered") watching.keyWorked(of);

@@ -1,10 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import { createCount } from "../inspect/count.ts";
-import type { Clock } from "../model/clock.ts";
 import { createArrivals } from "../receive/arrivals.ts";
 import { createAccepting } from "./accept.ts";
-import type { Cleanup } from "./cleanup.ts";
-import type { OpenOptions } from "./engine.ts";
 import { planningFailed, storeHooks } from "./hooks.ts";
 import type { Observed } from "./observe.ts";
 import { openStore } from "./open-store.ts";
@@ -14,30 +11,31 @@ import { createSupervisor } from "./supervise.ts";
 export type Stored = Awaited<ReturnType<typeof startStore>>;
 
 /** What works in the background needs. */
-export interface Background extends Pick<Observed, "log" | "privacy" | "metrics">, Pick<Stored, "store" | "clock" | "supervise"> {
+export interface Background extends Pick<Stored, "log" | "privacy" | "metrics" | "store" | "clock" | "supervise"> {
   readonly settings: () => Settings;
 }
 
 /** The second phase: the store with the rules that it runs, its clock, background tasks, and the entry for events. */
-export async function startStore(observed: Observed, role: OpenOptions["role"], given: Clock | undefined, cleanup: Cleanup) {
-  const { live, instance, log, privacy, metrics, health, tracing } = observed;
+export async function startStore(observed: Observed) {
+  const { run, live, instance, log, privacy, metrics, health, tracing } = observed;
   const rules = createRules(live.initial, (error, event) => planningFailed(observed, error, event));
   live.follow(rules.reload);
   const arrivals = createArrivals();
   const engine = await openStore(live.initial.storage, {
-    role,
+    role: run.dispatch ? run.role : "command",
     instance: instance.instance,
     rules,
     hooks: storeHooks(observed, arrivals.expected),
-    clock: given,
+    clock: run.clock,
   });
   const { store, clock } = engine;
-  cleanup.defer(store.close);
+  run.cleanup.defer(store.close);
   const supervisor = createSupervisor({ clock, log });
-  cleanup.together(supervisor.close);
+  run.cleanup.together(supervisor.close);
   health.onRecovered(supervisor.retry);
   const untraced = createAccepting({ store, metrics, log, privacy });
   return {
+    ...observed,
     ...engine,
     arrivals,
     supervise: supervisor.supervise,

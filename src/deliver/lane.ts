@@ -1,10 +1,11 @@
+import type { Clock } from "../model/clock.ts";
 import type { QueuePlace, RouteNotes, StoredDelivery } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, wholeRoute } from "../model/route-lease.ts";
 import { type Attempts, createAttempts, longestWaitMs, storeRetryMs } from "./attempt.ts";
 import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
-import type { QueueOf, ReadyQueue } from "./ready-queue.ts";
+import { createReadyQueue, type DeliveryStore, type QueueOf, type ReadyQueue } from "./ready-queue.ts";
 
 import type { LaneSettings } from "./settings.ts";
 
@@ -212,4 +213,19 @@ function startDue({ health, queue, attempts, now, mayStart }: Starting): number 
     attempts.start(delivery);
   }
   return null;
+}
+
+interface LaneStore extends DeliveryStore {
+  notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
+}
+
+/** The lanes of a process that delivers all routes. */
+export function lanesOf(store: LaneStore, clock: Clock, isShared = false): Required<Pick<LaneParts, "queueOf" | "notesOf">> {
+  return {
+    queueOf: (route, lane, shard) => createReadyQueue(route, lane, { store, clock, isShared, shard }),
+    notesOf(route) {
+      const notes = store.notesOf([route]);
+      return notes instanceof Promise ? notes.then(([one]) => one ?? noNotes) : (notes[0] ?? noNotes);
+    },
+  };
 }

@@ -232,9 +232,10 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
   return tally;
 }
 
-/** At most until the oldest event's time is up. */
+/** At most until the oldest event's time is up, or until the signal is aborted. */
 async function waitAtMost(ms: number, { oldest }: CoveredEvents, { clock, settings }: PassParts, signal: AbortSignal): Promise<void> {
-  await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + settings().giveUpAfter - clock.now())), signal);
+  const least = Math.max(1, Math.min(ms, oldest + settings().giveUpAfter - clock.now()));
+  await pause(clock, least, signal).catch(() => {});
 }
 
 /** In steps, each a transaction. */
@@ -285,8 +286,3 @@ const mostFailuresOfOne = 5;
 /** The wait when the day's calls are used up. */
 const budgetWaitMs = 10 * 60_000;
 const dayMs = 86_400_000;
-
-/** Resolves after `ms`, or at once when the signal is aborted. */
-async function pauseUntilAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  if (ms > 0) await pause(clock, ms, signal).catch(() => {});
-}

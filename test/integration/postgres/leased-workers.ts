@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { lanesOf } from "../../../src/app/lanes.ts";
 import { createDispatcher } from "../../../src/deliver/dispatcher.ts";
+import { lanesOf } from "../../../src/deliver/lane.ts";
 import { createRouteLeases } from "../../../src/deliver/route-leases.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { Clock } from "../../../src/model/clock.ts";
