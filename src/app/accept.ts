@@ -1,4 +1,5 @@
 import type { Settings } from "../config/schema.ts";
+import type { Clock } from "../model/clock.ts";
 import type { ProxiedAnswer } from "../model/delivery.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
@@ -73,19 +74,19 @@ interface IntakeParts {
   readonly accepting: Pick<Accepting, "accept" | "quarantine">;
   readonly store: Pick<Store, "announce" | "nameRequest" | "noteSource" | "registerEach">;
   readonly settings: () => Settings;
-  readonly now: () => number;
+  readonly clock: Pick<Clock, "now">;
   /** Of a source with `mode: proxy`. */
   readonly exchange: (event: ReceivedEvent) => Promise<ProxiedAnswer>;
 }
 
 /** Accepts what webhooks bring, and notes when sources were verified by a handshake, and when each number last had an event. */
-export function createIntake({ accepting, store, settings, now, exchange }: IntakeParts) {
+export function createIntake({ accepting, store, settings, clock, exchange }: IntakeParts) {
   const notedAt = new Map<string, number>();
 
   /** Nobody waits for it. */
   function note(of: Omit<SourceNote, "at">): void {
     const key = `${of.source}/${of.number ?? ""}`;
-    const at = now();
+    const at = clock.now();
     const before = notedAt.get(key);
     if (before !== undefined && Math.abs(at - before) < everyMs) return;
     if (notedAt.size >= mostRemembered) notedAt.clear();

@@ -8,14 +8,14 @@ import type { Supervised } from "./supervise.ts";
 
 export interface BackupsParts extends Pick<Background, "settings" | "clock" | "supervise" | "log"> {
   readonly path: string;
-  readonly metrics: Background["metrics"]["backup"];
+  readonly metrics: Pick<Background["metrics"], "backup">;
 }
 
 /**
  * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled. Those that were due
  * while the relay was stopped are not made up.
  */
-export function startBackups({ settings, path, clock, supervise, log, metrics }: BackupsParts): Supervised {
+export function startBackups({ settings, path, clock, supervise, log, metrics: { backup: metrics } }: BackupsParts): Supervised {
   const names = backupNames(path);
   const timetable = createTimetable(clock.now);
   let isFirst = true;

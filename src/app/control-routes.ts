@@ -39,10 +39,10 @@ interface ControlRoutesParts extends Stored, Delivering {
 }
 
 export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
-  const { live, store, clock, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
+  const { live, settings, store, clock, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
   const { instance, redactor, metrics, role } = parts;
   const { now } = clock;
-  const { current: settings, initial } = live;
+  const { initial } = live;
   const tokens = live.derive(({ control }) => createTokens(control.tokens));
   addConsoleRoutes(http);
   const handshake = createHandshakes(parts);
@@ -63,7 +63,7 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     tokens,
     revealed: revealedHook(parts),
     guess: createGuesses(now, (token, result) => metrics.guesses.inc({ token, result })),
-    badToken: badTokenHook(parts, now, parts.address, () => settings().control.badTokenLimit),
+    badToken: badTokenHook(parts, clock, parts.address),
     sending: service.sending,
     explain: createExplaining({ read: store.read, now, breakers }),
     listening: listening.port,
@@ -120,7 +120,7 @@ async function print(settings: Parameters<typeof import("../config/print.ts").pr
  * Meta's handshakes with destinations. A success is stored and not repeated unless asked for, because some apps delete the token
  * with the first one. Callers at the same time share one, for the same reason.
  */
-function createHandshakes({ live, store, clock, redactor }: ControlRoutesParts) {
+function createHandshakes({ settings, store, clock, redactor }: ControlRoutesParts) {
   const running = new Map<string, Promise<HandshakeView>>();
 
   async function perform(route: string, app: App, repeat: boolean): Promise<HandshakeView> {
@@ -137,7 +137,7 @@ function createHandshakes({ live, store, clock, redactor }: ControlRoutesParts) 
 
   /** Throws `not_found` for a route that is not in the settings, and `conflict` for one without a `verifyToken`. */
   return async (name: string, repeat: boolean): Promise<HandshakeView> => {
-    const { routes } = live.current();
+    const { routes } = settings();
     const names = routes.map((each) => each.name);
     refuseUnknown("not_found", "route", name, names);
     const route = routes.find((each) => each.name === name);

@@ -19,9 +19,8 @@ const clocksDifferBy = 24 * 60 * 60 * 1000;
 type ControlParts = Stored & Delivering & { readonly service: Service };
 
 export function createActing(parts: ControlParts): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
-  const { live, store, clock, accepting, service, breakers, dispatcher, health } = parts;
+  const { settings, store, clock, accepting, service, breakers, dispatcher, health } = parts;
   const { now } = clock;
-  const { current: settings } = live;
   const { release } = accepting;
   const stopping = () => health.report().draining;
   const routeNames = () => settings().routes.map(({ name }) => name);
@@ -97,11 +96,11 @@ export function createActing(parts: ControlParts): Pick<PlainHandlers, "retryDel
   };
 }
 
-export function createRegistering({ live, store, clock, service }: ControlParts): TrackPort {
+export function createRegistering({ settings, store, clock, service }: ControlParts): TrackPort {
   const { now } = clock;
   const { registered } = service;
   const accountNames = (limited?: readonly string[]) =>
-    Object.keys(live.current().accounts).filter((name) => limited === undefined || limited.includes(name));
+    Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
 
   /** Throws `bad_request` for a registration that is refused whatever is stored. */
   function checked(registration: Registration, accounts: readonly string[]): MessageRegistration {

@@ -15,10 +15,10 @@ export type Delivering = Awaited<ReturnType<typeof startDelivering>>;
 
 /** The fourth phase: deliveries and proxied exchanges, and the upkeep of the store. */
 export async function startDelivering(stored: Stored) {
-  const { run, live, redactor, log, metrics, health, tracing, store, clock, lanes, accepting, supervise, backlog } = stored;
+  const { run, live, settings, redactor, tracing, store, clock, lanes, accepting } = stored;
   const { works, random, cleanup } = run;
   const { storage, server } = live.initial;
-  const plainHooks = laneHooks(stored, clock.now);
+  const plainHooks = laneHooks(stored, clock);
   const hooks = tracing?.attempts(plainHooks) ?? plainHooks;
 
   const proxy = createProxy(proxiedSources(live.initial), {
@@ -46,12 +46,10 @@ export async function startDelivering(stored: Stored) {
 
   if (works) {
     store.onDue(dispatcher);
-    startUpkeep({ settings: live.current, store, backlog, clock, supervise, health, metrics });
+    startUpkeep(stored);
     if (storage.driver === "sqlite") {
       const { startBackups } = await import("./backups.ts");
-      const { path } = storage;
-      const backups = startBackups({ settings: live.current, path, clock, supervise, log, metrics: metrics.backup });
-      live.follow(backups.wake);
+      live.follow(startBackups({ ...stored, path: storage.path }).wake);
     }
   }
 
@@ -59,7 +57,7 @@ export async function startDelivering(stored: Stored) {
     proxy,
     dispatcher,
     async breakers(): Promise<ReadonlyMap<string, BreakerView>> {
-      const known = await storedBreakers(live.current().routes, store.notesOf, clock.now());
+      const known = await storedBreakers(settings().routes, store.notesOf, clock.now());
       const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
         return [
           name,

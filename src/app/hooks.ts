@@ -57,15 +57,14 @@ export function apiHook(metrics: Pick<Metrics, "apiSeconds">): onResponseHookHan
 
 /** Limits bad tokens like bad signatures. */
 export function badTokenHook(
-  { log, metrics }: Watchers,
-  now: () => number,
+  { settings, log, metrics }: Observed,
+  clock: Pick<Clock, "now">,
   address: (request: IncomingMessage) => string,
-  limit: () => number,
 ): BadTokenHook {
-  const failures = createFailureLimit(limit);
+  const failures = createFailureLimit(() => settings().control.badTokenLimit);
   return (reason, request) => {
     const from = address(request);
-    const { waitSeconds, isLogged } = failures.count(from, now());
+    const { waitSeconds, isLogged } = failures.count(from, clock.now());
     metrics.badTokens.inc({ reason });
     if (isLogged) log.warn({ reason, address: from }, "bad token");
     return waitSeconds === null ? null : waitSeconds * 1000;
@@ -136,7 +135,7 @@ const outcomes = {
   interrupted: ["info", "handed back"],
 } as const;
 
-export function laneHooks({ log, privacy, metrics }: Watchers, now: () => number): LaneHooks {
+export function laneHooks({ log, privacy, metrics }: Watchers, { now }: Pick<Clock, "now">): LaneHooks {
   const logged = new Map<string, { readonly text: string; readonly at: number }>();
 
   /** A lane tries each of its deliveries again twice a second: the fault is logged once a minute. */

@@ -4,20 +4,15 @@ import { isSentByWebhook } from "../model/statuses.ts";
 import { unobserved } from "../model/tracking.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
-import type { Background } from "./store.ts";
+import type { Stored } from "./store.ts";
 import type { Supervised } from "./supervise.ts";
-import type { Tracing } from "./tracing.ts";
 
-interface HydratingParts extends Background {
+interface HydratingParts extends Stored {
   readonly services: Pick<ServiceAccounts, "client">;
-  readonly random: () => number;
   readonly intake: StatusIntake;
   readonly polling: Polling;
   /** False while the rest of the month's calls is reserved for sends. */
   readonly mayPoll: (account: string) => Promise<boolean>;
-  /** False: truncated events wait for a worker process. */
-  readonly scheduled: boolean;
-  readonly passed: Tracing["hydrated"] | undefined;
 }
 
 /** On a shared store. */
@@ -25,7 +20,7 @@ const lookEveryMs = 1_000;
 const leaseMs = 15_000;
 
 export function createHydrating(parts: HydratingParts) {
-  const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled, passed } = parts;
+  const { run, settings, store, services, clock, supervise, log, metrics, tracing, intake, polling, mayPoll } = parts;
   let task: Supervised | undefined;
 
   /** One process reads for an account, while events of it wait. */
@@ -57,7 +52,7 @@ export function createHydrating(parts: HydratingParts) {
       submit,
     },
     clock,
-    random,
+    random: run.random,
     supervise,
     onRead({ account }, polled, changed) {
       metrics.hydration.polls.inc({ account }, polled);
@@ -66,7 +61,7 @@ export function createHydrating(parts: HydratingParts) {
     onSettled: ({ account }, state, events) => metrics.hydration.settled.inc({ account, state }, events),
     finished(pass, tally, tookMs) {
       const { account, covered } = pass;
-      passed?.(pass, tally, tookMs);
+      tracing?.hydrated(pass, tally, tookMs);
       metrics.hydration.passes.inc({ account });
       const { events, gaveUp, ...counts } = tally;
       const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
@@ -83,12 +78,13 @@ export function createHydrating(parts: HydratingParts) {
 
   return {
     start(): void {
-      if (scheduled) task = supervise({ name: "hydration", firstMs: 0, run: wakeOurs });
+      // Elsewhere, truncated events wait for a worker process.
+      if (run.works) task = supervise({ name: "hydration", firstMs: 0, run: wakeOurs });
     },
     stored({ account, envelope, subject }: ReceivedEvent): void {
       if (subject.type !== "none") return;
       if (envelope.event.startsWith("message.") && services.client(account) !== null) {
-        if (scheduled && !store.isShared) hydrator.wake(account);
+        if (run.works && !store.isShared) hydrator.wake(account);
       } else metrics.hydration.settled.inc({ account, state: "given-up" });
     },
     /** To be called before the clients are closed, and resolved before the store is. */

@@ -19,9 +19,11 @@ export async function observe(run: Run) {
   const privacy = createPrivacy(settings.log.pii, redactor);
   const tracing = dispatch ? await openTracing(settings.traces, log, privacy) : null;
   if (tracing !== null) cleanup.defer(tracing.close);
+  const live = createLiveSettings(settings);
   return {
     run,
-    live: createLiveSettings(settings),
+    live,
+    settings: live.current,
     instance,
     redactor,
     log,

@@ -14,17 +14,15 @@ import type { ServiceAccounts } from "../service/accounts.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { CallUsage } from "./call-usage.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
-import type { Background } from "./store.ts";
+import type { Stored } from "./store.ts";
 import type { Watching } from "./watching.ts";
 
-interface ReconcilingParts extends Background {
+interface ReconcilingParts extends Stored {
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly intake: StatusIntake;
   readonly polling: Polling;
   readonly watching: Watching;
-  /** False: polls only on request. */
-  readonly scheduled: boolean;
 }
 
 /** One API call ends after this and returns whether there is more, so that the relay can stop and the client show progress. */
@@ -34,9 +32,10 @@ const longestMs = 5_000;
 const leaseMs = 90_000;
 
 export function createReconciling(parts: ReconcilingParts) {
-  const { settings, store, services, usage, intake, polling, clock, supervise, log, metrics, watching, scheduled } = parts;
+  const { run, settings, store, services, usage, intake, polling, clock, supervise, log, metrics, watching } = parts;
   const reconciler = createReconciler({
-    settings: () => (scheduled ? settings().reconcile : { ...settings().reconcile, schedule: "off" }),
+    // Where it does not work, only on request.
+    settings: () => (run.works ? settings().reconcile : { ...settings().reconcile, schedule: "off" }),
     store,
     clock,
     supervise,

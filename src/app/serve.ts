@@ -32,12 +32,12 @@ type Parts = Stored & Delivering & { readonly service: Service };
 
 /** The last phase: webhooks, the control API, and the ports of both. Nothing listens until `listen`. */
 export function serve(parts: Parts) {
-  const { run, live, instance, redactor, log, metrics, health, store, clock, arrivals, accepting, service, proxy } = parts;
+  const { run, live, settings, instance, redactor, log, metrics, health, store, clock, arrivals, accepting, service, proxy } = parts;
   const { role, cleanup, reread } = run;
   const { initial } = live;
   const address = clientAddress(initial.server.trustProxy);
   const receiver = createRelayReceiver(parts, address);
-  const listening = createListening({ store, clock, retention: () => live.current().retention.events });
+  const listening = createListening({ store, clock, retention: () => settings().retention.events });
   const reloading = createReloading({
     ...live,
     *apply(next) {
@@ -95,7 +95,7 @@ export function serve(parts: Parts) {
       // The public port last: whoever finds it ready finds the control API too.
       const control = web === controlWeb ? null : await controlWeb.listen();
       const address = await web.listen();
-      const { sources, routes } = live.current();
+      const { sources, routes } = settings();
       log.info(
         {
           host: address.address,
@@ -129,8 +129,8 @@ export function serve(parts: Parts) {
 }
 
 function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) => string): Receiver {
-  const { live, tracing, store, clock, accepting, service, proxy } = parts;
-  const intake = createIntake({ accepting, store, settings: live.current, now: clock.now, exchange: proxy.exchange });
+  const { live, tracing, clock, service, proxy } = parts;
+  const intake = createIntake({ ...parts, exchange: proxy.exchange });
   const receiver = createReceiver({
     sources: inboundSources(live.initial),
     accepting: intake,
@@ -145,11 +145,11 @@ function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) =
 }
 
 function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise<Diagnosis> {
-  const { live, instance, health, store, clock, backlog, database, service, dispatcher, breakers } = parts;
+  const { settings, instance, health, store, clock, backlog, database, service, dispatcher, breakers } = parts;
   return createDiagnosis({
     startedAt: instance.startedAt,
     now: clock.now,
-    settings: live.current,
+    settings,
     backlog,
     quarantine: createCount(clock.now, store.browse.quarantine, noQuarantine),
     lanes: dispatcher.states,
@@ -167,7 +167,7 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise
 
 /** Also of routes that have a backlog but are not in the settings. */
 async function readGauges(
-  { live, clock, health, service, dispatcher, ...parts }: Parts,
+  { settings, clock, health, service, dispatcher, ...parts }: Parts,
   diagnose: () => Promise<Diagnosis>,
   listening: Listening,
   requestsInFlight: number,
@@ -197,7 +197,7 @@ async function readGauges(
       pausedUntil: breaker?.pausedUntil ?? lane?.pausedUntil ?? null,
     };
   });
-  const sources = Object.entries(live.current().sources).map(([source, { kind, ...of }]) => ({
+  const sources = Object.entries(settings().sources).map(([source, { kind, ...of }]) => ({
     source,
     format: "format" in of ? of.format : kind,
   }));

@@ -21,13 +21,11 @@ const recentMs = 180_000;
 
 /** The third phase: calling the messaging service, and detecting when its webhooks do not arrive. */
 export function startService(stored: Stored) {
-  const { run, live, redactor, log, privacy, metrics, tracing, store, budgets, clock, supervise, accepting } = stored;
-  const { calls, works: scheduled, random, cleanup } = run;
-  const { current: settings } = live;
+  const { run, live, settings, redactor, log, tracing, store, budgets, clock, accepting } = stored;
+  const { calls, random, cleanup } = run;
   const { shutdownTimeout } = live.initial.server;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
-  const background = { settings, store, clock, supervise, log, privacy, metrics };
-  const usage = createCallUsage(background);
+  const usage = createCallUsage(stored);
   const services = createServiceAccounts(accountsOf(settings()), {
     clock,
     random,
@@ -47,22 +45,14 @@ export function startService(stored: Stored) {
       dispatched: (call) => void store.noteCall(account, call).catch(() => {}),
     }),
   });
-  const shared = { ...background, services, usage };
+  const shared = { ...stored, services, usage };
   const intake = createStatusIntake({ settings, now: clock.now, accept: accepting.accept });
   const watching = createWatching(shared);
   const polling = createPolling({ services, now: clock.now, polled: watching.polled });
   const pollingFor = (origin: "hydrate" | "reconcile") => tracing?.polling(polling, origin) ?? polling;
-  const reconciling = createReconciling({ ...shared, intake, polling: pollingFor("reconcile"), watching, scheduled });
+  const reconciling = createReconciling({ ...shared, intake, polling: pollingFor("reconcile"), watching });
   const mayPoll = async (account: string) => budgetOf(await usage.facts(account)).spare > 0;
-  const hydrating = createHydrating({
-    ...shared,
-    random,
-    intake,
-    polling: pollingFor("hydrate"),
-    mayPoll,
-    scheduled,
-    passed: tracing?.hydrated,
-  });
+  const hydrating = createHydrating({ ...shared, intake, polling: pollingFor("hydrate"), mayPoll });
   const sending = createSending({ ...shared, registered: (account) => watching.registered(account, undefined) });
 
   // Stores the last sends and counts, after the last request.

@@ -1,4 +1,3 @@
-import type { Settings } from "../config/schema.ts";
 import { createCount } from "../inspect/count.ts";
 import { createArrivals } from "../receive/arrivals.ts";
 import { createAccepting } from "./accept.ts";
@@ -11,13 +10,11 @@ import { createSupervisor } from "./supervise.ts";
 export type Stored = Awaited<ReturnType<typeof startStore>>;
 
 /** What works in the background needs. */
-export interface Background extends Pick<Stored, "log" | "privacy" | "metrics" | "store" | "clock" | "supervise"> {
-  readonly settings: () => Settings;
-}
+export type Background = Pick<Stored, "settings" | "store" | "clock" | "supervise" | "log" | "privacy" | "metrics">;
 
 /** The second phase: the store with the rules that it runs, its clock, background tasks, and the entry for events. */
 export async function startStore(observed: Observed) {
-  const { run, live, instance, log, privacy, metrics, health, tracing } = observed;
+  const { run, live, instance, log, health, tracing } = observed;
   const rules = createRules(live.initial, (error, event) => planningFailed(observed, error, event));
   live.follow(rules.reload);
   const arrivals = createArrivals();
@@ -33,7 +30,7 @@ export async function startStore(observed: Observed) {
   const supervisor = createSupervisor({ clock, log });
   run.cleanup.together(supervisor.close);
   health.onRecovered(supervisor.retry);
-  const untraced = createAccepting({ store, metrics, log, privacy });
+  const untraced = createAccepting({ ...observed, store });
   return {
     ...observed,
     ...engine,

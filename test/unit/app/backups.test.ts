@@ -41,7 +41,7 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
         info: (line: object, text: string) => void log.push({ ...line, text }),
         error: (line: object, text: string) => void log.push({ ...line, text, isError: true }),
       } as unknown as BackupsParts["log"],
-      metrics,
+      metrics: { backup: metrics },
     });
   begin();
   const run = async (signal = new AbortController().signal) => (task as Task).run(signal);
