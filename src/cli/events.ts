@@ -11,18 +11,13 @@ import { print, printPage, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
-  const [list, show, save] = [command.command("list"), command.command("show"), command.command("save")];
-  declareList(list).action((options) => listEvents(list, options, io));
-  declareShow(show).action((id, options) => showEvent(show, id, options, io));
-  declareSave(save).action((id, options) => saveEvent(save, id, options, io));
+  buildList(command.command("list"), io);
+  buildShow(command.command("show"), io);
+  buildSave(command.command("save"), io);
 }
 
-type ListOptions = OptionsOf<typeof declareList>;
-type ShowOptions = OptionsOf<typeof declareShow>;
-type SaveOptions = OptionsOf<typeof declareSave>;
-
-function declareList(command: Command) {
-  return withTimeOptions(withFilters(withRelayOptions(command).description("list events, newest first"), eventFilters))
+function buildList(command: Command, io: Io): void {
+  withTimeOptions(withFilters(withRelayOptions(command).description("list events, newest first"), eventFilters))
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <seq>", "only events before this one: next of the previous page", count)
     .option("--show-pii", "show wamids in clear; they contain people's phone numbers")
@@ -38,17 +33,51 @@ Examples:
   wamid-relay events list --query wamid:caa16f1062d2
   wamid-relay events list --json | jq -r '.data[].id'
   RELAY_TOKEN=… wamid-relay events list --relay http://127.0.0.1:9090`,
-    );
+    )
+    .action(async (options) => {
+      const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
+      const { event, source, account, status, before, limit } = options;
+      const filter = { ...chosen(options, eventFilters), ...timeFilter(command, options) };
+      const found = await withRelay(command, options, io, "read", (client) =>
+        readPages((place) => client.listEvents({ ...filter, ...place }), limit, before),
+      );
+      if (found.data.length === 0 && found.next === null) {
+        const { printHints } = await import("./hints.ts");
+        await printHints({ event, status, source, account }, options, io);
+      }
+      printPage(io, options, found, "older ones", {
+        "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
+        SEQ: ({ seq }) => seq,
+        EVENT: ({ event }) => event,
+        STATUS: ({ status }) => status,
+        DISPOSITION: ({ disposition }) => disposition,
+        DELIVERIES: ({ deliveries }) => deliveriesText(deliveries),
+        ABOUT: ({ subject }) => subject?.key ?? null,
+        // A quarantined body has no id.
+        ID: ({ id, fault }) => id ?? fault,
+      });
+    });
+}
+
+function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveries"]): string {
+  const states = ["delivered", "dead", "waiting", "held"] as const satisfies readonly DeliveryState[];
+  return states.flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`])).join(", ");
 }
 
 function withEvent(command: Command) {
-  return withRelayOptions(command).argument("<event>", "event id, or seq (the number that events list shows)", givenArgument);
+  return withRelayOptions(command)
+    .argument("<event>", "event id, or seq (the number that events list shows)", givenArgument)
+    .option("--account <name>", "the account, if several have an event of this id");
 }
 
-function declareShow(command: Command) {
-  return withEvent(command)
+async function readEvent(command: Command, id: string, options: OptionsOf<typeof withEvent>, io: Io, showPii?: boolean) {
+  const { withRelay } = await import("./reach-relay.ts");
+  return withRelay(command, { ...options, showPii }, io, "read", (client) => client.getEvent({ id, account: options.account }));
+}
+
+function buildShow(command: Command, io: Io): void {
+  withEvent(command)
     .description("show one event: its origin and secret, its transition, the verdict of each route, each attempt, and the body")
-    .option("--account <name>", "the account, if several have an event of this id")
     .option("--body", "print only the body, byte for byte as it was received (not masked)")
     .option("--show-pii", "show wamids and phone numbers in clear")
     .option("--json", "print it as JSON")
@@ -59,18 +88,23 @@ Examples:
   wamid-relay events show 01998d3e-7c1a-7000-8000-00000000002a
   wamid-relay events show 1234 --show-pii
   wamid-relay events show 1234 --body > body.json`,
-    );
+    )
+    .action(async (id, options) => {
+      const event = await readEvent(command, id, options, io, options.body ?? options.showPii);
+      if (options.body === true) {
+        process.stdout.write(Buffer.from(event.body, "base64"));
+        return;
+      }
+      const { eventDetailLines } = await import("./story-lines.ts");
+      print(io, options, event, () => eventDetailLines(event, options.showPii !== true));
+    });
 }
 
-function declareSave(command: Command) {
-  return withEvent(command)
+function buildSave(command: Command, io: Io): void {
+  withEvent(command)
     .description("save an event as a fixture for trigger, with phones, wamids, names and ids of people replaced")
-    .option("--account <name>", "the account, if several have an event of this id")
     .option("--out <file>", "write it to this file; - prints it (default: fixtures/<kind>.<status>.json)")
-    .option(
-      "--salt <text>",
-      "the same salt replaces the same by the same, over several saves; keep it to yourself (default: another each time)",
-    )
+    .option("--salt <text>", "over several saves, the same salt replaces the same by the same; keep it secret (default: a new one)")
     .option("--force", "replace the file if it exists")
     .option("--json", "print {file, replaced} as JSON")
     .addHelpText(
@@ -82,77 +116,31 @@ stay: read the file before you share it.
 Examples:
   wamid-relay events save 1234
   wamid-relay events save 01998d3e-7c1a-7000-8000-00000000002a --out fixtures/button-reply.json --salt "our team's"`,
-    );
-}
-
-async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
-  const { event, source, account, status, before, limit } = options;
-  const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
-  const filter = { ...chosen(options, eventFilters), ...timeFilter(command, options) };
-  const found = await withRelay(command, options, io, "read", (client) =>
-    readPages((place) => client.listEvents({ ...filter, ...place }), limit, before),
-  );
-  if (found.data.length === 0 && found.next === null) {
-    const { printHints } = await import("./hints.ts");
-    await printHints({ event, status, source, account }, options, io);
-  }
-  printPage(io, options, found, "older ones", {
-    "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
-    SEQ: ({ seq }) => seq,
-    EVENT: ({ event }) => event,
-    STATUS: ({ status }) => status,
-    DISPOSITION: ({ disposition }) => disposition,
-    DELIVERIES: ({ deliveries }) => deliveriesText(deliveries),
-    ABOUT: ({ subject }) => subject?.key ?? null,
-    // A quarantined body has no id.
-    ID: ({ id, fault }) => id ?? fault,
-  });
-}
-
-function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveries"]): string {
-  const states = ["delivered", "dead", "waiting", "held"] as const satisfies readonly DeliveryState[];
-  return states.flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`])).join(", ");
-}
-
-async function showEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<void> {
-  if (options.body === true) {
-    const event = await readEvent(command, id, { ...options, showPii: true }, io);
-    process.stdout.write(Buffer.from(event.body, "base64"));
-    return;
-  }
-  const event = await readEvent(command, id, options, io);
-  const { eventDetailLines } = await import("./story-lines.ts");
-  print(io, options, event, () => eventDetailLines(event, options.showPii !== true));
-}
-
-async function readEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<RelayEventDetail> {
-  const { withRelay } = await import("./reach-relay.ts");
-  return withRelay(command, options, io, "read", (client) => client.getEvent({ id, account: options.account }));
-}
-
-async function saveEvent(command: Command, id: string, options: SaveOptions, io: Io): Promise<void> {
-  if (options.salt === "") command.error("error: --salt is empty");
-  if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
-  const event = await readEvent(command, id, { ...options, showPii: true }, io);
-  const { anonymise } = await import("../sandbox/fixtures/anonymise.ts");
-  const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
-  const { text, replaced } = anonymise(await jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
-  if (options.out === "-") {
-    process.stdout.write(text);
-    return;
-  }
-  const file = options.out ?? join(ownFixtures, `${fileName(event)}.json`);
-  if (options.force !== true && existsSync(file))
-    throw new CommandFailed(`${file} is there already; --force writes over it, --out names another`);
-  try {
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, text);
-  } catch (error) {
-    throw new CommandFailed(`cannot write ${file}: ${(error as Error).message}`);
-  }
-  const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
-  print(io, options, { file, replaced }, () => [`saved ${file}; replaced: ${counts.join(", ")}`]);
-  if (options.json !== true) io.err("note: look it over before you share it; free text may hold personal data that was not found");
+    )
+    .action(async (id, options) => {
+      if (options.salt === "") command.error("error: --salt is empty");
+      if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
+      const event = await readEvent(command, id, options, io, true);
+      const { anonymise } = await import("../sandbox/fixtures/anonymise.ts");
+      const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
+      const { text, replaced } = anonymise(await jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
+      if (options.out === "-") {
+        process.stdout.write(text);
+        return;
+      }
+      const file = options.out ?? join(ownFixtures, `${fileName(event)}.json`);
+      if (options.force !== true && existsSync(file))
+        throw new CommandFailed(`${file} is there already; --force writes over it, --out names another`);
+      try {
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, text);
+      } catch (error) {
+        throw new CommandFailed(`cannot write ${file}: ${(error as Error).message}`);
+      }
+      const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
+      print(io, options, { file, replaced }, () => [`saved ${file}; replaced: ${counts.join(", ")}`]);
+      if (options.json !== true) io.err("note: look it over before you share it; free text may hold personal data that was not found");
+    });
 }
 
 /** A compressed body must not become larger than what the relay itself takes in one request. */
