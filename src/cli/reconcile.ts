@@ -1,20 +1,13 @@
 import type { Command } from "commander";
 import type { AccountPlan, AccountReconciled } from "../client/relay-client.ts";
-import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-import { type OptionsOf, optionOf } from "./typed.ts";
+import { optionOf } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
-  declare(command).action((options) => reconcile(command, options, io));
-}
-
-type Options = OptionsOf<typeof declare>;
-
-function declare(command: Command) {
-  return withRelayOptions(command)
+  withRelayOptions(command)
     .option("--account <name>", "only this account")
     .option("--dry-run", "only print what would be polled")
     .option("--json", "print {accounts} as JSON")
@@ -34,43 +27,47 @@ Examples:
   wamid-relay reconcile --dry-run
   wamid-relay reconcile --account main --json
   */10 * * * * wamid-relay reconcile --quiet --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
-    );
-}
-
-const leftCode = 3;
-
-async function reconcile(command: Command, options: Options, io: Io): Promise<void> {
-  const { withRelay } = await import("./reach-relay.ts");
-  const { account, json, quiet } = options;
-  const reconcileOn = async (client: ControlClient): Promise<void> => {
-    const plan = await client.planReconcile({ account });
-    if (plan.accounts.length === 0) throw new CommandFailed("no account can be polled: none has baseUrl and apiKey in the settings");
-    if (options.dryRun === true) {
-      print(io, options, plan, () => planLines(plan.accounts));
-      for (const line of remarks(plan.accounts)) io.err(line);
-      return;
-    }
-    const total = plan.accounts.reduce((sum, { wouldPoll }) => sum + wouldPoll, 0);
-    const bar = createProgressBar(io, json === true || quiet === true);
-    const onProgress = (polled: number) =>
-      bar.show(total === 0 ? 1 : polled / total, `${withCommas(polled)} of ${withCommas(total)} polled`);
-    const accounts = await client.reconcile({ account, dueBy: plan.dueBy }, { onProgress });
-    bar.end();
-    const code = exitCodeOf(accounts);
-    if (code !== 0) process.exitCode = code;
-    if (options.quiet === true && code !== 1) return;
-    print(io, options, { accounts }, () => summaryLines(accounts));
-    for (const line of remarks(accounts)) io.err(line);
-    const changed = accounts.reduce((sum, each) => sum + each.changed, 0);
-    if (client.isStore && changed > 0) io.err("note: no relay runs; what was found goes out when one is started");
-  };
-  await withRelay(command, options, io, "replay", reconcileOn, "service");
+    )
+    .action(async (options) => {
+      const { account, json, quiet = false } = options;
+      const { withRelay } = await import("./reach-relay.ts");
+      await withRelay(
+        command,
+        options,
+        io,
+        "replay",
+        async (client) => {
+          const plan = await client.planReconcile({ account });
+          if (plan.accounts.length === 0) throw new CommandFailed("no account can be polled: none has baseUrl and apiKey in the settings");
+          if (options.dryRun === true) {
+            print(io, options, plan, () => planLines(plan.accounts));
+            for (const line of remarks(plan.accounts)) io.err(line);
+            return;
+          }
+          const total = plan.accounts.reduce((sum, { wouldPoll }) => sum + wouldPoll, 0);
+          const bar = createProgressBar(io, json === true || quiet);
+          const onProgress = (polled: number) =>
+            bar.show(total === 0 ? 1 : polled / total, `${withCommas(polled)} of ${withCommas(total)} polled`);
+          const accounts = await client.reconcile({ account, dueBy: plan.dueBy }, { onProgress });
+          bar.end();
+          const code = exitCodeOf(accounts);
+          if (code !== 0) process.exitCode = code;
+          if (quiet && code !== 1) return;
+          print(io, options, { accounts }, () => summaryLines(accounts));
+          for (const line of remarks(accounts)) io.err(line);
+          if (client.isStore && accounts.some(({ changed }) => changed > 0))
+            io.err("note: no relay runs; what was found goes out when one is started");
+        },
+        "service",
+      );
+    });
 }
 
 function exitCodeOf(accounts: readonly AccountReconciled[]): number {
   const reasons = accounts.map(({ stopped }) => stopped?.reason ?? null);
   if (reasons.some((reason) => reason !== null && reason !== "quota")) return 1;
-  return reasons.includes("quota") || accounts.some(({ postponed }) => postponed > 0) ? leftCode : 0;
+  // Some polls are postponed.
+  return reasons.includes("quota") || accounts.some(({ postponed }) => postponed > 0) ? 3 : 0;
 }
 
 function summaryLines(accounts: readonly AccountReconciled[]): string[] {

@@ -1,6 +1,5 @@
 import type { Command } from "commander";
 import type { RelayClientError, Reload } from "../client/relay-client.ts";
-import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
@@ -23,9 +22,14 @@ Examples:
     .action(async (options) => {
       const { withRelay } = await import("./reach-relay.ts");
       const isStatus = options.status === true;
-      const ask = (client: ControlClient): Promise<Reload> =>
-        isStatus ? client.getReload() : client.reloadSettings().catch(refusedReport);
-      const report = await withRelay(command, options, io, isStatus ? "read" : "replay", ask, "process");
+      const report = await withRelay(
+        command,
+        options,
+        io,
+        isStatus ? "read" : "replay",
+        (client) => (isStatus ? client.getReload() : client.reloadSettings().catch(refusedReport)),
+        "process",
+      );
       print(io, options, report, () => linesOf(report, isStatus));
       for (const name of report.overridden) {
         io.err(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`);

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
@@ -7,11 +6,7 @@ import { print } from "./output.ts";
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("[route]", "name of the route", givenArgument)
-    .option(
-      "--account <name>",
-      "instead of a route: call the messaging service again for this account, whose quota was used up",
-      givenArgument,
-    )
+    .option("--account <name>", "instead of a route: call the service again for this account, whose quota was used up", givenArgument)
     .option("--json", "print {route, resumed} as JSON; with --account {account, resumed, ended}")
     .addHelpText(
       "after",
@@ -25,24 +20,19 @@ Examples:
   wamid-relay resume --account main       after a change of plan at the service`,
     )
     .action(async (route, options) => {
-      if (route === undefined && options.account === undefined)
-        command.error("error: missing required argument 'route', or --account <name>");
-      if (route !== undefined && options.account !== undefined) command.error("error: give either a route or --account, not both");
-      const { withRelay } = await import("./reach-relay.ts");
       const { account } = options;
-      const resume = async (client: ControlClient): Promise<void> => {
-        if (account !== undefined) {
-          const { resumed, ended } = await client.resumeAccount({ account });
-          print(io, options, { account, resumed, ended }, () => [
-            resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`,
-          ]);
-          return;
-        }
-        const { resumed } = await client.resumeRoute({ route: route ?? "" });
-        print(io, options, { route, resumed }, () => [
+      if ((route === undefined) === (account === undefined)) command.error("error: give exactly one of a route and --account <name>");
+      const { withRelay } = await import("./reach-relay.ts");
+      if (account !== undefined) {
+        const answer = await withRelay(command, options, io, "replay", (client) => client.resumeAccount({ account }), "service");
+        print(io, options, answer, ({ resumed, ended }) => [
+          resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`,
+        ]);
+      } else if (route !== undefined) {
+        const answer = await withRelay(command, options, io, "replay", (client) => client.resumeRoute({ route }));
+        print(io, options, answer, ({ resumed }) => [
           `${route}: ${resumed ? "started again" : "was neither stopped nor paused, and its breaker was not open"}`,
         ]);
-      };
-      await withRelay(command, options, io, "replay", resume, account === undefined ? "store" : "service");
+      }
     });
 }

@@ -4,8 +4,6 @@ import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 
-type Outcome = Retried | { readonly id: string; readonly error: string };
-
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [...before, givenArgument(id)])
@@ -27,18 +25,17 @@ Examples:
     )
     .action(async (ids, options) => {
       const [{ withRelay }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
-      const data = await withRelay(command, options, io, "replay", async (client) => {
-        const each: Outcome[] = [];
+      const data: (Retried | { readonly id: string; readonly error: string })[] = [];
+      await withRelay(command, options, io, "replay", async (client) => {
         for (const id of ids) {
           try {
-            each.push(await client.retryDelivery({ id }));
+            data.push(await client.retryDelivery({ id }));
           } catch (error) {
             // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
             if (!(error instanceof RelayClientError && (error.status === 404 || error.status === 409))) throw error;
-            each.push({ id, error: error.message });
+            data.push({ id, error: error.message });
           }
         }
-        return each;
       });
       print(io, options, { data }, () => data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])));
       const failed = data.flatMap((each) => ("error" in each ? [`${each.id}: ${each.error}`] : []));

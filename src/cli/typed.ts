@@ -20,12 +20,11 @@ export type TypedOption<Added> = Option & { readonly [given]?: Added };
 /** The part of a commander command that declares it, with the types of its options and arguments. */
 export interface Typed<Options = unknown, Arguments extends unknown[] = []> {
   readonly [given]?: Options;
-  option<Flags extends string>(flags: Flags, description: string): Typed<Options & Given<Flags, ValueOf<Flags>>, Arguments>;
   option<Flags extends string>(flags: Flags, description: string, fallback: string): Typed<Options & Always<Flags, string>, Arguments>;
-  option<Flags extends string, Value>(
+  option<Flags extends string, Value = ValueOf<Flags>>(
     flags: Flags,
     description: string,
-    parse: Parse<Value>,
+    parse?: Parse<Value>,
   ): Typed<Options & Given<Flags, Value>, Arguments>;
   option<Flags extends string, Value>(
     flags: Flags,
@@ -62,6 +61,5 @@ export function optionOf<Flags extends string, Value = ValueOf<Flags>>(
   description: string,
   parse?: Parse<Value>,
 ): TypedOption<Given<Flags, Value>> {
-  const option = new Option(flags, description);
-  return parse === undefined ? option : option.argParser(parse as Parse<unknown> as (text: string) => Value);
+  return new Option(flags, description).argParser(parse as Parse<never>);
 }

@@ -95,34 +95,29 @@ const lingerMs = 20;
 /** Groups lines, up to the limits or to those available by now. Takes no more of them while a group is processed. */
 async function* gather(iterator: AsyncGenerator<string, void>): AsyncGenerator<string[], void> {
   let pending: Promise<IteratorResult<string>> | null = null;
-  let isOver = false;
   try {
-    while (!isOver) {
+    for (;;) {
       const group: string[] = [];
       let size = 0;
-      let late: Promise<"late"> | null = null;
-      let timer: ReturnType<typeof setTimeout> | undefined;
+      let late: Promise<null> | null = null;
       while (group.length < requestLimits.items && size < requestLimits.length) {
         pending ??= iterator.next();
-        const got: IteratorResult<string> | "late" = late === null ? await pending : await Promise.race([pending, late]);
-        if (got === "late") break;
+        const got: IteratorResult<string> | null = await (late === null ? pending : Promise.race([pending, late]));
+        if (got === null) break;
         pending = null;
         if (got.done === true) {
-          isOver = true;
-          break;
+          if (group.length > 0) yield group;
+          return;
         }
         group.push(got.value);
         size += got.value.length;
-        late ??= new Promise((resolve) => {
-          timer = setTimeout(resolve, lingerMs, "late");
-        });
+        late ??= new Promise((resolve) => void setTimeout(resolve, lingerMs, null));
       }
-      clearTimeout(timer);
-      if (group.length > 0) yield group;
+      yield group;
     }
   } finally {
     // Not awaited: a source that is waiting for something else would block the caller.
     pending?.catch(() => {});
-    if (!isOver) iterator.return().catch(() => {});
+    iterator.return().catch(() => {});
   }
 }
