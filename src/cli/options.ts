@@ -42,23 +42,17 @@ export function withTimeOptions<Options, Arguments extends unknown[]>(command: T
 export type TimeOptions = OptionsOf<typeof withTimeOptions<unknown, []>>;
 
 /** An option that takes one of some words, and suggests the nearest for another. */
-export function choice<Flags extends string, Word extends string>(
+export function choice<Flags extends string, Word extends string, Fallback extends NoInfer<Word> | undefined = undefined>(
   flags: Flags,
   description: string,
   words: readonly Word[],
-): TypedOption<Given<Flags, Word>>;
-export function choice<Flags extends string, Word extends string>(
-  flags: Flags,
-  description: string,
-  words: readonly Word[],
-  fallback: NoInfer<Word>,
-): TypedOption<Always<Flags, Word>>;
-export function choice(flags: string, description: string, words: readonly string[], fallback?: string): TypedOption<unknown> {
+  fallback?: Fallback,
+): TypedOption<Fallback extends undefined ? Given<Flags, Word> : Always<Flags, Word>> {
   return new Option(flags, description)
     .default(fallback)
     .choices(words)
     .argParser((text) => {
-      if (words.includes(text)) return text;
+      if (words.some((word) => word === text)) return text;
       const candidate = nearest(text, words);
       const hint = candidate === undefined ? "" : ` Did you mean ${candidate}?`;
       throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.${hint}`);
@@ -84,13 +78,11 @@ export function several(text: string, earlier: readonly string[] = []): string[]
   return [...earlier, text];
 }
 
-/** A repeatable option `name=value`; `form` is how the error message names it. */
-export function pairs(form: string) {
-  return (text: string, earlier: Readonly<Record<string, string>>): Record<string, string> => {
-    const at = text.indexOf("=");
-    if (at < 1) throw new InvalidArgumentError(`It must be ${form}.`);
-    return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
-  };
+/** A repeatable option `key=value`. */
+export function pairs(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("It must be key=value.");
+  return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
 }
 
 /** For options: a date, or a time with its zone; gives ISO 8601, UTC. */

@@ -32,6 +32,7 @@ function declare(command: Command) {
       `
 Without options it sends every dead letter. It first counts, and asks before it sends delivered ones or more than 1,000.
 Deliveries keep their id and the order of their message, get all attempts again, and carry the header webhook-replay: true.
+Proxied exchanges and deliveries of routes that are not in the settings are counted, and not sent.
 
 Effects of the options:
   --state waiting            sends now what waits for its next attempt; the place in the schedule stays
@@ -39,11 +40,6 @@ Effects of the options:
   --disposition ignored      the same, for messages that were registered too late
   --disposition quarantined  releases events that are valid now; the others stay with their reason
   --disposition unassigned   releases events whose business number has an account now
-
-Not sent:
-  deliveries of routes that are not in the settings   counted and reported
-  proxied exchanges                                   counted and reported
-  deliveries that settle while the replay runs        not sent a second time
 
 Examples:
   wamid-relay replay --dry-run

@@ -24,7 +24,7 @@ function declare(command: Command) {
     .option("--id <id>", "the service's id of the message")
     .option("--conversation-id <id>", "the service's id of the conversation")
     .option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z (default: now)", time)
-    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs("key=value"), {})
+    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs, {})
     .option("--show-pii", "show wamids and phone numbers in clear")
     .option("--json", "print {created, known} as JSON; for a file {lines, created, known, conflict, invalid}")
     .addHelpText(
