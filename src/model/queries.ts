@@ -45,38 +45,40 @@ export const reveal = flag
     "`true`: personal data in clear. Needs the scope `pii`, and writes a line to the log. `false`: masked. Default: clear for a bearer token with `pii`, else masked.",
   );
 
-export const accountQuery = z.strictObject({
-  account: z.string().optional().describe("Selects among several accounts that have it."),
-});
+const word = z.string().optional();
+const name = z.string().min(1).optional();
+const moment = givenTime.optional();
+const received = { from: moment.describe("Received at or after this time."), to: moment.describe("Received before this time.") };
+const ofEvents = {
+  from: moment.describe("Of events received at or after this time."),
+  to: moment.describe("Of events received before this time."),
+};
+
+export const accountQuery = z.strictObject({ account: word.describe("Selects among several accounts that have it.") });
 
 /** Filters of events that the list and the live stream share. */
 const eventFilters = {
-  event: z.string().optional().describe("Only this event kind."),
-  source: z.string().optional().describe("Only from this source."),
-  account: z.string().optional().describe("Only of this account."),
-  status: z.string().optional().describe("Only with this status."),
+  event: word.describe("Only this event kind."),
+  source: word.describe("Only from this source."),
+  account: word.describe("Only of this account."),
+  status: word.describe("Only with this status."),
   disposition: z.enum(dispositions).optional().describe("Only with this disposition."),
-  errorCode: z.string().optional().describe("Only with this error code."),
+  errorCode: word.describe("Only with this error code."),
 };
 
 export const eventQuery = z.strictObject({
   ...eventFilters,
-  wamid: z.string().optional().describe("Only of this message; its wamid may be masked."),
-  subject: z.string().optional().describe("Only of this message or run: its wamid or run id, masked or not."),
-  q: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
-    ),
+  wamid: word.describe("Only of this message; its wamid may be masked."),
+  subject: word.describe("Only of this message or run: its wamid or run id, masked or not."),
+  q: name.describe(
+    "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
+  ),
   request: z
     .string()
     .regex(/^[0-9a-f]{64}$/, "is not a digest of 64 hex digits")
     .optional()
     .describe("Only those that came in one request: its digest."),
-  from: givenTime.optional().describe("Received at or after this time."),
-  to: givenTime.optional().describe("Received before this time."),
+  ...received,
   before,
   limit,
 });
@@ -97,12 +99,11 @@ const cause = z
   );
 
 export const deliveryQuery = z.strictObject({
-  route: z.string().optional().describe("Only of this route; `proxy:{source}` for proxied exchanges."),
+  route: word.describe("Only of this route; `proxy:{source}` for proxied exchanges."),
   state: z.enum(deliveryStates).optional().describe("Only in this state."),
   cause,
-  errorCode: z.string().optional().describe("Only of events with this error code, such as `131026`."),
-  from: givenTime.optional().describe("Of events received at or after this time."),
-  to: givenTime.optional().describe("Of events received before this time."),
+  errorCode: word.describe("Only of events with this error code, such as `131026`."),
+  ...ofEvents,
   before: z
     .string()
     .regex(/^\d{1,15}\..{0,200}$/, "is not the next of a page before")
@@ -117,14 +118,14 @@ export type GroupQuery = z.infer<typeof groupQuery> & Limited;
 
 export const replayBody = z
   .strictObject({
-    route: z.string().optional().describe("Only of this route."),
+    route: word.describe("Only of this route."),
     disposition: z
       .enum(["routed", "filtered", "ignored", "quarantined", "unassigned"])
       .optional()
       .describe(
         "Only of events with this one. `filtered` and `ignored` events are routed again. `quarantined` and `unassigned` ones are released when they are valid now, whatever `states` is.",
       ),
-    source: z.string().optional().describe("Only of this source. Only with `disposition: quarantined` or `unassigned`."),
+    source: word.describe("Only of this source. Only with `disposition: quarantined` or `unassigned`."),
     event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined` or `unassigned`."),
     states: z
       .array(z.enum(["waiting", "delivered", "dead"]))
@@ -134,8 +135,7 @@ export const replayBody = z
       .describe("Only in these states. `waiting`, alone: those that wait for their next attempt go out now."),
     cause,
     errorCode: idText.optional().describe("Only of events with this error code."),
-    from: givenTime.optional().describe("Of events received at or after this time."),
-    to: givenTime.optional().describe("Of events received before this time."),
+    ...ofEvents,
     dryRun: z.boolean().default(false).describe("Only count."),
     cursor: z
       .string()
@@ -149,25 +149,21 @@ export const replayBody = z
 export type ReplayQuery = Omit<z.infer<typeof replayBody>, "dryRun" | "cursor" | "limit"> & Limited;
 
 const subjectFilters = {
-  account: z.string().optional().describe("Only of this account."),
-  status: z.string().optional().describe("Only with this current status."),
-  reference: z.string().optional().describe("Only with this reference."),
+  account: word.describe("Only of this account."),
+  status: word.describe("Only with this current status."),
+  reference: word.describe("Only with this reference."),
   before,
   limit,
 };
 
 export const messageQuery = z.strictObject({
   ...subjectFilters,
-  q: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "Only with this wamid or service's id, masked or not, with a reference that begins so, or a phone number that ends so. Without `pii`: whole names.",
-    ),
-  errorCode: z.string().optional().describe("Only with this error code."),
-  from: givenTime.optional().describe("Changed at or after this time."),
-  to: givenTime.optional().describe("Changed before this time."),
+  q: name.describe(
+    "Only with this wamid or service's id, masked or not, with a reference that begins so, or a phone number that ends so. Without `pii`: whole names.",
+  ),
+  errorCode: word.describe("Only with this error code."),
+  from: moment.describe("Changed at or after this time."),
+  to: moment.describe("Changed before this time."),
   phone: phoneEnd
     .optional()
     .describe("Only with a phone number in the wamid that ends with these digits, at least four. Without `pii`: exactly this number."),
@@ -176,12 +172,8 @@ export type MessageQuery = z.infer<typeof messageQuery> & Limited;
 
 export const runQuery = z.strictObject({
   ...subjectFilters,
-  runId: z.string().optional().describe("Only this run; its id may be masked."),
-  q: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names."),
+  runId: word.describe("Only this run; its id may be masked."),
+  q: name.describe("Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names."),
 });
 export type RunQuery = z.infer<typeof runQuery> & Limited;
 
@@ -196,9 +188,8 @@ export const searchQuery = z.strictObject({
     ),
 });
 
-export const explainQuery = z.strictObject({
+export const explainQuery = accountQuery.extend({
   as: z.enum(["event", "message", "run"]).optional().describe("What the name is."),
-  account: z.string().optional().describe("Selects among several accounts that have it."),
   after: wholeNumber.min(0).optional().describe("Only events with a greater seq: `next` of the previous page."),
   limit: wholeNumber.min(1).max(200).default(50).describe("Most events of each story."),
 });
@@ -207,26 +198,25 @@ export type ExplainQuery = z.infer<typeof explainQuery> & Limited & { readonly n
 export const seriesQuery = z.strictObject({
   name: z.enum(seriesNames).describe("The series."),
   by: z.enum(seriesKeys).optional().describe("What to split it by. Default: the first of the table below."),
-  from: givenTime.optional().describe("From this time on. Default: 24 hours before `to`."),
-  to: givenTime.optional().describe("Before this time. Default: now."),
+  from: moment.describe("From this time on. Default: 24 hours before `to`."),
+  to: moment.describe("Before this time. Default: now."),
   step: z
     .enum(Object.keys(stepNames) as [StepName, ...StepName[]])
     .optional()
     .describe("Default: `minute` up to 24 hours, `hour` up to 31 days, else `day`. Days begin at midnight UTC."),
-  source: z.string().optional().describe("Only this source, for series of sources."),
-  route: z.string().optional().describe("Only this route, for series of routes."),
+  source: word.describe("Only this source, for series of sources."),
+  route: word.describe("Only this route, for series of routes."),
 });
 
 export const qualityQuery = z.strictObject({
-  from: givenTime.optional().describe("Messages sent from this time on. Default: 24 hours before `to`."),
-  to: givenTime.optional().describe("Statuses received before this time. Default: now."),
-  route: z.string().optional().describe("Only events for this route."),
+  from: moment.describe("Messages sent from this time on. Default: 24 hours before `to`."),
+  to: moment.describe("Statuses received before this time. Default: now."),
+  route: word.describe("Only events for this route."),
   reference: z.string().min(1).max(maxIdLength).optional().describe("Only messages whose reference begins with it."),
 });
 
 export const auditQuery = z.strictObject({
-  from: givenTime.optional().describe("Received at or after this time."),
-  to: givenTime.optional().describe("Received before this time."),
-  source: z.string().optional().describe("Only from this source."),
+  ...received,
+  source: word.describe("Only from this source."),
   wait: z.coerce.number<number>().min(0).max(30).default(10).describe("Seconds to wait for the report."),
 });
