@@ -5,8 +5,6 @@ import type { EventId } from "./ids.ts";
 import type { Shard } from "./route-lease.ts";
 import type { Tracking } from "./tracking.ts";
 
-export { type DeliveryState, deliveryStates } from "./states.ts";
-
 export type AttemptResult =
   | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
   | { readonly kind: "taken" }

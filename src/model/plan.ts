@@ -1,8 +1,6 @@
 import type { RouteName } from "./ids.ts";
 import type { Disposition } from "./states.ts";
 
-export { type Disposition, dispositions } from "./states.ts";
-
 export interface RoutedEvent {
   readonly event: string;
   readonly account: string;

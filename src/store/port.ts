@@ -1,8 +1,7 @@
-import type { DeliveryState } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { HydrationStart } from "../model/hydration.ts";
-import type { Disposition } from "../model/plan.ts";
 import type { Limited } from "../model/queries.ts";
+import type { DeliveryState, Disposition } from "../model/states.ts";
 import type { MessageState, Observation, RunState, Step } from "../model/tracking.ts";
 import type { Planner } from "../track/planning.ts";
 import type { Conflicts } from "../track/registration.ts";

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { DeliveryView } from "../../src/model/answers.ts";
-import { deliveryStates, isProxyRoute } from "../../src/model/delivery.ts";
+import { isProxyRoute } from "../../src/model/delivery.ts";
 import type { ListenPage } from "../../src/model/listen.ts";
 import { maskId, maskWamid, shownDeliveryId } from "../../src/model/mask.ts";
-import { dispositions } from "../../src/model/plan.ts";
+import { deliveryStates, dispositions } from "../../src/model/states.ts";
 import type { StoreReading } from "../../src/store/read/reading.ts";
 import type { DeliveryFilter, EventFilter, MessageFilter, Wanted } from "../../src/store/views.ts";
 import { routes } from "./both-engines-draws.ts";

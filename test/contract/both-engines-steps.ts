@@ -1,6 +1,7 @@
 import { expect } from "vitest";
-import { type DeliveryState, isProxyRoute, proxyRoute, type Settlement, type StoredDelivery } from "../../src/model/delivery.ts";
+import { isProxyRoute, proxyRoute, type Settlement, type StoredDelivery } from "../../src/model/delivery.ts";
 import type { MaybePromise } from "../../src/model/maybe-promise.ts";
+import type { DeliveryState } from "../../src/model/states.ts";
 import type { Store } from "../../src/store/create-store.ts";
 import type { ReplayCursor, ReplayFound, Rules } from "../../src/store/port.ts";
 import type { Stats } from "../../src/store/views.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { DeliveryState } from "../../src/model/delivery.ts";
+import type { DeliveryState } from "../../src/model/states.ts";
 import { soakSize } from "../harness/soak.ts";
 import type { OpenSubject } from "./contract-store.ts";
 import { commandsOf, type Real, settle } from "./contract-tools.ts";

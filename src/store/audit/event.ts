@@ -1,6 +1,5 @@
 import type { AuditRule } from "../../model/audit.ts";
-import type { DeliveryState } from "../../model/delivery.ts";
-import { dispositions } from "../../model/states.ts";
+import { type DeliveryState, dispositions } from "../../model/states.ts";
 import { isStatus, messageStatuses, runStatuses, runStatusOf, type StatusRule, supersedes } from "../../model/statuses.ts";
 import { wordOfSettled } from "../schema/codes.ts";
 import { never, queueState, settledState } from "../schema/tables.ts";

@@ -1,4 +1,5 @@
-import type { Disposition, KeptVerdict } from "../../model/plan.ts";
+import type { KeptVerdict } from "../../model/plan.ts";
+import type { Disposition } from "../../model/states.ts";
 import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, pick, select, sql, typed } from "../sql/sql.ts";

@@ -1,5 +1,5 @@
 import type { AuditRule, DeliverySums, EventSums, Offender } from "../../model/audit.ts";
-import { dispositions } from "../../model/plan.ts";
+import { dispositions } from "../../model/states.ts";
 import { compareTexts } from "../sql/ops.ts";
 
 const dayMs = 86_400_000;

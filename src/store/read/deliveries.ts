@@ -1,8 +1,8 @@
 import type { AttemptView, DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../model/answers.ts";
-import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
 import type { GroupQuery } from "../../model/queries.ts";
+import type { DeliveryState } from "../../model/states.ts";
 import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";

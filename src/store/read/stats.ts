@@ -1,5 +1,4 @@
-import type { DeliveryState } from "../../model/delivery.ts";
-import { type Disposition, deliveryStates, dispositions } from "../../model/states.ts";
+import { type DeliveryState, type Disposition, deliveryStates, dispositions } from "../../model/states.ts";
 import { codeOf, wordOfSettled } from "../schema/codes.ts";
 import { attempts, counters, deliveries, events, never, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
 import { compareTexts, first, query, rows, together, type Work } from "../sql/ops.ts";

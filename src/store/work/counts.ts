@@ -10,7 +10,7 @@ import {
   otherCode,
   seriesNames,
 } from "../../model/history.ts";
-import type { Disposition } from "../../model/plan.ts";
+import type { Disposition } from "../../model/states.ts";
 import { counters, type RowOf } from "../schema/tables.ts";
 import { add, compareTexts, removal, remove, rows, type Sums, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql } from "../sql/sql.ts";

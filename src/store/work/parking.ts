@@ -1,5 +1,5 @@
-import type { Disposition, KeptVerdict } from "../../model/plan.ts";
-import { dispositions } from "../../model/states.ts";
+import type { KeptVerdict } from "../../model/plan.ts";
+import { type Disposition, dispositions } from "../../model/states.ts";
 import { type Concluded, dropReplaced, expire, planTruncated, release, releaseTruncated, replan } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";

@@ -1,4 +1,4 @@
-import type { DeliveryState } from "../../model/delivery.ts";
+import type { DeliveryState } from "../../model/states.ts";
 import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
 import { wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";

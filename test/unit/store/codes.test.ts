@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { deliveryStates } from "../../../src/model/delivery.ts";
 import { origins } from "../../../src/model/event.ts";
-import { dispositions } from "../../../src/model/plan.ts";
+import { deliveryStates, dispositions } from "../../../src/model/states.ts";
 import { packEventId, unpackEventId } from "../../../src/store/schema/codes.ts";
 
 test("an event id survives packing, and no two ids pack alike", () => {
