@@ -104,14 +104,13 @@ export function createPostgresRunner(connection: Connection) {
         if (op.keys.length > 0) note(find(op, op.keys));
         return undefined;
       case "update": {
-        const { by, set, add } = op.change;
-        const answer = changed(op.change, () => updateText(op.change), [...by, ...set, ...add], op.rows as readonly Row[]);
+        const answer = changed(op.change, () => updateText(op.change), op.rows as readonly Row[]);
         if (op.asks) return answer;
         note(answer);
         return undefined;
       }
       case "remove":
-        return changed(op.removal, () => removeText(op.removal), op.removal.by, op.rows as readonly Row[]);
+        return changed(op.removal, () => removeText(op.removal), op.rows as readonly Row[]);
       case "numbers": {
         if (op.count === 0) return [];
         const text = `SELECT ${numberOf(op.table)} AS n FROM generate_series(1, $1::int)`;
@@ -142,12 +141,15 @@ export function createPostgresRunner(connection: Connection) {
    * The statement locks the rows in their order, and passes over one that another transaction changed meanwhile. Once it holds the lock,
    * a second statement changes that row.
    */
-  async function changed(of: Removal, text: () => string, names: readonly string[], rows: readonly Row[]): Promise<boolean[]> {
+  async function changed(of: Removal, text: () => string, rows: readonly Row[]): Promise<boolean[]> {
     const done: boolean[] = new Array(rows.length).fill(false);
     let left = rows.map((_, place) => place);
     for (let tries = of.isLocked ? 1 : 2; tries > 0 && left.length > 0; tries -= 1) {
       const some = left.length === rows.length ? rows : left.map((place) => rows[place] as Row);
-      const answer = await ask(shapeOf(of.name, text), columnsOf(of.table, names, some));
+      const answer = await ask(
+        shapeOf(of.name, text),
+        of.names.map((name) => columnOf(of.table, name, some)),
+      );
       for (const { "#": place } of answer.rows) done[left[(place as number) - 1] as number] = true;
       left = left.filter((place) => !done[place]);
     }
@@ -207,8 +209,6 @@ const columnOf = (table: Table, name: string, rows: readonly Row[]): Buffer =>
     kindOf(table, name),
     rows.map((row) => row[name]),
   );
-const columnsOf = (table: Table, names: readonly string[], rows: readonly Row[]): Buffer[] =>
-  names.map((name) => columnOf(table, name, rows));
 const kindOf = (table: Table, name: string): Kind<unknown> => table.columns[name] as Kind<unknown>;
 const arraysOf = (table: Table, names: readonly string[]): string =>
   names.map((name, place) => `$${place + 1}::${kindOf(table, name).array}`).join(", ");
@@ -258,21 +258,21 @@ function insertText(table: Table, shape: string): string {
 }
 
 function updateText(change: Change): string {
-  const { table, by, set, add, count } = change;
+  const { table, set, add, count } = change;
   const parts = [
     ...set.map((name) => `${quoted(name)} = x.${quoted(name)}`),
     ...add.map((name) => `${quoted(name)} = t.${quoted(name)} + x.${quoted(name)}`),
     ...count.map((name) => `${quoted(name)} = t.${quoted(name)} + 1`),
   ];
-  return `UPDATE ${table.name} t SET ${parts.join(", ")} FROM ${placedText(change, [...by, ...set, ...add])} RETURNING x."#"::int`;
+  return `UPDATE ${table.name} t SET ${parts.join(", ")} FROM ${placedText(change)} RETURNING x."#"::int`;
 }
 
 function removeText(removal: Removal): string {
-  return `DELETE FROM ${removal.table.name} t USING ${placedText(removal, removal.by)} RETURNING x."#"::int`;
+  return `DELETE FROM ${removal.table.name} t USING ${placedText(removal)} RETURNING x."#"::int`;
 }
 
 /** For a plain join, the planner would go through a table that it knows as nearly empty, and keep to that plan. */
-function placedText({ table, by, isLocked }: Removal, names: readonly string[]): string {
+function placedText({ table, by, names, isLocked }: Removal): string {
   return `(SELECT x.*, o."@" FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")
     CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1${isLocked ? "" : " FOR UPDATE"}) o) x WHERE t.ctid = x."@"`;
 }

@@ -44,6 +44,8 @@ export interface Removal {
   readonly table: Table;
   /** The table's key at least. */
   readonly by: readonly string[];
+  /** The values of a row, in this order. */
+  readonly names: readonly string[];
   /** Otherwise PostgreSQL locks the rows in their order. */
   readonly isLocked: boolean;
 }
@@ -92,11 +94,13 @@ export function change<T extends Table, const L extends boolean = false>(
   { add = [], count = [], only = [], isLocked = false as L }: ChangeParts<T, L> = {},
 ): Change & { readonly isLocked: L } {
   const name = ["update", table.name, ...set, "add", ...add, "count", ...count, "only", ...only, String(isLocked)].join("_");
-  return { name, table, by: [...table.key, ...only], set, add, count, isLocked };
+  const by = [...table.key, ...only];
+  return { name, table, by, names: [...set, ...add, ...by], set, add, count, isLocked };
 }
 
 export function removal<T extends Table>(table: T, { only = [], isLocked = false }: RemovalParts<T, boolean> = {}): Removal {
-  return { name: ["remove", table.name, ...only, String(isLocked)].join("_"), table, by: [...table.key, ...only], isLocked };
+  const by = [...table.key, ...only];
+  return { name: ["remove", table.name, ...only, String(isLocked)].join("_"), table, by, names: by, isLocked };
 }
 
 type Items<Row, Item> = [rows: readonly Row[]] | [items: readonly Item[], rowOf: (item: Item, place: number) => Row];

@@ -12,7 +12,6 @@ export type SqliteRunner = ReturnType<typeof createSqliteRunner>;
 /** Executes commands at once, so that nothing runs between two operations of a command. */
 export function createSqliteRunner(db: Database.Database) {
   const statements = new Map<string, Statement>();
-  const changes = new Map<Change | Removal, { readonly statement: Statement; readonly names: readonly string[] }>();
   const grouped = createGrouped(db);
   /** The last number of each table with `seq`. After a rollback it is read again. */
   let last = new Map<Table, number>();
@@ -27,7 +26,7 @@ export function createSqliteRunner(db: Database.Database) {
         return op.ops.map(run);
       case "query": {
         const { text, values } = render(op.query, "sqlite");
-        const statement = kept(statements, text, () => text);
+        const statement = kept(statements, text, () => db.prepare(text));
         return statement.reader ? statement.all(values) : statement.run(values).changes;
       }
       case "find": {
@@ -40,12 +39,12 @@ export function createSqliteRunner(db: Database.Database) {
       case "lock":
         return undefined;
       case "update":
-        return change(op.change, () => updateText(op.change), [...op.change.set, ...op.change.add, ...op.change.by], op.rows);
+        return change(op.change, () => updateText(op.change), op.rows);
       case "remove":
-        return change(op.removal, () => `DELETE FROM ${op.removal.table.name} WHERE ${whereText(op.removal.by)}`, op.removal.by, op.rows);
+        return change(op.removal, () => `DELETE FROM ${op.removal.table.name} WHERE ${whereText(op.removal.by)}`, op.rows);
       case "add": {
         const { table } = op.sums;
-        const statement = kept(statements, `add ${table.name}`, () => addText(op.sums));
+        const statement = kept(statements, `add ${table.name}`, () => db.prepare(addText(op.sums)));
         for (const row of op.rows) statement.run(valuesOf(row as Row, table.names));
         return undefined;
       }
@@ -54,23 +53,9 @@ export function createSqliteRunner(db: Database.Database) {
     }
   }
 
-  function change(key: Change | Removal, text: () => string, names: readonly string[], rows: readonly object[]): boolean[] {
-    let known = changes.get(key);
-    if (known === undefined) {
-      known = { statement: db.prepare(text()), names };
-      changes.set(key, known);
-    }
-    const { statement, names: order } = known;
-    return rows.map((row) => statement.run(valuesOf(row as Row, order)).changes > 0);
-  }
-
-  function kept<K>(map: Map<K, Statement>, key: K, text: () => string): Statement {
-    let statement = map.get(key);
-    if (statement === undefined) {
-      statement = db.prepare(text());
-      map.set(key, statement);
-    }
-    return statement;
+  function change({ name, names }: Removal, text: () => string, rows: readonly object[]): boolean[] {
+    const statement = kept(statements, name, () => db.prepare(text()));
+    return rows.map((row) => statement.run(valuesOf(row as Row, names)).changes > 0);
   }
 
   function nextOf(table: Table): number {
@@ -176,7 +161,7 @@ function createGrouped(db: Database.Database) {
       else if (value !== null) values.push(value);
     }
     for (const row of varied.length === 0 ? [] : rows) for (const name of varied) values.push(row[name]);
-    const statements = under(inserts[known], table);
+    const statements = kept(inserts[known], table, () => new Map<string, Statement>());
     if (statements.size > mostShapes) statements.clear();
     const statement = kept(statements, `${rows.length}${shape}`, () => prepare(insertText(table, known, shape, rows.length)));
     statement.run(...values);
@@ -188,7 +173,7 @@ function createGrouped(db: Database.Database) {
     },
     find(look: Look, keys: readonly (readonly unknown[])[]): unknown[] {
       const mark = markOf(look);
-      const statements = under(finds, look);
+      const statements = kept(finds, look, () => new Map<number, Statement>());
       const found: unknown[] = [];
       for (const part of mark === null ? keys.map((key) => [key]) : parts(keys)) {
         const statement = kept(statements, part.length, () => prepare(findText(look, part.length)));
@@ -204,10 +189,6 @@ function* parts<T>(list: readonly T[]): Generator<readonly T[]> {
   let from = 0;
   for (const size of sizes)
     for (; from + size <= list.length; from += size) yield size === list.length ? list : list.slice(from, from + size);
-}
-
-function under<K, L, V>(maps: Map<K, Map<L, V>>, key: K): Map<L, V> {
-  return kept(maps, key, () => new Map());
 }
 
 function kept<K, V>(map: Map<K, V>, key: K, make: () => V): V {
@@ -227,17 +208,14 @@ function markOf({ table, by, columns, order, where }: Look): string | null {
   return columns.find((name) => table.columns[name]?.isNull === false) ?? null;
 }
 
-/** `+?`: see {@link render}. A column of a key keeps its index, because only the value's side is hidden. */
 function findText({ table, by, columns, order, where }: Look, count: number): string {
   if (count === 1) {
     const only = where === null ? "" : ` AND ${where}`;
     const ordered = order === null ? "" : ` ORDER BY ${quoted(order)}`;
-    const own = by.map((name) => `${quoted(name)} = +?`).join(" AND ");
-    return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${own}${only}${ordered} LIMIT 1`;
+    return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${whereText(by)}${only}${ordered} LIMIT 1`;
   }
-  const own = [...by.map((name, place) => `o.${quoted(name)} = +k.column${place + 1}`), ...(where === null ? [] : [`o.${where}`])].join(
-    " AND ",
-  );
+  const keys = by.map((name, place) => `o.${quoted(name)} = +k.column${place + 1}`);
+  const own = [...keys, ...(where === null ? [] : [`o.${where}`])].join(" AND ");
   const list = columns.map((name) => `o.${quoted(name)}`).join(", ");
   return `SELECT ${list} FROM (VALUES ${rowsText(by.length, count)}) k LEFT JOIN ${table.name} o ON ${own}`;
 }
