@@ -29,7 +29,6 @@ const shown = {
     e,
     "seq",
     "account",
-    "kind",
     "source",
     "origin",
     "secret",
@@ -43,6 +42,7 @@ const shown = {
     "release",
   ),
   reference: s.reference,
+  event: e.kind,
   id: typed<string | null>(hexOf(e.id)),
   receivedAt: e.received_at,
   createdAt: e.created_at,
@@ -135,33 +135,18 @@ function anyOf({ seqs, phone, reference }: EventsAbout, subjects: readonly numbe
   return { where, fits };
 }
 
-function viewOf(row: Row): EventView {
-  const { seq, id, kind, account, source, receivedAt, createdAt, secret, type, name, status, previousStatus } = row;
-  const { errorCode, duplicates, conflicts, fault, release, size } = row;
+function viewOf({ id, type, name, moved, release, subject: _subject, reference: _reference, ...row }: Row): EventView {
   const disposition = dispositions[row.disposition] ?? "filtered";
   return {
-    seq,
+    ...row,
     // SQLite writes no id as an empty text.
     id: id === null || id === "" ? null : unpackEventId(id),
-    event: kind,
-    account,
-    source,
     origin: origins[row.origin] ?? "webhook",
-    receivedAt,
-    createdAt,
-    secret,
     subject: name === null ? null : { type: type === 0 ? "message" : "run", key: name },
-    status,
-    previousStatus,
-    transition: row.moved === 1,
-    errorCode,
+    transition: moved === 1,
     disposition,
     parkedUntil: row.parkedUntil === never ? null : row.parkedUntil,
-    duplicates,
-    conflicts,
-    fault,
     ...releaseView(disposition, release),
-    size,
   };
 }
 
@@ -177,12 +162,13 @@ export function* getEvent(seq: number): Work<EventDetail | null> {
     detailed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject LEFT JOIN plans p ON p.id = e.plan WHERE e.seq = ${seq}`,
   );
   if (row === null) return null;
+  const { request, place, headers, body, verdicts, ...event } = row;
   return {
-    ...viewOf(row),
-    request: row.request === null || row.place === null ? null : requestView(row.request, row.place),
-    headers: unpackHeaders(row.headers),
-    body: row.body,
-    routes: row.verdicts === null ? [] : (JSON.parse(row.verdicts) as KeptVerdict[]).map(verdictView),
+    ...viewOf(event),
+    request: request === null || place === null ? null : requestView(request, place),
+    headers: unpackHeaders(headers),
+    body,
+    routes: verdicts === null ? [] : (JSON.parse(verdicts) as KeptVerdict[]).map(verdictView),
     hydration: yield* readHydration(seq),
   };
 }

@@ -12,7 +12,8 @@ import { boundsOf } from "./pages.ts";
 const e = as(events, "e");
 const s = as(subjects, "s");
 const listed = select({
-  ...pick(e, "seq", "account", "kind", "source", "origin", "status", "disposition"),
+  ...pick(e, "seq", "account", "source", "origin", "status", "disposition"),
+  event: e.kind,
   id: typed<string | null>(hexOf(e.id)),
   receivedAt: e.received_at,
   size: typed<number>(sql`length(e.body)`),
@@ -74,20 +75,16 @@ function withGap(missing: ListenPage["missing"], through: number, seq: number): 
   return count === 0 ? missing : { from: missing?.from ?? through + 1, to: seq - 1, count: count + (missing?.count ?? 0) };
 }
 
-function viewOf({ seq, account, id, kind, source, receivedAt, status, type, name, ...row }: Row): ListenRow | null {
-  if (id === null || kind === null) return null;
+function viewOf({ id, event, type, name, registeredAt, size: _, ...row }: Row): ListenRow | null {
+  if (id === null || event === null) return null;
   return {
-    seq,
+    ...row,
     id: unpackEventId(id),
-    event: kind,
-    source,
-    account,
+    event,
     origin: origins[row.origin] ?? "webhook",
-    receivedAt,
     disposition: dispositions[row.disposition] ?? "filtered",
-    status,
     subject: name === null ? null : { type: type === 0 ? "message" : "run", key: name },
-    tracked: row.registeredAt !== null,
+    tracked: registeredAt !== null,
   };
 }
 

@@ -9,15 +9,21 @@ import { keyOf, keyOfRun } from "../work/subject-rows.ts";
 import { beginsWith, type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
 
 const s = as(subjects, "s");
-const shown = select({
-  ...pick(s, "seq", "account", "name", "reference", "metadata", "status", "error", "times"),
-  serviceId: s.service_id,
-  conversationId: s.conversation_id,
-  sentAt: s.registered_sent_at,
+const shown = {
+  ...pick(s, "seq", "account", "reference", "metadata", "status", "times"),
   registeredAt: s.registered_at,
   updatedAt: s.updated_at,
+};
+const message = select({
+  ...shown,
+  wamid: s.name,
+  id: s.service_id,
+  conversationId: s.conversation_id,
+  errorCode: s.error,
+  sentAt: s.registered_sent_at,
 });
-type Row = NonNullable<ReturnType<typeof shown>["row"]>;
+const run = select({ ...shown, runId: s.name, error: s.error });
+type Message = NonNullable<ReturnType<typeof message>["row"]>;
 
 const isMessage = raw("s.type = 0");
 const isFailed = raw(`s.${whereFailed}`);
@@ -51,14 +57,15 @@ const messageConditions: Conditions<MessageFields> = {
   to: (time) => sql`s.updated_at < ${time}`,
 };
 
-const newest = (where: Sql, limit: number) => rows(shown`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`);
+const newest = (where: Sql, limit: number): Sql => sql`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`;
 
-/** They are few, and for an order PostgreSQL might read all rows in it. */
-function* allNamed(where: Sql): Work<Row[]> {
-  return sorted(yield* rows(shown`FROM subjects s WHERE ${where}`)).slice(0, mostFound);
-}
+const sorted = <Row extends { readonly seq: number }>(found: readonly Row[]): Row[] => found.toSorted((a, b) => b.seq - a.seq);
 
-const sorted = (found: readonly Row[]): Row[] => found.toSorted((a, b) => b.seq - a.seq);
+const viewOf = <Row extends Pick<Message, "metadata" | "times">>({ metadata, times, ...row }: Row) => ({
+  ...row,
+  metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>),
+  times: JSON.parse(times) as Record<string, number>,
+});
 
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
   const { prefix, phone, seen, after, before, limit } = filter;
@@ -74,8 +81,8 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
       prefix === undefined || referred !== null ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
     );
-  const fits = phone === undefined ? undefined : ({ name }: Row) => phoneMatches(name, phone);
-  return (yield* readMatching(before, limit, (end, most) => newest(where(end), most), fits)).map(messageView);
+  const fits = phone === undefined ? undefined : ({ wamid }: Message) => phoneMatches(wamid, phone);
+  return (yield* readMatching(before, limit, (end, most) => rows(message`${newest(where(end), most)}`), fits)).map(viewOf);
 }
 
 function* rareReferences(prefix: string): Work<number[] | null> {
@@ -86,14 +93,15 @@ function* rareReferences(prefix: string): Work<number[] | null> {
 /** `name`: a wamid or the service's id, masked or not, or a reference. Newest first. */
 export function* findMessages(name: string, of: OfAccounts = {}): Work<Numbered<MessageView>[]> {
   const isOf = conditionsOf(accountConditions, of);
-  const named = (is: Sql) => allNamed(allOf(is, isOf));
+  // They are few, and for an order PostgreSQL might read all rows in it.
+  const named = (is: Sql) => rows(message`FROM subjects s WHERE ${allOf(is, isOf)}`);
   const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
   let found = yield* named(sql`s.key = ${keyOf(name)}`);
   if (found.length === 0 && mask !== null) found = yield* named(allOf(isMessage, hasMask(mask)));
   if (found.length === 0) found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`);
   if (found.length === 0 && idMask !== null) found = yield* named(sql`s.service_mask = ${idMask}`);
-  if (found.length > 0) return found.map(messageView);
-  return (yield* newest(allOf(isMessage, sql`s.reference = ${name}`, isOf), mostFound)).map(messageView);
+  if (found.length === 0) found = yield* rows(message`${newest(allOf(isMessage, sql`s.reference = ${name}`, isOf), mostFound)}`);
+  return sorted(found).slice(0, mostFound).map(viewOf);
 }
 
 export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
@@ -104,43 +112,10 @@ export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
     conditionsOf(subjectConditions, filter),
     prefix === undefined ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
   );
-  if (runId === undefined) return (yield* newest(allOf(isBetween(s.seq, after, before), where), limit)).map(runView);
+  if (runId === undefined) return (yield* rows(run`${newest(allOf(isBetween(s.seq, after, before), where), limit)}`)).map(viewOf);
   const mask = parseMask("run", runId);
-  const found = yield* rows(shown`FROM subjects s WHERE ${mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask)} AND ${where}`);
+  const found = yield* rows(run`FROM subjects s WHERE ${mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask)} AND ${where}`);
   return sorted(found.filter(({ seq }) => seq > after && seq < before))
     .slice(0, limit)
-    .map(runView);
-}
-
-function messageView({ seq, account, name, serviceId, conversationId, reference, metadata, ...row }: Row): Numbered<MessageView> {
-  return {
-    seq,
-    account,
-    wamid: name,
-    id: serviceId,
-    conversationId,
-    reference,
-    metadata: metadata === null ? null : JSON.parse(metadata),
-    status: row.status,
-    errorCode: row.error,
-    times: JSON.parse(row.times),
-    sentAt: row.sentAt,
-    registeredAt: row.registeredAt,
-    updatedAt: row.updatedAt,
-  };
-}
-
-function runView({ seq, account, name, reference, metadata, status, error, times, registeredAt, updatedAt }: Row): Numbered<RunView> {
-  return {
-    seq,
-    account,
-    runId: name,
-    reference,
-    metadata: metadata === null ? null : JSON.parse(metadata),
-    status,
-    error,
-    times: JSON.parse(times),
-    registeredAt,
-    updatedAt,
-  };
+    .map(viewOf);
 }
