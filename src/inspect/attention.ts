@@ -15,7 +15,6 @@ export interface RouteFacts extends RouteBacklog {
   readonly slow: Slow | null;
 }
 
-/** Times are unix ms. */
 export interface AttentionFacts {
   readonly now: number;
   readonly routes: readonly RouteFacts[];
@@ -26,11 +25,11 @@ export interface AttentionFacts {
   /** Null: the store is no server, or does not answer. */
   readonly database: DatabaseFacts | null;
   readonly reload: Pick<ReloadView, "result" | "at" | "faults">;
-  /** Accounts whose service answers no poll. `since` in unix ms. */
+  /** Accounts whose service answers no poll. */
   readonly unreachable: readonly { readonly account: string; readonly since: number }[];
 }
 
-/** When a condition was noticed first, in unix ms, for one whose beginning is not stored. */
+/** When a condition was noticed first, for one whose beginning is not stored. */
 export type Noticed = (condition: string) => number;
 
 /** Failures that last less are usual while a destination restarts. The breaker may open earlier. */

@@ -28,7 +28,6 @@ interface Stored {
 type Reads<Facts> = { readonly [Key in keyof Facts]: () => MaybePromise<Facts[Key]> };
 
 interface DiagnosisParts extends Reads<Stored> {
-  /** When the process started, in unix ms. */
   readonly startedAt: number;
   readonly now: () => number;
   readonly settings: () => Pick<Settings, "accounts" | "routes">;

@@ -12,7 +12,6 @@ export interface Counts {
 /** What one process saw of an account for some seconds. */
 export interface AccountNote extends Counts {
   readonly account: string;
-  /** When it began, in unix ms. */
   readonly since: number;
   readonly registered: number;
   /** Why all polls fail; null: one found a message. */
@@ -20,7 +19,7 @@ export interface AccountNote extends Counts {
   readonly isKeyRefused?: boolean;
 }
 
-/** What all processes saw of an account. Times are unix ms. */
+/** What all processes saw of an account. */
 export interface AccountWatch {
   /** Parts of the window, in order. */
   readonly slots: readonly (Counts & { readonly from: number })[];

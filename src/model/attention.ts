@@ -219,7 +219,6 @@ export const attentionTable = [
  * the API key; `polls`: its answers to polls are unusable.
  */
 export type Alarm = {
-  /** Unix ms. */
   readonly since: number;
   readonly text: string;
   /** Possible causes, the most likely first. */

@@ -28,7 +28,7 @@ export const auditRules = {
 export type AuditRule = keyof typeof auditRules;
 
 export interface AuditFilter {
-  /** Unix ms of acceptance, from (included) and to (not included). */
+  /** Of acceptance, from (included) and to (not included). */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   readonly source?: string | undefined;

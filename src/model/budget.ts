@@ -38,7 +38,6 @@ export interface BudgetNews {
   readonly stops: Readonly<Record<string, StoredStop | null>>;
 }
 
-/** Times are unix ms. */
 export interface StoredStop {
   readonly resource: string | null;
   readonly renewsAt: number | null;

@@ -1,6 +1,5 @@
-/** Injected, so that tests run a ten-hour backoff in a millisecond. */
+/** Injected, so that tests run a ten-hour backoff in a millisecond. Here and everywhere, a time is in unix ms, and a duration in ms. */
 export interface Clock {
-  /** Unix milliseconds. */
   now(): number;
   after(ms: number, run: () => void): () => void;
 }

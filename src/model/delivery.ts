@@ -60,7 +60,6 @@ export function isOutage(error: AttemptError): error is RedisFaultKind {
 
 export interface Attempt {
   readonly number: number;
-  /** Unix milliseconds of its start. */
   readonly at: number;
   readonly tookMs: number;
   readonly result: AttemptResult;
@@ -79,7 +78,6 @@ export interface StoredDelivery {
   readonly eventId: EventId;
   readonly kind: string;
   readonly origin: Origin;
-  /** Unix ms at which the event was accepted. */
   readonly receivedAt: number;
   /** How `body` is read. Absent: `standard`. */
   readonly format?: string;
@@ -114,7 +112,7 @@ export interface DueRange {
 
 export interface DuePlaces {
   readonly places: readonly QueuePlace[];
-  /** When the next one becomes due, in unix ms; null: none waits, or `limit` are due. */
+  /** When the next one becomes due; null: none waits, or `limit` are due. */
   readonly nextAt: number | null;
 }
 
@@ -144,9 +142,8 @@ export interface Settlement {
   readonly eventId?: EventId;
   readonly attempt: Attempt;
   readonly settled: Settled;
-  /** Unix ms. */
   readonly at: number;
-  /** When the event was received (unix ms), for the history of delivery times. Absent for a replay. */
+  /** When the event was received, for the history of delivery times. Absent for a replay. */
   readonly receivedAt?: number;
   readonly stop?: string;
   readonly pause?: PauseNote;

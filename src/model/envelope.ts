@@ -92,7 +92,7 @@ function epochTime(value: number): string | null {
   return null;
 }
 
-/** Unix ms at which the service made the event; `receivedAt` when the envelope has no time. */
+/** When the service made the event; `receivedAt` when the envelope has no time. */
 export function createdAtOf({ createdAt }: Pick<Envelope, "createdAt">, receivedAt: number): number {
   const at = createdAt === null ? Number.NaN : Date.parse(createdAt);
   return Number.isNaN(at) ? receivedAt : at;

@@ -29,7 +29,6 @@ interface Received {
   readonly account: AccountName;
   readonly source: SourceName;
   readonly origin: Origin;
-  /** Unix milliseconds. */
   readonly receivedAt: number;
   readonly body: Buffer;
   readonly headers: KeptHeaders;
@@ -159,7 +158,6 @@ export interface PolledStatus {
   readonly wamid: Wamid;
   readonly status: string;
   readonly errorCode: string | number | null;
-  /** Unix ms of the answer. */
   readonly at: number;
   readonly because?: string;
 }

@@ -85,7 +85,7 @@ export function skippedBy(from: string | null, to: string): ("sent" | "delivered
   );
 }
 
-/** The histogram of a message's new status, with the seconds since it was sent; null: none. Times are unix ms. */
+/** The histogram of a message's new status, with the seconds since it was sent; null: none. */
 function timeOfStatus(status: string, times: Readonly<Record<string, number>>, reportedSentAt: number | null) {
   const series: "toDelivered" | "toRead" | null = status === "delivered" ? "toDelivered" : status === "read" ? "toRead" : null;
   const [sentAt, at] = [times["sent"] ?? reportedSentAt, times[status]];
@@ -137,14 +137,14 @@ export interface SeriesQuery {
   readonly name: SeriesName;
   /** What each label stands for; null: one sum, or the percentiles of a histogram. */
   readonly by: SeriesKey | null;
-  /** Unix ms at the begin of a step, from (included) and to (not included). */
+  /** At the begin of a step, from (included) and to (not included). */
   readonly from: number;
   readonly to: number;
   /** Seconds. */
   readonly step: StepSeconds;
   readonly source?: string | undefined;
   readonly route?: string | undefined;
-  /** Unix ms; later steps have no values. */
+  /** Later steps have no values. */
   readonly now: number;
 }
 
@@ -157,7 +157,7 @@ export function keysOf(name: SeriesName): SeriesKey[] {
 const dayMs = 24 * hourMs;
 export const mostSteps = 3000;
 
-/** The whole query. Times are unix ms. `from` moves down and `to` up to a step; minutes that became hours are read by hour. */
+/** The whole query. `from` moves down and `to` up to a step; minutes that became hours are read by hour. */
 export function seriesQuery(
   given: Pick<SeriesQuery, "name" | "source" | "route"> & {
     readonly by?: SeriesKey | undefined;
@@ -201,7 +201,7 @@ export const seriesSchema = component("Series", "Counts, percentiles or gauges o
 export type SeriesView = View<typeof seriesSchema>;
 export type RelaySeries = z.infer<typeof seriesSchema>;
 
-/** A stored count: of the minute or hour that begins at `at` (unix ms). Without a source, route or label these are empty. */
+/** A stored count: of the minute or hour that begins at `at`. Without a source, route or label these are empty. */
 export interface HistoryCell {
   readonly subject: string;
   readonly label: string;
@@ -323,7 +323,7 @@ export type QualityView = View<typeof qualitySchema>;
 export type RelayQuality = z.infer<typeof qualitySchema>;
 
 export interface QualityQuery {
-  /** Unix ms of receipt, from (included) and to (not included). */
+  /** Of receipt, from (included) and to (not included). */
   readonly from: number;
   readonly to: number;
   readonly route?: string | undefined;
@@ -340,7 +340,7 @@ const meanings: ReadonlyMap<string, string> = new Map([
   ["130429", "The sender exceeds the throughput of the network."],
 ]);
 
-/** A message as an event left it. Times are unix ms. */
+/** A message as an event left it. */
 interface MovedMessage {
   readonly status: string;
   readonly previousStatus: string | null;
@@ -349,7 +349,7 @@ interface MovedMessage {
   readonly sentAt: number | null;
 }
 
-/** Sums up the quality of the messages sent from `from` (unix ms) on: from counts of the history, or from rows. */
+/** Sums up the quality of the messages sent from `from` on: from counts of the history, or from rows. */
 export function createQualitySums(from: number) {
   const sums = new Map<string, number>();
   const errors = new Map<string, number>();

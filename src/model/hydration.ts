@@ -37,7 +37,6 @@ export interface Covering {
   readonly through: number;
 }
 
-/** A hydration pass. Times are unix ms. */
 export interface HydrationPass extends Covering {
   readonly startedAt: number;
   readonly polled: number;
@@ -82,7 +81,7 @@ export interface ReadMessage {
   readonly at: number;
 }
 
-/** How covered events end that were received at `receivedBy` (unix ms) or earlier. */
+/** How covered events end that were received at `receivedBy` or earlier. */
 export interface HydrationEnd {
   readonly reason: GiveUpReason | null;
   readonly unknown: number;

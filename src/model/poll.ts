@@ -4,7 +4,7 @@ import type { MessageKey } from "./message.ts";
 import type { MessageState } from "./tracking.ts";
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
-/** Why the service is not called at all. `until` in unix ms. */
+/** Why the service is not called at all. */
 export interface Hold {
   readonly reason: (typeof holdReasons)[number];
   readonly until: number | null;
@@ -19,7 +19,7 @@ export interface PollFault {
   readonly detail: string;
 }
 
-/** What came of a poll. `at`: when the request was sent, in unix ms. */
+/** What came of a poll. `at`: when the request was sent. */
 export type PollAnswer =
   | { readonly type: "found"; readonly at: number; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
   /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
@@ -41,7 +41,7 @@ export interface PollStore {
   countPolls(query: PollQuery): MaybePromise<PollCounts>;
 }
 
-/** The last pass over an account, as the store keeps it. `unansweredAt`: unix ms at which a poll last got no answer. */
+/** The last pass over an account, as the store keeps it. `unansweredAt`: when a poll last got no answer. */
 export interface LastPass extends NonNullable<AccountsView["data"][number]["lastPass"]> {
   readonly account: string;
   readonly unansweredAt: number | null;
@@ -49,7 +49,7 @@ export interface LastPass extends NonNullable<AccountsView["data"][number]["last
 
 export type PassCounts = Omit<LastPass, "endedAt" | "stopped" | "unreachableSince" | "unansweredAt">;
 
-/** Times are unix ms. `after`: the wait between the send and the first poll, in ms. */
+/** `after`: the wait between the send and the first poll, in ms. */
 export interface PollClaim {
   readonly account: string;
   readonly now: number;
@@ -60,7 +60,7 @@ export interface PollClaim {
   readonly leaseMs: number;
 }
 
-/** A message that no other process polls until `until`. Times are unix ms. `since`: when it was sent, or else registered. */
+/** A message that no other process polls until `until`. `since`: when it was sent, or else registered. */
 export interface ClaimedPoll {
   readonly message: MessageKey;
   readonly until: number;
@@ -86,14 +86,14 @@ export type SettledPoll = { readonly message: MessageKey; readonly until: number
   | { readonly end: "missing"; readonly at: number }
 );
 
-/** Messages sent or registered at `from` (unix ms) or later. `resting`: statuses that are not polled any more. */
+/** Messages sent or registered at `from` or later. `resting`: statuses that are not polled any more. */
 export interface PollQuery {
   readonly account: string;
   readonly dueBy: number;
   readonly after: number;
   readonly from: number;
   readonly resting: readonly string[];
-  /** Statuses that are polled less often: only messages sent by `sentBy` (unix ms) count. */
+  /** Statuses that are polled less often: only messages sent by `sentBy` count. */
   readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
 }
 

@@ -14,7 +14,7 @@ export const scheduleSchema = z
   .string("must be a cron pattern in quotes, or off")
   .refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off");
 
-/** The next run of a cron pattern (UTC) after `now`, in unix ms; null: never. */
+/** The next run of a cron pattern (UTC) after `now`; null: never. */
 export function nextRun(pattern: string, now: number): number | null {
   return new Cron(pattern, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
 }

@@ -41,13 +41,11 @@ interface KeyClaim {
 export interface SendClaim extends KeyClaim {
   /** The recipient, for people: a masked phone, or the id of an automation. */
   readonly about: string;
-  /** Unix ms. */
   readonly at: number;
 }
 
 export interface StoredSend extends KeyHeld {
   readonly about: string;
-  /** Unix ms at which its latest call started. */
   readonly startedAt: number;
   /** The first answer; null unless the call is done. */
   readonly answer: SendAnswer | null;
@@ -64,7 +62,6 @@ export interface SendResult {
 
 export type SendEnd =
   | { readonly end: "not-done" | "unknown" }
-  /** `at`: unix ms. */
   | { readonly end: "done"; readonly at: number; readonly answer: SendAnswer; readonly sent: SentSubject };
 
 export type SentSubject =

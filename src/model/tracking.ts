@@ -12,7 +12,7 @@ export type RunState = TrackedState<RunStatus>;
 
 export const unobserved: TrackedState<never> = Object.freeze({ status: null, error: null, times: Object.freeze({}) });
 
-/** A status as an event, a registration or a poll reports it. `status` may be any word; `at` is unix ms. */
+/** A status as an event, a registration or a poll reports it. `status` may be any word. */
 export interface Observation {
   readonly status: string | null;
   readonly error: string | null;

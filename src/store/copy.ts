@@ -45,7 +45,7 @@ type Progress = (walk: number | "last", table: string, done: number, of: number)
 export interface CopyReport {
   /** `before`: an earlier run had ended it, and nothing was written. */
   readonly result: "copied" | "resumed" | "before";
-  /** Unix ms; null: the counts differ, and no relay starts on the target. */
+  /** Null: the counts differ, and no relay starts on the target. */
   readonly finishedAt: number | null;
   readonly counts: readonly { readonly table: string; readonly from: number; readonly to: number }[];
   readonly closedMs: number;

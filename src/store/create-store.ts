@@ -179,7 +179,7 @@ interface StoreParts {
 
 /**
  * Writes are atomic, and durable once their promise resolves. While the store cannot write, they reject with `StoreUnavailable`.
- * Times are unix ms. A delivery is named by its route and the seq of its event.
+ * A delivery is named by its route and the seq of its event.
  */
 export interface Store extends ReturnType<typeof createStore> {
   readonly browse: StoreReading;

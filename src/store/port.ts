@@ -32,7 +32,7 @@ export interface Rules extends Planner {
   readonly parkFor: number;
 }
 
-/** A waiting delivery and when it is due. `event` is the event's seq, `at` unix ms. */
+/** A waiting delivery and when it is due. `event` is the event's seq. */
 export interface DueDelivery {
   readonly route: string;
   readonly event: number;
@@ -65,7 +65,6 @@ export interface DueListener {
 export interface StoredCursor {
   readonly name: string;
   readonly seq: number;
-  /** Unix ms. */
   readonly movedAt: number;
 }
 
@@ -86,7 +85,7 @@ export interface Purged {
   readonly done: boolean;
 }
 
-/** Unix ms, from (included) and to (not included): of acceptance, or of the receipt of a quarantined body. */
+/** From (included) and to (not included): of acceptance, or of the receipt of a quarantined body. */
 interface Span extends Limited {
   readonly from?: number | undefined;
   readonly to?: number | undefined;
@@ -107,7 +106,7 @@ export interface BackfillFilter extends Span {
   readonly errorCode?: string | undefined;
 }
 
-/** It began at `since` (unix ms): what settled later is skipped. */
+/** It began at `since`: what settled later is skipped. */
 export interface ReplayCursor {
   readonly since: number;
   readonly event: number;

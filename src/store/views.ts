@@ -57,9 +57,8 @@ export interface RouteBacklog {
   waiting: number;
   held: number;
   dead: number;
-  /** Unix ms. */
   oldestDueAt: number | null;
-  /** Unix ms of the oldest event's dead letter. */
+  /** Of the oldest event's dead letter. */
   deadSince: number | null;
 }
 
@@ -67,7 +66,6 @@ export const noQuarantine: QuarantineCount = { events: 0, oldestAt: null, unassi
 
 export interface QuarantineCount {
   readonly events: number;
-  /** Unix ms of receipt. */
   readonly oldestAt: number | null;
   /** Of events whose business number no account has. */
   readonly unassigned: Omit<QuarantineCount, "unassigned">;
@@ -95,7 +93,7 @@ export interface RunFilter extends SubjectFilter {
 
 export type Numbered<V> = V & { readonly seq: number };
 
-/** Since the first use; retention does not lower it. Times are unix ms. */
+/** Since the first use; retention does not lower it. */
 export interface StoredSecretUse {
   readonly source: string;
   readonly secret: string;
@@ -111,7 +109,6 @@ export interface SourceNote {
   /** The business number; null: the sender performed a handshake. */
   readonly number: string | null;
   readonly account: string | null;
-  /** Unix ms. */
   readonly at: number;
 }
 
@@ -154,7 +151,6 @@ export type Stats = View<typeof statsSchema>;
 export const mostOffenders = 100;
 
 export interface AuditOrder extends AuditFilter {
-  /** Unix ms. */
   readonly now: number;
   /** Nothing due should be left then. */
   readonly isRunning: boolean;

@@ -15,7 +15,7 @@ export interface Audited {
   readonly isHydrating: boolean;
 }
 
-/** Deliveries settled before `deletedBefore` (unix ms) may have been deleted. Null: none was. */
+/** Deliveries settled before `deletedBefore` may have been deleted. Null: none was. */
 export function createEventAudit(tally: Tally, deletedBefore: number | null, parkedSince: number) {
   function offends(rule: AuditRule, event: number, route: string | null, what: string): false {
     tally.offence(rule, event, route, what);

@@ -147,7 +147,6 @@ export interface Presence {
   readonly host: string;
   readonly pid: number;
   readonly version: string;
-  /** Unix ms it was started. */
   readonly since: number;
 }
 

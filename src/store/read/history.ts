@@ -35,7 +35,7 @@ const boundsRow = select({
 interface Wanted {
   readonly series: readonly SeriesName[];
   readonly only?: string | undefined;
-  /** Unix ms, from (included) and to (not included). */
+  /** From (included) and to (not included). */
   readonly from: number;
   readonly to: number;
 }

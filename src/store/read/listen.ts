@@ -106,7 +106,7 @@ function* firstFrom(seq: number, until: number): Work<{ readonly seq: number; re
   );
 }
 
-/** A binary search for the seq before the first event received at `time` (unix ms). */
+/** A binary search for the seq before the first event received at `time`. */
 export function* seqBefore(time: number, until: number): Work<number> {
   const { oldest, newest } = yield* listenEnds(until);
   if (oldest === 0) return newest;

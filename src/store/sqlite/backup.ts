@@ -13,7 +13,6 @@ export interface BackupOrder {
   readonly file: string;
   /** A restore keeps the existing target under another name. */
   readonly replace: boolean;
-  /** Unix ms. */
   readonly now: () => number;
   readonly progress: (step: BackupStep, at: AuditProgress) => void;
   readonly signal: AbortSignal;
@@ -28,7 +27,7 @@ const reserveBytes = 64 * 1024 * 1024;
 
 /**
  * A relay may write the store meanwhile. Throws `StoreRefused` when it cannot copy, and `StoreUnavailable` when reading fails; then no
- * file has the name. The backup has everything that was acknowledged before `at` (unix ms).
+ * file has the name. The backup has everything that was acknowledged before `at`.
  */
 export const backUp = refusing(async ({ path, file, replace, progress, signal, now }) => {
   const startedAt = performance.now();
@@ -125,7 +124,7 @@ async function checkRoom(folder: string, bytes: number): Promise<void> {
 }
 
 /**
- * `use` gets an unused name beside the target. Unfinished files of killed processes that were last written before `leftBefore` (unix ms)
+ * `use` gets an unused name beside the target. Unfinished files of killed processes that were last written before `leftBefore`
  * are removed.
  */
 async function withPartial<T>(target: string, leftBefore: number, use: (partial: string) => Promise<T>): Promise<T> {

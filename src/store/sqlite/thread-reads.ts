@@ -61,7 +61,7 @@ const stepPages = 512;
 const syncPages = 2048;
 /**
  * Copies `db`, which is read-only, into the empty file `to`, in one snapshot: without it, SQLite starts again after each commit of the
- * relay, and under load never ends. The copy has everything that was committed before `at` (unix ms).
+ * relay, and under load never ends. The copy has everything that was committed before `at`.
  */
 export async function copyStore(db: Db, to: string, progress: (at: AuditProgress) => void) {
   const at = Date.now();

@@ -335,7 +335,7 @@ function planEvent(
   };
 }
 
-/** `at`: the event's own time in unix ms. Returns the same `state` object when nothing changed. */
+/** `at`: the event's own time. Returns the same `state` object when nothing changed. */
 function stepSubject(
   rules: Pick<Rules, "stepMessage" | "stepRun">,
   subject: TrackedSubject,

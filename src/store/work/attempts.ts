@@ -125,7 +125,7 @@ const noId = Buffer.alloc(0);
 const ofShard = (shard: Shard = wholeRoute): Sql | undefined =>
   shard.of === 1 ? undefined : sql`AND abs(q.lane) % 65536 * 40503 % 65536 / 256 % ${shard.of} = ${shard.number}`;
 
-/** Unix ms; null: none waits. */
+/** Null: none waits. */
 function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
   const row = yield* first(
     select({

@@ -161,7 +161,7 @@ function* close(account: string, { polled }: OpenPass, now: number): Work<void> 
   }
 }
 
-/** `since`: unix ms at which a minute begins. */
+/** `since`: when a minute begins. */
 export function* callsSince(account: string, since: number): Work<number> {
   const open = yield* value<OpenPass>(passKey(account));
   const ended = yield* list<Calls>(callsOf(account), timeName(since));

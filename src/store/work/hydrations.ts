@@ -8,7 +8,6 @@ type HydrationRow = RowOf<typeof hydrations>;
 
 interface HydrationOutcome extends Omit<HydrationBrief, "state"> {
   readonly last: number;
-  /** Unix ms. */
   readonly settledAt: number;
 }
 

@@ -133,7 +133,6 @@ function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number):
 interface Sent {
   readonly account: string;
   readonly sent: SentSubject;
-  /** Unix ms. */
   readonly at: number;
 }
 

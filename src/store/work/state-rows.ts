@@ -62,7 +62,7 @@ export function* moveCursor(name: string, seq: number, at: number): Work<number>
 
 const handshakePrefix = "handshake/";
 
-/** Unix ms, by the fingerprint of URL and token. */
+/** By the fingerprint of URL and token. */
 export function* handshakes(): Work<ReadonlyMap<string, number>> {
   return new Map((yield* list<number>(handshakePrefix)).map(({ name, value }) => [name, value]));
 }
@@ -120,7 +120,7 @@ export type PurgedTable = "events" | "deliveries" | "history";
 
 const purgedKey = (table: PurgedTable): string => `purged/${table}`;
 
-/** Unix ms: by receipt of events, by settlement of deliveries. Null: nothing was deleted. */
+/** By receipt of events, by settlement of deliveries. Null: nothing was deleted. */
 export const purgedBefore = (table: PurgedTable): Work<number | null> => value<number>(purgedKey(table));
 
 /** It only grows: a clock that is set back brings nothing back. */
@@ -148,13 +148,11 @@ export function* lastCopied(): Work<number> {
 const callsKeptMs = 62 * 86_400_000;
 
 export interface DayCalls {
-  /** Unix ms at which the day began. */
   readonly day: number;
   readonly polls: number;
   readonly others: number;
 }
 
-/** `at`: unix ms. */
 export interface RecentCall {
   readonly cap: "requests" | "messages";
   readonly priority: "send" | "interactive" | "poll";

@@ -18,7 +18,7 @@ export function* value<S>(key: string, lock: "share" | "update" | null = null): 
   return found;
 }
 
-/** Null removes it. `until`: unix ms after which it may go. */
+/** Null removes it. It may go after `until`. */
 export function* put(key: string, value: unknown, until: number | null = null): Work<void> {
   if (value === null) {
     yield* rows(sql`DELETE FROM state WHERE key = ${key}`);
