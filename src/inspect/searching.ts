@@ -1,6 +1,6 @@
 import type { Reading, SearchPort } from "../control/reading.ts";
 import type { MessageView, RunView } from "../model/answers.ts";
-import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
+import { fewestPhoneDigits, parseMask, wholePhone } from "../model/mask.ts";
 import type { OfAccounts } from "../model/queries.ts";
 import type { SearchHitView } from "../model/search.ts";
 import type { StoreReading } from "../store/read/reading.ts";
@@ -119,7 +119,7 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
       const named = await messages.find(q, { account: query.account, accounts: query.accounts });
       if (named.some(({ reference }) => reference !== q))
-        return pageOf([over(named.filter((message) => isListed(filter, message)))], limit);
+        return pageOf([over(await messages.list({ ...filter, after: 0, seen: true, only: named.map(({ seq }) => seq) }))], limit);
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
@@ -135,16 +135,12 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       const filter = { ...query, before };
       const isNamed = query.reference !== undefined || query.runId !== undefined;
       if (q === undefined) return pageOf([isNamed ? over(await runs.list({ ...filter, after: 0 })) : await walk.runs(filter)], limit);
-      const named = await runs.list({ runId: q, ...newest, limit: mostAccounts });
-      const byId = named.filter((run) => isListed(filter, run) && (query.runId === undefined || run.runId === query.runId));
-      return pageOf(
-        [
-          named.length > 0
-            ? over(byId)
-            : await walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: query.reference ?? q } : {}) }),
-        ],
-        limit,
-      );
+      const isId = (await runs.list({ runId: q, ...newest, limit: 1 })).length > 0;
+      const byId = isId ? await runs.list({ ...filter, after: 0, runId: q }) : [];
+      const found = isId
+        ? over(byId.filter(({ runId }) => runId === (query.runId ?? runId)))
+        : await walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: query.reference ?? q } : {}) });
+      return pageOf([found], limit);
     },
   };
 }
@@ -180,20 +176,6 @@ function pageOf<V extends { readonly seq: number }>(
 ): { data: Omit<V, "seq">[]; next: number | null } {
   const { found, next } = mergeWalks(walks, limit);
   return { data: found.map(({ seq: _, ...view }) => view), next };
-}
-
-/** Whether a message or run that was found by its name is in a list. */
-function isListed(filter: Omit<MessageFilter, "after">, row: Numbered<MessageView | RunView>): boolean {
-  const subject: Partial<MessageView> & Pick<MessageView, "account" | "updatedAt"> = row;
-  const { accounts, from, to, phone } = filter;
-  return (
-    row.seq < filter.before &&
-    (["account", "status", "reference", "errorCode"] as const).every((key) => filter[key] === undefined || filter[key] === subject[key]) &&
-    (accounts === undefined || accounts.includes(subject.account)) &&
-    (from === undefined || subject.updatedAt >= from) &&
-    (to === undefined || subject.updatedAt < to) &&
-    (phone === undefined || phoneMatches(subject.wamid ?? "", phone))
-  );
 }
 
 /** The longer of two ends of a phone number; null when there is none, or the number cannot end with both. */

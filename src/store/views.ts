@@ -83,6 +83,7 @@ interface SubjectFilter extends SubjectFields {
 export interface MessageFilter extends SubjectFilter, MessageFields {
   readonly phone?: string | undefined;
   readonly prefix?: string | undefined;
+  readonly only?: readonly number[];
   readonly seen?: boolean | undefined;
 }
 

@@ -68,7 +68,7 @@ const viewOf = <Row extends Pick<Message, "metadata" | "times">>({ metadata, tim
 });
 
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
-  const { prefix, phone, seen, after, before, limit } = filter;
+  const { prefix, phone, only, seen, after, before, limit } = filter;
   const referred = prefix === undefined ? null : yield* rareReferences(prefix);
   if (referred?.length === 0) return [];
   const where = (end: number): Sql =>
@@ -77,7 +77,7 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
       isBetween(s.seq, after, end),
       conditionsOf(messageConditions, filter),
       seen === true ? undefined : sql`s.registered_at IS NOT NULL`,
-      referred === null ? undefined : sql`s.seq IN ${referred}`,
+      ...[referred, only].map((seqs) => (seqs ? sql`s.seq IN ${seqs}` : undefined)),
       prefix === undefined || referred !== null ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
     );
