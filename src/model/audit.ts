@@ -34,7 +34,7 @@ export interface AuditFilter {
   readonly source?: string | undefined;
 }
 
-const eventSums = {
+export const eventSums = {
   received: count.describe("Events received."),
   ...counts(dispositions, (word) => `Events with the disposition \`${word}\`.`),
   unaccounted: count.describe("Events that break a rule, counted under no disposition."),
@@ -44,7 +44,7 @@ const eventSums = {
 const eventSumsSchema = component("EventSums", "Events by disposition.", eventSums);
 export type EventSums = z.infer<typeof eventSumsSchema>;
 
-const deliverySums = {
+export const deliverySums = {
   planned: count.describe("Verdicts to deliver, of the events checked."),
   ...counts(deliveryStates, (word) => `Deliveries in the state \`${word}\`.`),
   deleted: count.describe("Settled deliveries that retention deleted before their event."),

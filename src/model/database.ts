@@ -38,75 +38,60 @@ const connectionsOfProcess = 10;
 const limits = { roundTripMs: 50, skewMs: 1_000, writtenSeconds: 60, openSeconds: 600 };
 
 export function databaseRisks(facts: DatabaseFacts): DatabaseRisk[] {
-  return [...crashRisks(facts), ...failoverRisks(facts), ...strains(facts)];
-}
+  const { fsync, fullPageWrites, synchronousCommit, synchronousStandbys, standbys, connectedSynchronous } = facts;
+  const { connectionsLeft, transaction, skewMs, roundTripMs } = facts;
+  const risks: DatabaseRisk[] = [];
+  const find = (condition: DatabaseRisk["condition"], of: string, text: string, cure: string) =>
+    void risks.push({ condition, of, text, cure });
+  const unsafe = (of: string, loses: string) => find("database-unsafe", of, `${of} is off: ${loses}.`, `Set ${of} = on.`);
+  const strain = (of: string, text: string, cure: string) => find("database-strained", of, text, cure);
 
-function* crashRisks({ fsync, fullPageWrites, synchronousCommit }: DatabaseFacts): Generator<DatabaseRisk> {
-  const unsafe = (of: string, loses: string): DatabaseRisk => {
-    return { condition: "database-unsafe", of, text: `${of} is off: ${loses}.`, cure: `Set ${of} = on.` };
-  };
-  if (!fsync) yield unsafe("fsync", "a crash of PostgreSQL's machine may lose or damage acknowledged events");
-  if (!fullPageWrites) yield unsafe("full_page_writes", "a crash of PostgreSQL's machine may damage acknowledged events");
-  if (synchronousCommit === "off") yield unsafe("synchronous_commit", "a crash of PostgreSQL may lose the last acknowledged events");
-}
+  if (!fsync) unsafe("fsync", "a crash of PostgreSQL's machine may lose or damage acknowledged events");
+  if (!fullPageWrites) unsafe("full_page_writes", "a crash of PostgreSQL's machine may damage acknowledged events");
+  if (synchronousCommit === "off") unsafe("synchronous_commit", "a crash of PostgreSQL may lose the last acknowledged events");
 
-function* failoverRisks(facts: DatabaseFacts): Generator<DatabaseRisk> {
-  const { synchronousCommit, synchronousStandbys, standbys, connectedSynchronous } = facts;
-  const loses = "a failover may lose the last acknowledged events";
-  const risk = { condition: "database-standby", of: "standbys" } as const;
+  const failover = (why: string, cure: string) =>
+    find("database-standby", "standbys", `${why}: a failover may lose the last acknowledged events.`, cure);
   if (synchronousStandbys === "") {
-    if (standbys > 0)
-      yield { ...risk, text: `The standbys of PostgreSQL are asynchronous: ${loses}.`, cure: "Set synchronous_standby_names." };
+    if (standbys > 0) failover("The standbys of PostgreSQL are asynchronous", "Set synchronous_standby_names.");
   } else if (synchronousCommit === "local" || synchronousCommit === "off")
-    yield {
-      ...risk,
-      text: `synchronous_commit is ${synchronousCommit}, so commits do not wait for the standbys: ${loses}.`,
-      cure: "Set synchronous_commit = on.",
-    };
+    failover(`synchronous_commit is ${synchronousCommit}, so commits do not wait for the standbys`, "Set synchronous_commit = on.");
   else if (connectedSynchronous === 0)
-    yield {
-      condition: "database-strained",
-      of: "standbys",
-      text: "No synchronous standby is connected: each commit waits for one, and webhooks get 503.",
-      cure: "Start a standby, or change synchronous_standby_names.",
-    };
-}
+    strain(
+      "standbys",
+      "No synchronous standby is connected: each commit waits for one, and webhooks get 503.",
+      "Start a standby, or change synchronous_standby_names.",
+    );
 
-function* strains({ connectionsLeft, transaction, skewMs, roundTripMs }: DatabaseFacts): Generator<DatabaseRisk> {
-  const strain = (of: string, text: string, cure: string): DatabaseRisk => ({ condition: "database-strained", of, text, cure });
   if (connectionsLeft < connectionsOfProcess)
-    yield strain(
+    strain(
       "connections",
       `PostgreSQL has ${connectionsLeft} connections left, and a process of the relay uses up to ${connectionsOfProcess}. A process without a connection answers 503.`,
       "Raise max_connections, or end sessions that nobody needs.",
     );
-  if (transaction !== null) yield* transactionRisks(transaction, strain);
+  if (transaction !== null && transaction.seconds >= (transaction.hasWritten ? limits.writtenSeconds : limits.openSeconds)) {
+    const { seconds, pid, application, state, hasWritten } = transaction;
+    const session = `Session ${pid}${application === "" ? "" : ` of ${application}`} (${state})`;
+    const means = hasWritten ? "listeners wait behind it when an event's number is missing" : "deleted rows keep their disk";
+    strain(
+      "transaction",
+      `${session} has had a ${hasWritten ? "writing " : ""}transaction open for ${spanText(seconds * 1000)}: ${means}.`,
+      `To end it: SELECT pg_terminate_backend(${pid}).`,
+    );
+  }
   if (Math.abs(skewMs) > limits.skewMs) {
     const way = skewMs < 0 ? "behind" : "ahead of";
-    yield strain(
+    strain(
       "clock",
       `The clock of PostgreSQL is ${spanText(skewMs)} ${way} this host's. Events and retries have the time of PostgreSQL.`,
       "Set both clocks by NTP.",
     );
   }
   if (roundTripMs > limits.roundTripMs)
-    yield strain(
+    strain(
       "distance",
       `PostgreSQL answers in ${roundTripMs} ms, and each webhook waits for several answers.`,
       "Run the relay near the server.",
     );
-}
-
-function* transactionRisks(
-  { seconds, pid, application, state, hasWritten }: NonNullable<DatabaseFacts["transaction"]>,
-  strain: (of: string, text: string, cure: string) => DatabaseRisk,
-): Generator<DatabaseRisk> {
-  if (seconds < (hasWritten ? limits.writtenSeconds : limits.openSeconds)) return;
-  const session = `Session ${pid}${application === "" ? "" : ` of ${application}`} (${state})`;
-  const means = hasWritten ? "listeners wait behind it when an event's number is missing" : "deleted rows keep their disk";
-  yield strain(
-    "transaction",
-    `${session} has had a ${hasWritten ? "writing " : ""}transaction open for ${spanText(seconds * 1000)}: ${means}.`,
-    `To end it: SELECT pg_terminate_backend(${pid}).`,
-  );
+  return risks;
 }

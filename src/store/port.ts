@@ -1,3 +1,4 @@
+import type { QueuePlace } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { HydrationStart } from "../model/hydration.ts";
 import type { Limited } from "../model/queries.ts";
@@ -32,12 +33,9 @@ export interface Rules extends Planner {
   readonly parkFor: number;
 }
 
-/** A waiting delivery and when it is due. `event` is the event's seq. */
-export interface DueDelivery {
+/** A waiting delivery and when it is due. */
+export interface DueDelivery extends QueuePlace {
   readonly route: string;
-  readonly event: number;
-  readonly at: number;
-  readonly lane: number;
 }
 
 export type AcceptOutcome =

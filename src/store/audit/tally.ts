@@ -1,17 +1,12 @@
-import type { AuditRule, DeliverySums, EventSums, Offender } from "../../model/audit.ts";
+import { type AuditRule, type DeliverySums, deliverySums, type EventSums, eventSums, type Offender } from "../../model/audit.ts";
 import { dispositions } from "../../model/states.ts";
 import { compareTexts } from "../sql/ops.ts";
 
 const dayMs = 86_400_000;
 
-function noEvents(): EventSums {
-  const words = { routed: 0, filtered: 0, ignored: 0, quarantined: 0, parked: 0, released: 0, unassigned: 0 };
-  return { received: 0, ...words, unaccounted: 0, duplicates: 0, conflicts: 0 };
-}
-
-function noDeliveries(): DeliverySums {
-  return { planned: 0, waiting: 0, held: 0, delivered: 0, dead: 0, deleted: 0, unaccounted: 0 };
-}
+const zeros = <Sums>(fields: object) => Object.fromEntries(Object.keys(fields).map((name) => [name, 0])) as Sums;
+const noEvents = () => zeros<EventSums>(eventSums);
+const noDeliveries = () => zeros<DeliverySums>(deliverySums);
 
 function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): void {
   for (const key of Object.keys(sum) as (keyof T)[]) (sum as Record<keyof T, number>)[key] += more[key];

@@ -9,7 +9,7 @@ import {
   type StoredStops,
 } from "../../model/budget.ts";
 import type { Work } from "../sql/ops.ts";
-import { create, list, put, readNow, value } from "./state.ts";
+import { allOf, create, put, readNow, value } from "./state.ts";
 
 /*
  * An account's row holds the stops that its processes found, and locks the rows of their parts of the caps. Times are of the database's
@@ -31,7 +31,7 @@ export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetA
   const known = yield* value<StoredStops>(key, "update");
   if (known === null) yield* create(key, noStops);
   const now = yield* readNow();
-  const rows = (yield* list<BudgetRow>(`${key}/`)).map(({ value }) => value);
+  const rows = yield* allOf<BudgetRow>(`${key}/`);
   const { limits, row, othersUsed } = decideBudget(rows, request, now);
   yield* put(`${key}/${request.process}`, row, row?.countsUntil);
   const stops = withNews(known ?? noStops, request.news);

@@ -1,7 +1,7 @@
 import { type Lease, type LeaseStore, type LeaseView, readLeaseName } from "../../model/route-lease.ts";
 import { compareTexts, rows, type Work } from "../sql/ops.ts";
 import { sql } from "../sql/sql.ts";
-import { create, hold, isHeld, list, put, readNow, value, values } from "./state.ts";
+import { byName, create, hold, isHeld, list, put, readNow, value, values } from "./state.ts";
 
 /*
  * On PostgreSQL a lease is a row with its holder and an epoch, good while the holder's heartbeat is fresh by the database's clock. A
@@ -44,7 +44,7 @@ export function* beat(worker: string, now: number, routes: readonly string[] = [
 export function* readLeases(now: number, deadAfter: number): Work<LeaseView> {
   const workers = new Map<string, readonly string[]>();
   for (const { name, value } of yield* list<Heartbeat>(heartbeats)) if (now - value.at < deadAfter) workers.set(name, value.routes);
-  return { workers, leases: new Map((yield* list<Lease>(leases)).map(({ name, value }) => [name, value])) };
+  return { workers, leases: yield* byName<Lease>(leases) };
 }
 
 /**

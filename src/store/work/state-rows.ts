@@ -8,14 +8,12 @@ import { type RowOf, state } from "../schema/tables.ts";
 import { change, compareTexts, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
 import { sql } from "../sql/sql.ts";
 import type { SourceNote } from "../views.ts";
-import { addTo, create, createMissing, list, put, timeName, value, values } from "./state.ts";
+import { addTo, allOf, byName, create, createMissing, list, put, timeName, value, values } from "./state.ts";
 
 const alarmPrefix = "alarm/";
 
 /** Those in force, and those whose end is not reported yet. */
-export function* alarms(): Work<readonly StoredAlarm[]> {
-  return (yield* list<StoredAlarm>(alarmPrefix)).map(({ value }) => value);
-}
+export const alarms = () => allOf<StoredAlarm>(alarmPrefix);
 
 /** Null: its end was reported. */
 export const keepAlarm = (name: AlarmName, alarm: StoredAlarm | null) => put(`${alarmPrefix}${alarmKey(name)}`, alarm);
@@ -63,9 +61,7 @@ export function* moveCursor(name: string, seq: number, at: number): Work<number>
 const handshakePrefix = "handshake/";
 
 /** By the fingerprint of URL and token. */
-export function* handshakes(): Work<ReadonlyMap<string, number>> {
-  return new Map((yield* list<number>(handshakePrefix)).map(({ name, value }) => [name, value]));
-}
+export const handshakes = () => byName<number>(handshakePrefix);
 
 export const noteHandshake = (fingerprint: string, at: number) => put(`${handshakePrefix}${fingerprint}`, at);
 
@@ -73,9 +69,7 @@ const passPrefix = "reconciled/";
 
 export const notePass = (pass: LastPass) => put(`${passPrefix}${pass.account}`, pass);
 
-export function* lastPasses(): Work<readonly LastPass[]> {
-  return (yield* list<LastPass>(passPrefix)).map(({ value }) => value);
-}
+export const lastPasses = () => allOf<LastPass>(passPrefix);
 
 /** The random id of the stored data. Null: no relay has opened the store yet. */
 export const dataId = (): Work<string | null> => value<string>("store/id");
@@ -112,9 +106,7 @@ export function* noteWatched(notes: readonly AccountNote[], at: number, windowMs
 }
 
 /** By account. */
-export function* watched(): Work<ReadonlyMap<string, AccountWatch>> {
-  return new Map((yield* list<AccountWatch>(watchPrefix)).map(({ name, value }) => [name, value]));
-}
+export const watched = () => byName<AccountWatch>(watchPrefix);
 
 export type PurgedTable = "events" | "deliveries" | "history";
 

@@ -57,6 +57,14 @@ export function* list<S>(prefix: string, from = ""): Work<{ readonly name: strin
   return found.map(({ key, value }) => ({ name: key.slice(prefix.length), value: JSON.parse(value) as S }));
 }
 
+export function* byName<S>(prefix: string): Work<ReadonlyMap<string, S>> {
+  return new Map((yield* list<S>(prefix)).map(({ name, value }) => [name, value]));
+}
+
+export function* allOf<S>(prefix: string): Work<readonly S[]> {
+  return (yield* list<S>(prefix)).map(({ value }) => value);
+}
+
 /** Unix ms of the database's clock, because the clocks of processes differ. */
 export const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
 
