@@ -1,52 +1,31 @@
-import type { FastifyInstance } from "fastify";
+import type { z } from "zod";
 import { createApiApp } from "./api/app.ts";
-import {
-  addCampaignsRoutes,
-  addContactsRoutes,
-  addHookRoutes,
-  addMeRoutes,
-  addMessagesRoutes,
-  addRunsRoutes,
-  addTemplatesRoutes,
-} from "./api/routes.ts";
+import { addApiRoutes, addHookRoutes } from "./api/routes.ts";
 import { createAutomations } from "./automations/automations.ts";
 import { createCampaigns } from "./campaigns/campaigns.ts";
-import type { ClockControls, SandboxClock } from "./clock.ts";
 import { addControlRoutes } from "./control/control.ts";
 import type { ControlParts } from "./control/routes.ts";
 import { createEvents } from "./events/events.ts";
-import type { ObservedPost } from "./events/poster.ts";
-import type { Posting } from "./events/posting.ts";
 import type { Publisher } from "./events/publisher.ts";
-import type { Random } from "./ids.ts";
 import { createLimits } from "./limits/limits.ts";
 import { addMcpRoutes } from "./mcp/mcp.ts";
+import type { Memory } from "./memory.ts";
 import { createMessaging, type IncomingMessage } from "./messaging/messaging.ts";
 import { addGraphRoutes } from "./meta/graph-routes.ts";
-import type { MessageRecord } from "./world/records.ts";
+import type { SandboxOptions, sandboxOptionsSchema } from "./options.ts";
+import type { ContactRecord, MessageRecord } from "./world/records.ts";
 
-export interface AssemblyParts extends Omit<ControlParts, Assembled | "clock"> {
-  readonly clock: SandboxClock;
-  readonly clockControls: ClockControls;
-  readonly ids: () => string;
-  readonly random: Random;
-  readonly speed: number;
-  readonly isUnlimited: boolean;
+interface Parts extends Pick<ControlParts, "baseClock" | "setup" | "faults" | "url" | "defaultPlan" | "callbacks"> {
+  readonly memory: Memory;
+  readonly settings: z.output<typeof sandboxOptionsSchema>;
   readonly failed: (error: unknown) => void;
-  readonly onPost: ((post: ObservedPost) => void) | undefined;
-}
-type Assembled = "limits" | "messaging" | "campaigns" | "customerWrites" | "publisher" | "posting" | "forgetBlocks" | "meta";
-
-export interface Service {
-  readonly app: FastifyInstance;
-  customerWrites(account: string, from: IncomingMessage): MessageRecord;
-  readonly posting: Posting;
-  resume(): void;
-  close(): Promise<void>;
+  readonly onPost: SandboxOptions["onPost"];
 }
 
-export function assemble(parts: AssemblyParts): Service {
-  const { world, clock, baseClock, ids, random, speed, isUnlimited, faults, failed, onPost, callbacks } = parts;
+export function assemble({ memory, settings, failed, onPost, ...parts }: Parts) {
+  const { world, clock, ids, random } = memory;
+  const { speed, isUnlimited } = settings;
+  const { baseClock, faults, callbacks } = parts;
   const limits = createLimits({ world, clock, isUnlimited });
   const events = createEvents({
     world,
@@ -55,14 +34,11 @@ export function assemble(parts: AssemblyParts): Service {
     ids,
     random,
     limits,
-    faults: () => faults.get().events,
+    faults: () => faults.current.events,
     speed,
-    onError: failed,
+    metaFaults: callbacks === null ? null : () => faults.current.meta,
     onPost,
-    meta: callbacks === null ? undefined : () => faults.get().meta,
   });
-  const { posting } = events;
-  const answerAfter = events.meta?.early.before;
   const publisher: Publisher = {
     ...events.publisher,
     messageStatus(message) {
@@ -72,62 +48,36 @@ export function assemble(parts: AssemblyParts): Service {
   };
   const messaging = createMessaging({ world, clock, ids, random, speed, publisher });
   const campaigns = createCampaigns({ world, clock, ids, random, messaging });
-  const automations = createAutomations({ world, clock, ids, messaging, publisher, limits, baseClock, speed });
+  const automations = createAutomations({ world, clock, baseClock, ids, messaging, publisher, limits, speed });
 
-  const customerWrites: Service["customerWrites"] = (account, from) => {
+  const customerWrites = (account: string, from: IncomingMessage): MessageRecord => {
     const message = messaging.receive(account, from);
     publisher.messageReceived(message);
-    const conversation = world.conversations.of(account, message.conversationId);
-    if (conversation !== undefined) automations.customerWrote(account, conversation, message);
+    automations.customerWrote(world.contacts.get(message.contactId) as ContactRecord, message.text);
     return message;
   };
 
-  const app = createApiApp({
-    now: clock.now,
-    limits,
-    random,
-    failed,
-    faults: () => faults.get().api,
-    routes(api) {
-      addMessagesRoutes(api, { world, messaging, answerAfter });
-      addTemplatesRoutes(api, { world });
-      addContactsRoutes(api, { world, messaging });
-      addCampaignsRoutes(api, { world });
-      addMeRoutes(api, { world });
-      addRunsRoutes(api, { world, automations });
-    },
-  });
-  if (answerAfter !== undefined) addGraphRoutes(app, { world, limits, random, faults: () => faults.get().api, messaging, answerAfter });
-  addHookRoutes(app, { world, limits, automations });
+  const answerAfter = events.meta?.answerAfter;
+  const gate = { limits, random, faults: () => faults.current.api };
+  const api = { world, limits, messaging, automations, answerAfter };
+  const app = createApiApp({ ...gate, now: clock.now, failed, routes: (scope) => addApiRoutes(scope, api) });
+  if (answerAfter !== undefined) addGraphRoutes(app, { world, gate, messaging, answerAfter });
+  addHookRoutes(app, api);
   addMcpRoutes(app, { world, clock, messaging, isUnlimited });
-  addControlRoutes(app, {
-    ...parts,
-    clock: parts.clockControls,
-    limits,
-    messaging,
-    campaigns,
-    customerWrites,
-    publisher,
-    posting,
-    forgetBlocks: limits.forgetBlocks,
-    meta: events.meta?.publisher ?? null,
-  });
+  addControlRoutes(app, { ...parts, world, clock, limits, messaging, campaigns, customerWrites, events });
   return {
     app,
     customerWrites,
-    posting,
+    events,
     resume() {
-      messaging.resume();
-      campaigns.resume();
-      automations.resume();
-      posting.resume();
+      for (const part of [messaging, campaigns, automations, events.posting]) part.resume();
     },
     async close() {
       callbacks?.close();
-      events.meta?.publisher.flush();
+      events.meta?.flush();
       await app.close();
       await automations.close();
-      await posting.close();
+      await events.posting.close();
     },
   };
 }

@@ -14,7 +14,8 @@ export interface SandboxClock extends Clock, ClockControls {
   close(): void;
 }
 
-export function createSandboxClock(base: Clock, start = base.now()): SandboxClock {
+/** `onCommand` is called after each jump, stop and start. */
+export function createSandboxClock(base: Clock, start = base.now(), onCommand = () => {}): SandboxClock {
   const agenda = createAgenda();
   /** Sandbox time minus base time while running. */
   let offset = start - base.now();
@@ -71,16 +72,19 @@ export function createSandboxClock(base: Clock, start = base.now()): SandboxCloc
       wake?.cancel();
       wake = null;
       plan();
+      onCommand();
     },
     freeze() {
       frozenAt ??= now();
       plan();
+      onCommand();
     },
     thaw() {
       if (frozenAt === null) return;
       offset = frozenAt - base.now();
       frozenAt = null;
       plan();
+      onCommand();
     },
     get isFrozen() {
       return frozenAt !== null;

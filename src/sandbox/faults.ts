@@ -57,8 +57,3 @@ export const faultsSchema = z.strictObject({
   meta: metaFaultsSchema.prefault({}),
 });
 export type FaultSettings = z.infer<typeof faultsSchema>;
-
-export interface FaultBox {
-  get(): FaultSettings;
-  set(faults: FaultSettings): void;
-}

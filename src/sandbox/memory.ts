@@ -1,36 +1,20 @@
 import { randomBytes } from "node:crypto";
 import type { Database } from "better-sqlite3";
+import type { z } from "zod";
 import type { Clock } from "../model/clock.ts";
-import { type ClockControls, createSandboxClock, type SandboxClock } from "./clock.ts";
-import { createGrowingIds, createRandom, type Random } from "./ids.ts";
+import { createSandboxClock } from "./clock.ts";
+import { newSecret } from "./control/account-setup.ts";
+import { createGrowingIds, createRandom } from "./ids.ts";
+import type { sandboxOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { createWorld, type Journal, type World } from "./world/world.ts";
 
-interface MemorySettings {
-  /** Not given: all is forgotten at the end. */
-  readonly file: string | undefined;
-  readonly seed: string | number | undefined;
+interface MemorySettings extends Pick<z.output<typeof sandboxOptionsSchema>, "file" | "seed" | "keepMessages" | "secret"> {
   readonly baseClock: Clock;
-  readonly keepMessages: number;
-  readonly newSecret: () => string;
-  readonly secret: string | undefined;
   readonly watch: ((world: World) => Journal) | null;
 }
 
-/** The world, and what goes on from an earlier run: time, ids, chance and the secret. */
-export interface Memory {
-  readonly world: World;
-  readonly clock: SandboxClock;
-  /** What is done to it is remembered. */
-  readonly clockControls: ClockControls;
-  readonly ids: () => string;
-  readonly random: Random;
-  readonly secret: string;
-  /** Of the earlier run, if any. */
-  readonly formerSecret: string;
-  readonly file: StateFile | null;
-  close(): void;
-}
+export type Memory = Awaited<ReturnType<typeof openMemory>>;
 
 interface Setup {
   readonly id: "setup";
@@ -42,8 +26,8 @@ interface Setup {
   frozenAt: number | null;
 }
 
-/** Throws SandboxRefused when the file cannot be had. */
-export async function openMemory(settings: MemorySettings): Promise<Memory> {
+/** The world, and what goes on from an earlier run: time, ids, chance and the secret. Throws SandboxRefused. */
+export async function openMemory(settings: MemorySettings) {
   const { baseClock, watch } = settings;
   const file = settings.file === undefined ? null : await openStateFile(settings.file);
   // Empty at first: what comes from the file is not written again.
@@ -56,42 +40,29 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
   if (file !== null) journals.push(file.journal);
   if (watch !== null) journals.push(watch(world));
 
-  const state = setup ?? { id: "setup", secret: settings.newSecret(), starts: 0, clockOffset: 0, frozenAt: null };
+  const state = setup ?? { id: "setup", secret: newSecret(), starts: 0, clockOffset: 0, frozenAt: null };
   const remember = () => changed("setup", state.id, state);
   state.starts += 1;
   const formerSecret = state.secret;
   state.secret = settings.secret ?? formerSecret;
   remember();
 
-  const clock = createSandboxClock(baseClock, state.frozenAt ?? baseClock.now() + state.clockOffset);
+  const clock = createSandboxClock(baseClock, state.frozenAt ?? baseClock.now() + state.clockOffset, () => {
+    state.clockOffset = clock.now() - baseClock.now();
+    state.frozenAt = clock.isFrozen ? clock.now() : null;
+    remember();
+  });
   if (state.frozenAt !== null) clock.freeze();
-  const commanded = (command: () => void): void => {
-    try {
-      command();
-    } finally {
-      state.clockOffset = clock.now() - baseClock.now();
-      state.frozenAt = clock.isFrozen ? clock.now() : null;
-      remember();
-    }
-  };
   // Another stream at each start: the same wamids must not come again.
   const seed = settings.seed ?? randomBytes(8).toString("hex");
   const random = createRandom(state.starts === 1 ? seed : `${seed}/${state.starts}`);
   return {
     world,
     clock,
-    clockControls: {
-      now: clock.now,
-      get isFrozen() {
-        return clock.isFrozen;
-      },
-      advance: (ms) => commanded(() => clock.advance(ms)),
-      freeze: () => commanded(clock.freeze),
-      thaw: () => commanded(clock.thaw),
-    },
     ids: createGrowingIds({ now: clock.now, random: random.fork("ids"), ...(greatestId === undefined ? {} : { after: greatestId }) }),
     random,
     secret: state.secret,
+    /** Of the earlier run, if any. */
     formerSecret,
     file,
     close() {
@@ -101,7 +72,7 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
   };
 }
 
-function readWorld(file: StateFile | null, world: World): { readonly setup: Setup | null; readonly greatestId: string | undefined } {
+function readWorld(file: StateFile | null, world: World) {
   const tables = new Map(Object.values(world).map((table) => [table.kind, table as { put(record: unknown): void }]));
   let setup: Setup | null = null;
   let greatestId: string | undefined;
@@ -187,7 +158,7 @@ export async function openStateFile(path: string) {
 /** "wRSb". */
 const applicationId = 0x77525362;
 /** The shape of the file. */
-const version = 1;
+const version = 2;
 
 async function openDatabase(path: string): Promise<Database> {
   // Loaded here: without a state file the sandbox needs no SQLite.
@@ -201,9 +172,8 @@ async function openDatabase(path: string): Promise<Database> {
     const [application, shape] = [pragma("application_id"), pragma("user_version")];
     const isEmpty = database.prepare("SELECT 1 FROM sqlite_schema").get() === undefined;
     if (application !== applicationId && !isEmpty) throw new SandboxRefused(`${path} is not a sandbox's state file`);
-    if (application === applicationId && Number(shape) > version) {
-      throw new SandboxRefused(`${path} was written by a newer wamid-relay (shape ${shape}, this one knows ${version})`);
-    }
+    if (application === applicationId && shape !== version)
+      throw new SandboxRefused(`${path} was written by another version of wamid-relay (shape ${shape}, this one knows ${version})`);
     // Only a crash of the machine could lose the last moments.
     pragma("journal_mode = wal");
     pragma("synchronous = normal");

@@ -4,10 +4,8 @@ import type { ObservedPost } from "./events/poster.ts";
 import { faultsSchema } from "./faults.ts";
 import type { Happening } from "./happenings.ts";
 import { signingSchema } from "./signing.ts";
-import { type Plan, plans } from "./world/records.ts";
+import { planNames } from "./world/records.ts";
 import { usualMessages } from "./world/world.ts";
-
-export const planNames = Object.keys(plans) as [Plan, ...Plan[]];
 
 export const webhookUrl = z.url({ protocol: /^https?$/, error: "is not an http or https URL" });
 export const eventKinds = z.array(z.string().min(1).max(128)).min(1);

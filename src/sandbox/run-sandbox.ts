@@ -7,8 +7,8 @@ import { systemClock } from "../model/system-clock.ts";
 import { ApiFault } from "./api/fault.ts";
 import { assemble } from "./assemble.ts";
 import type { ClockControls } from "./clock.ts";
-import { createAccountSetup, newSecret } from "./control/account-setup.ts";
-import { type FaultBox, faultsSchema } from "./faults.ts";
+import { createAccountSetup } from "./control/account-setup.ts";
+import { faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
@@ -26,7 +26,7 @@ import type {
   TemplateRecord,
   WebhookRecord,
 } from "./world/records.ts";
-import { mainAccount, type Table } from "./world/world.ts";
+import { mainAccount, type Table, type World } from "./world/world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {
@@ -72,17 +72,11 @@ export interface Sandbox extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export async function runSandbox({ clock: baseClock = systemClock, onHappening, onPost, ...given }: SandboxOptions): Promise<Sandbox> {
+export async function runSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const { clock: baseClock = systemClock, onHappening, onPost, ...given } = options;
   const settings = sandboxOptionsSchema.parse(given);
-  const memory = await openMemory({
-    file: settings.file,
-    seed: settings.seed,
-    keepMessages: settings.keepMessages,
-    baseClock,
-    newSecret,
-    secret: settings.secret,
-    watch: onHappening === undefined ? null : (world) => reportChanges(world, onHappening),
-  });
+  const watch = onHappening === undefined ? null : (world: World) => reportChanges(world, onHappening);
+  const memory = await openMemory({ ...settings, baseClock, watch });
   try {
     return await startOn(memory, settings, baseClock, onHappening ?? warn, onPost);
   } catch (error) {
@@ -98,50 +92,30 @@ async function startOn(
   report: (happening: Happening) => void,
   onPost: SandboxOptions["onPost"],
 ): Promise<Sandbox> {
-  const { world, clock, clockControls, ids, random, secret, formerSecret, file } = memory;
-  const { format, plan, webhooks, phoneNumberIds, service, speed, isUnlimited, host, port } = settings;
+  const { world, clock, ids, random, secret, file } = memory;
+  const { format, plan, service, host, port } = settings;
   for (const { meta } of world.webhooks.all()) {
     if ((meta === undefined) === (format === "meta"))
       throw new SandboxRefused(`the state file has webhooks of another format than ${format}`);
   }
   const verifyToken = format === "meta" ? (settings.verifyToken ?? tokenFrom(secret)) : null;
-  const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret, verifyToken });
+  const setup = createAccountSetup({ world, now: clock.now, ids, service, secret, verifyToken });
   try {
-    seedWorld({ world, setup, plan, key: settings.key, webhooks, phoneNumberIds, secret, formerSecret });
+    seedWorld(memory, setup, settings);
   } catch (error) {
-    throw error instanceof ApiFault ? new SandboxRefused(`webhooks: ${(error.body as { error: string }).error}`) : error;
+    throw error instanceof ApiFault ? new SandboxRefused(`webhooks: ${error.message}`) : error;
   }
 
-  let inForce = settings.faults;
-  const faults: FaultBox = {
-    get: () => inForce,
-    set(next) {
-      inForce = next;
-    },
-  };
+  const faults = { current: settings.faults };
   const callbacks =
     format === "meta"
       ? createCallbacks({ world, baseClock, random, report: (handshake) => report({ what: "handshake", ...handshake }) })
       : null;
   let url = "";
-  const assembled = assemble({
-    world,
-    clock,
-    clockControls,
-    baseClock,
-    ids,
-    random,
-    setup,
-    faults,
-    speed,
-    isUnlimited,
-    defaultPlan: plan ?? "escala",
-    url: () => url,
-    failed: (error) => report({ what: "failed", error }),
-    onPost,
-    callbacks,
-  });
-  const { app, posting } = assembled;
+  const failed = (error: unknown) => report({ what: "failed", error });
+  const defaultPlan = plan ?? "escala";
+  const assembled = assemble({ memory, settings, baseClock, setup, faults, defaultPlan, url: () => url, failed, onPost, callbacks });
+  const { app, events } = assembled;
   // An answer means that its changes are in the file.
   if (file !== null) app.addHook("onSend", (_request, _reply, payload, done) => void file.written().then(() => done(null, payload), done));
   reportRefusals(app, report);
@@ -158,7 +132,7 @@ async function startOn(
   const account = world.accounts.get(mainAccount) as AccountRecord;
   const key = settings.key ?? world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
   const copiesOf =
-    <T extends WebhookRecord | TemplateRecord | AutomationRecord | MessageRecord | RunRecord>(table: Table<T>) =>
+    <T extends { readonly id: string; readonly account: string }>(table: Table<T>) =>
     () =>
       structuredClone([...table.list(mainAccount)]);
   let closing: Promise<void> | null = null;
@@ -173,17 +147,19 @@ async function startOn(
     secret,
     verifyToken,
     phoneNumberId: account.numbers[0]?.phoneNumberId ?? "",
-    clock: clockControls,
+    clock,
     call: (method, path, body) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
     control: (method, path, body) => ask(method, `${url}/sandbox${path}`, {}, body),
     customerWrites: (phone, text, name) =>
-      structuredClone(assembled.customerWrites(mainAccount, name === undefined ? { phone, text } : { phone, text, name })),
+      structuredClone(assembled.customerWrites(mainAccount, { phone, text, ...(name !== undefined && { name }) })),
     addWebhook(order) {
       const webhook = setup.addWebhook(account, webhookOptionsSchema.parse(order));
       void callbacks?.verifySoon(webhook);
       return structuredClone(webhook);
     },
-    setFaults: (next = {}) => faults.set(faultsSchema.parse(next)),
+    setFaults(next = {}) {
+      faults.current = faultsSchema.parse(next);
+    },
     plan: () => account.plan,
     webhooks: copiesOf(world.webhooks),
     templates: copiesOf(world.templates),
@@ -197,13 +173,9 @@ async function startOn(
     async idle(withinMs = 5_000) {
       const late = Promise.withResolvers<never>();
       const cancel = baseClock.after(withinMs, () =>
-        late.reject(new Error(`${posting.waiting()} deliveries still wait after ${withinMs} ms`)),
+        late.reject(new Error(`${events.waiting()} deliveries still wait after ${withinMs} ms`)),
       );
-      try {
-        await Promise.race([posting.idle(), late.promise]);
-      } finally {
-        cancel();
-      }
+      await Promise.race([events.idle(), late.promise]).finally(cancel);
     },
     close,
     [Symbol.asyncDispose]: close,

@@ -1,23 +1,16 @@
+import type { z } from "zod";
 import type { AccountSetup } from "./control/account-setup.ts";
-import type { WebhookOptions } from "./options.ts";
-import type { AccountRecord, Plan } from "./world/records.ts";
-import { mainAccount, type World } from "./world/world.ts";
+import type { Memory } from "./memory.ts";
+import type { sandboxOptionsSchema } from "./options.ts";
+import type { AccountRecord } from "./world/records.ts";
+import { mainAccount } from "./world/world.ts";
 
-interface SeedParts {
-  readonly world: World;
-  readonly setup: AccountSetup;
-  readonly plan: Plan | undefined;
-  readonly key: string | undefined;
-  readonly webhooks: readonly WebhookOptions[];
-  readonly phoneNumberIds: readonly string[];
-  readonly secret: string;
-  readonly formerSecret: string;
-}
+type Settings = z.output<typeof sandboxOptionsSchema>;
 
 /** At every start: adds what the options ask of `main` and is not there yet. */
-export function seedWorld(parts: SeedParts): void {
-  const { world, setup, plan, key, webhooks, phoneNumberIds, secret, formerSecret } = parts;
-  const account = world.accounts.get(mainAccount) ?? newMain(parts);
+export function seedWorld({ world, secret, formerSecret }: Memory, setup: AccountSetup, settings: Settings): void {
+  const { plan, key, webhooks, phoneNumberIds } = settings;
+  const account = world.accounts.get(mainAccount) ?? newMain(setup, settings);
   if (plan !== undefined && plan !== account.plan) {
     account.plan = plan;
     world.accounts.put(account);
@@ -40,7 +33,7 @@ export function seedWorld(parts: SeedParts): void {
   }
 }
 
-function newMain({ setup, plan = "escala", key, phoneNumberIds }: SeedParts): AccountRecord {
+function newMain(setup: AccountSetup, { plan = "escala", key, phoneNumberIds }: Settings): AccountRecord {
   const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
   setup.giveKey(account, "first", key);
   const [welcome] = templates.map((order) =>

@@ -2,43 +2,46 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import type { ApiFaultSettings } from "../faults.ts";
 import type { Random } from "../ids.ts";
-import { type Caller, capReached, type Limits } from "../limits/limits.ts";
-import { type ApiFault, answerTo, invalid, limitsOf, noSuchPath, refused, unexpectedText } from "./fault.ts";
+import { capReached, type Limits } from "../limits/limits.ts";
+import { type AccountRecord, plans } from "../world/records.ts";
+import { type ApiFault, answerTo, invalid, noSuchPath, refused, unexpectedText } from "./fault.ts";
 
 export const apiRoot = "/api/v1";
 
 export const graphMessages = "/:version(^v[0-9]+[.][0-9]+$)/:phoneNumberId/messages";
 const sendPaths: readonly unknown[] = [`${apiRoot}/messages`, graphMessages];
+const json = "application/json; charset=utf-8";
 
-export function callerOf(request: FastifyRequest): Caller {
-  const caller = request.getDecorator<Caller | null>("caller");
-  if (caller === null) throw new Error("no caller: callerOf is for routes behind the gate");
-  return caller;
+/** Whose key the request has. For routes behind the gate. */
+export function callerOf(request: FastifyRequest): AccountRecord {
+  return request.getDecorator<AccountRecord>("account");
 }
 
-interface ApiParts {
-  readonly now: () => number;
+interface GateParts {
   readonly limits: Limits;
   readonly random: Random;
   /** The same objects until they are set anew: `times` is counted by them. */
   readonly faults: () => readonly ApiFaultSettings[];
+}
+
+interface ApiParts extends GateParts {
+  readonly now: () => number;
   readonly failed: (error: unknown) => void;
   readonly routes: (api: FastifyInstance) => void;
 }
 
 /** The service over HTTP: `routes` lie under `/api/v1`, behind the gate. What is added to the app itself is outside it. */
-export function createApiApp({ now, limits, random, faults, failed, routes }: ApiParts): FastifyInstance {
+export function createApiApp({ now, failed, routes, ...gate }: ApiParts): FastifyInstance {
   const app = Fastify({
     routerOptions: { ignoreTrailingSlash: true },
     return503OnClosing: false,
     // A path that Fastify cannot decode, such as %zz, does not exist and still counts as a call.
     frameworkErrors: (_error, request, reply) => {
       const { status, body, headers } = answerTo(framed(), failed);
-      const text = JSON.stringify(body);
-      reply.raw.writeHead(status, { ...headers, date: date(), "content-type": "application/json; charset=utf-8" }).end(text);
+      reply.raw.writeHead(status, { ...headers, date: date(), "content-type": json }).end(JSON.stringify(body));
       function framed(): unknown {
         try {
-          if (request.url.startsWith(`${apiRoot}/`)) letIn(limits, request);
+          if (request.url.startsWith(`${apiRoot}/`)) letIn(gate.limits, request);
           return noSuchPath();
         } catch (error) {
           return error;
@@ -56,18 +59,15 @@ export function createApiApp({ now, limits, random, faults, failed, routes }: Ap
     const { status, body, headers } = answerTo(error, failed);
     void reply.code(status).headers(headers).send(body);
   });
-  app.setNotFoundHandler(() => {
+  const notFound = () => {
     throw noSuchPath();
-  });
+  };
+  app.setNotFoundHandler(notFound);
   app.register(
-    (api, _options, done) => {
-      addGate(api, limits);
-      addApiFaults(api, { faults, random });
-      api.setNotFoundHandler(() => {
-        throw noSuchPath();
-      });
+    async (api) => {
+      addGate(api, gate);
+      api.setNotFoundHandler(notFound);
       routes(api);
-      done();
     },
     { prefix: apiRoot },
   );
@@ -78,61 +78,60 @@ export function createApiApp({ now, limits, random, faults, failed, routes }: Ap
 function addJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
-    if (body.length === 0) {
-      done(null, undefined);
-      return;
-    }
-    const read = parseWithin(body as Buffer, bodyLimits);
+    const read = body.length === 0 ? { value: undefined } : parseWithin(body as Buffer, bodyLimits);
     if ("value" in read) done(null, read.value);
     else done(invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
   });
 }
 
-/** Every request, unknown paths included, must bring a valid key and find room under its account's limits. */
-export function addGate(api: FastifyInstance, limits: Limits): void {
-  api.decorateRequest("caller", null);
+/**
+ * Every request, unknown paths included, must bring a valid key and find room under its account's limits. Only what was let in, and
+ * whose body could be read, meets a fault: it has been counted.
+ */
+export function addGate(api: FastifyInstance, { limits, random, faults }: GateParts): void {
+  api.decorateRequest("account", null);
   api.addHook("onRequest", (request, _reply, done) => {
-    const caller = letIn(limits, request);
-    request.setDecorator("caller", caller);
+    request.setDecorator("account", letIn(limits, request));
     done();
   });
+  addApiFaults(api, faults, random.fork("api-faults"));
 }
 
-function letIn(limits: Limits, request: FastifyRequest): Caller {
-  const caller = limits.authenticate(request.headers.authorization, request.ip);
-  limits.admit(caller.account, isSend(request) ? "message" : "other");
-  return caller;
-}
-
-function isSend(request: FastifyRequest): boolean {
-  return request.method === "POST" && sendPaths.includes(request.routeOptions.url);
+function letIn(limits: Limits, request: FastifyRequest): AccountRecord {
+  const account = limits.authenticate(request.headers.authorization, request.ip);
+  const isSend = request.method === "POST" && sendPaths.includes(request.routeOptions.url);
+  limits.admit(account, isSend ? "message" : "other");
+  return account;
 }
 
 const providerText = "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
 const cutJson = '{"id":"019';
 
-/** Only calls that the gate let in, and whose body could be read, meet a fault: they have been counted. */
-export function addApiFaults(
-  api: FastifyInstance,
-  { faults, random }: { readonly faults: () => readonly ApiFaultSettings[]; readonly random: Random },
-): void {
-  const pick = createFaultPicker(random.fork("api-faults"));
+function addApiFaults(api: FastifyInstance, faults: GateParts["faults"], random: Random): void {
+  const struck = new WeakMap<ApiFaultSettings, number>();
   const spoiltLater = new WeakMap<FastifyRequest, ApiFaultSettings>();
   const hanging = new Set<FastifyReply["raw"]>();
 
+  /** The first fault for the endpoint that has some of its `times` left and is drawn by its `share`. */
+  const pick = (request: FastifyRequest): ApiFaultSettings | undefined => {
+    const fault = faults().find(
+      (one) => (struck.get(one) ?? 0) < (one.times ?? Number.POSITIVE_INFINITY) && isFor(one, request) && random.chance(one.share),
+    );
+    if (fault !== undefined) struck.set(fault, (struck.get(fault) ?? 0) + 1);
+    return fault;
+  };
   const hang = ({ raw }: FastifyReply): void => {
     hanging.add(raw);
     raw.once("close", () => hanging.delete(raw));
   };
   // Otherwise close() would wait for them forever.
-  api.addHook("preClose", (done) => {
+  api.addHook("preClose", async () => {
     for (const raw of hanging) raw.destroy();
-    done();
   });
 
   api.addHook("preHandler", (request, reply, done) => {
-    const fault = pick(faults(), request.method, request.routeOptions.url);
-    if (fault === null) {
+    const fault = pick(request);
+    if (fault === undefined) {
       done();
     } else if (fault.when === "after" && fault.answer !== 429) {
       spoiltLater.set(request, fault);
@@ -142,7 +141,7 @@ export function addApiFaults(
       if (fault.answer === "hang") hang(reply);
       else request.raw.socket.resetAndDestroy();
     } else if (fault.answer === "malformed") {
-      void reply.type("application/json; charset=utf-8").send(cutJson);
+      void reply.type(json).send(cutJson);
     } else {
       done(answerOf(fault, request));
     }
@@ -160,36 +159,19 @@ export function addApiFaults(
       done(null, typeof payload === "string" ? payload.slice(0, payload.length / 2) : cutJson);
     } else {
       const { status, body } = answerOf(fault, request);
-      reply.code(status).type("application/json; charset=utf-8");
+      reply.code(status).type(json);
       done(null, JSON.stringify(body));
     }
   });
 }
 
 function answerOf({ answer, error, retryAfter }: ApiFaultSettings, request: FastifyRequest): ApiFault {
-  if (answer === 429) return capReached("requests", limitsOf(callerOf(request).account.plan).requests, retryAfter);
+  if (answer === 429) return capReached("requests", plans[callerOf(request).plan].requests, retryAfter);
   return answer === 502 ? refused(502, error ?? providerText) : refused(500, error ?? unexpectedText);
 }
 
-type FaultPicker = (faults: readonly ApiFaultSettings[], method: string, route: string | undefined) => ApiFaultSettings | null;
-
-/** The first fault for the endpoint that has some of its `times` left and is drawn by its `share`. */
-function createFaultPicker(random: Random): FaultPicker {
-  const struck = new WeakMap<ApiFaultSettings, number>();
-  return (faults, method, route) => {
-    for (const fault of faults) {
-      const times = struck.get(fault) ?? 0;
-      if (times >= (fault.times ?? Number.POSITIVE_INFINITY)) continue;
-      if (fault.endpoint !== undefined && (route === undefined || !isEndpoint(fault.endpoint, method, route))) continue;
-      if (!random.chance(fault.share)) continue;
-      struck.set(fault, times + 1);
-      return fault;
-    }
-    return null;
-  };
-}
-
 /** `GET /messages/{id}`, as the document writes it, against Fastify's `/api/v1/messages/:id`. */
-function isEndpoint(endpoint: string, method: string, route: string): boolean {
-  return endpoint.replace(/\{[^/]*\}/g, ":") === `${method} ${route.slice(apiRoot.length).replace(/:[^/]*/g, ":")}`;
+function isFor({ endpoint }: ApiFaultSettings, { method, routeOptions: { url = "" } }: FastifyRequest): boolean {
+  if (endpoint === undefined) return true;
+  return endpoint.replace(/\{[^/]*\}/g, ":") === `${method} ${url.slice(apiRoot.length).replace(/:[^/]*/g, ":")}`;
 }

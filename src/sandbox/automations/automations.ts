@@ -1,68 +1,279 @@
+import { Agent } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
-import { refused } from "../api/fault.ts";
-import type { AutomationRecord, ConversationRecord, MessageRecord, RunRecord } from "../world/records.ts";
-import { createRunner, createSignedRequests, isWithHuman, type RunnerParts } from "./runner.ts";
+import { ApiFault, refused } from "../api/fault.ts";
+import type { SandboxClock } from "../clock.ts";
+import type { Publisher } from "../events/publisher.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Messaging } from "../messaging/messaging.ts";
+import { postJson, receiverConnection } from "../post.ts";
+import { createSigner } from "../signing.ts";
+import { reaches } from "../statuses.ts";
+import {
+  type AccountRecord,
+  type AutomationRecord,
+  type AutomationStep,
+  type ContactRecord,
+  type MessageRecord,
+  plans,
+  type RunRecord,
+} from "../world/records.ts";
+import type { World } from "../world/world.ts";
 
-export interface AutomationsParts extends Omit<RunnerParts, "requests"> {
+/** The sandbox's choice, at speed 1. */
+const betweenStepsMs = 100;
+/** messaging-service-api.md, "Other constants". */
+const answerWithinMs = 10_000;
+const day = 24 * 60 * 60_000;
+
+type Step<T extends AutomationStep["type"]> = Extract<AutomationStep, { type: T }>;
+
+interface Parts {
+  readonly world: World;
+  readonly clock: SandboxClock;
+  /** Receivers live in the machine's time. */
   readonly baseClock: Clock;
+  readonly ids: () => string;
+  readonly messaging: Messaging;
+  readonly publisher: Publisher;
+  readonly limits: Limits;
+  readonly speed: number;
 }
 
 export type Automations = ReturnType<typeof createAutomations>;
 
 /** Who may start a run, and one run at a time per conversation ("Conversation rules"). Methods throw ApiFault. */
-export function createAutomations(parts: AutomationsParts) {
-  const { world, clock, ids, messaging, baseClock } = parts;
-  const requests = createSignedRequests(baseClock);
-  const runner = createRunner({ ...parts, requests });
+export function createAutomations(parts: Parts) {
+  const { world, clock, ids, messaging } = parts;
+  const runner = createRunner(parts);
 
-  const begin = (automation: AutomationRecord, conversation: ConversationRecord, data: Readonly<Record<string, string>>): RunRecord => {
+  const begin = ({ id: automationId, account, steps }: AutomationRecord, contact: ContactRecord, data: RunRecord["data"]): RunRecord => {
     const now = clock.now();
     const run: RunRecord = {
       id: ids(),
-      account: automation.account,
+      account,
       createdAt: now,
-      automationId: automation.id,
-      contactId: conversation.contactId,
-      conversationId: conversation.id,
-      data: { ...data },
+      automationId,
+      contactId: contact.id,
+      data,
       status: "running",
       error: null,
       // A run keeps the steps that it began with.
-      left: structuredClone(automation.steps),
+      left: structuredClone(steps),
       nextAt: now,
       messageId: null,
     };
-    conversation.runId = run.id;
-    world.conversations.put(conversation);
-    runner.begin(run);
+    contact.runId = run.id;
+    world.contacts.put(contact);
+    runner.proceed(run);
     return run;
   };
   return {
     start(
-      account: string,
       automation: AutomationRecord,
-      { phone, name, data }: { readonly phone: string; readonly name?: string; readonly data: Readonly<Record<string, string>> },
+      { phone, name, data }: { phone: string; name?: string | undefined; data: RunRecord["data"] },
     ): RunRecord {
       if (automation.status === "draft") throw refused(409, "La automatización no está publicada.");
       if (automation.status === "paused") throw refused(409, "La automatización está pausada.");
-      const { conversation } = messaging.contactFor(account, phone, name === undefined ? {} : { name });
-      if (conversation.runId !== null) throw refused(409, "La conversación ya tiene una automatización en curso.");
+      const { contact } = messaging.contactFor(automation.account, phone, name === undefined ? {} : { name });
+      if (contact.runId !== null) throw refused(409, "La conversación ya tiene una automatización en curso.");
       // The sandbox's choice: while a human answers, a run starts, and fails at its first message.
-      return begin(automation, conversation, data);
+      return begin(automation, contact, data);
     },
-    customerWrote(account: string, conversation: ConversationRecord, message: MessageRecord): void {
-      if (conversation.runId !== null || isWithHuman(conversation, clock.now())) return;
+    customerWrote(contact: ContactRecord, text: string): void {
+      if (contact.runId !== null || isWithHuman(contact, clock.now())) return;
       // The sandbox's choice: the oldest of several.
       const automation = world.automations
-        .list(account)
+        .list(contact.account)
         .find(({ trigger, status }) => trigger === "customer-message" && status === "published");
-      if (automation !== undefined) begin(automation, conversation, { text: message.text });
+      if (automation !== undefined) begin(automation, contact, { text });
     },
     /** To be called for each change of a status. */
     messageChanged: runner.messageChanged,
     resume() {
       for (const run of world.runs.all()) if (run.status === "running") runner.resume(run);
     },
-    close: requests.close,
+    close: runner.close,
   };
+}
+
+/**
+ * Takes runs through their steps, one at a time:
+ *
+ * | the run is | until |
+ * |---|---|
+ * | due at `nextAt` | the clock says so: the first step of `left` is done |
+ * | waiting for `messageId` | that message left or failed |
+ * | waiting for a receiver | it answered or is late; the step stays in `left`, so a restart repeats it |
+ * | `completed` or `failed` | final |
+ */
+function createRunner({ world, clock, baseClock, ids, messaging, publisher, limits, speed }: Parts) {
+  // Connections have no limit: a request that waits for one would use up its receiver's seconds.
+  const agent = new Agent(receiverConnection());
+  let isClosed = false;
+  const contactOf = (run: RunRecord) => world.contacts.get(run.contactId) as ContactRecord;
+
+  const end = (run: RunRecord, error: string | null): void => {
+    if (run.status !== "running") return;
+    Object.assign(run, { status: error === null ? "completed" : "failed", error, messageId: null });
+    world.runs.put(run);
+    const contact = contactOf(run);
+    contact.runId = null;
+    world.contacts.put(contact);
+    publisher.runEnded(run);
+  };
+  const proceed = (run: RunRecord, waitMs = 0): void => {
+    const ms = Math.round((betweenStepsMs + waitMs) / speed);
+    run.messageId = null;
+    run.nextAt = clock.now() + ms;
+    world.runs.put(run);
+    clock.after(ms, () => doNext(run));
+  };
+  const followMessage = (run: RunRecord, message: MessageRecord) => {
+    const delivery = deliveryOf(message);
+    if (delivery === "failed") return end(run, failureText(message));
+    if (delivery === "left") return proceed(run);
+    run.messageId = message.id;
+    world.runs.put(run);
+  };
+
+  const send = (run: RunRecord, step: Step<"send">) => {
+    const { account, data } = run;
+    const contact = contactOf(run);
+    // The sandbox's choice: the run fails, rather than skip its message and look completed.
+    if (isWithHuman(contact, clock.now()))
+      return end(run, "Alguien del equipo respondió en el chat: las automatizaciones no responden ahí durante 24 horas.");
+    const content =
+      "text" in step
+        ? { text: fillText(step.text, data) }
+        : { template: { id: step.templateId, variables: fillVariables(step.variables ?? {}, data) } };
+    try {
+      const message = messaging.send(account, { to: contact.phone, ...content }, "automation");
+      run.left.shift();
+      followMessage(run, message);
+    } catch (error) {
+      if (!(error instanceof ApiFault)) throw error;
+      end(run, error.message);
+    }
+  };
+  const ask = async (run: RunRecord, { url, body: authored, onSuccess, onError }: Step<"request">): Promise<void> => {
+    const { signature, token } = world.automations.get(run.automationId) as AutomationRecord;
+    const body = Buffer.from(JSON.stringify(fillBody(authored, run.data) ?? null));
+    let headers: Record<string, string>;
+    try {
+      headers = createSigner(signature, token)({ method: "POST", url, body, id: ids(), timestampMs: baseClock.now() });
+    } catch {
+      return end(run, "No se pudo firmar el pedido HTTP: el token no es una clave para la firma de la automatización.");
+    }
+    const answer = await postJson({ dispatcher: agent, url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
+    if (isClosed || run.status !== "running") return;
+    // An answer whose body drips past the deadline is late.
+    const isSuccess = answer.kind === "answered" && answer.isWhole && answer.status >= 200 && answer.status < 300;
+    // The sandbox's choice: an exit that leads nowhere goes on with the next step.
+    run.left.splice(0, 1, ...((isSuccess ? onSuccess : onError) ?? []));
+    proceed(run);
+  };
+
+  const doNext = (run: RunRecord) => {
+    if (run.status !== "running") return;
+    const [step] = run.left;
+    if (step === undefined) return end(run, null);
+    const account = world.accounts.get(run.account) as AccountRecord;
+    const most = plans[account.plan];
+    if (!limits.spend(account, "automationSteps")) return end(run, usedUp("pasos de automatizaciones", most.automationSteps));
+    switch (step.type) {
+      case "send":
+        return send(run, step);
+      case "wait":
+        run.left.shift();
+        return proceed(run, step.ms);
+      case "request":
+        if (limits.spend(account, "automationRequests")) void ask(run, step);
+        else end(run, usedUp("pedidos HTTP de automatizaciones", most.automationRequests));
+        return;
+      case "fail":
+        return end(run, fillText(step.error, run.data));
+    }
+  };
+  return {
+    proceed,
+    resume(run: RunRecord): void {
+      const message = run.messageId === null ? undefined : world.messages.get(run.messageId);
+      if (message !== undefined) followMessage(run, message);
+      else clock.after(run.nextAt - clock.now(), () => doNext(run));
+    },
+    messageChanged(message: MessageRecord): void {
+      if (message.origin !== "automation") return;
+      const run = world.runs.get(world.contacts.get(message.contactId)?.runId ?? "");
+      // A message older than the run is of a run before it.
+      if (run === undefined || message.id < run.id) return;
+      if (message.status === "failed") end(run, failureText(message));
+      else if (run.messageId === message.id) followMessage(run, message);
+    },
+    close(): Promise<void> {
+      isClosed = true;
+      return agent.destroy();
+    },
+  };
+}
+
+function usedUp(what: string, limit: number | null): string {
+  return `La cuenta usó los ${limit} ${what} que su plan permite por mes. Se renuevan el día 1.`;
+}
+
+/**
+ * The sandbox's choice. A message that has left may still be bound to fail, and its run must not end as completed: a failure to come
+ * is waited for. A message that stays pending holds up nothing.
+ */
+function deliveryOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
+  if (status === "failed") return "failed";
+  if (status !== "pending" && status !== "sent") return "left";
+  const hasLeft = reaches(status, "sent");
+  return future.some((step) => !hasLeft || step.status === "failed") ? "open" : "left";
+}
+
+function failureText({ errorCode }: MessageRecord): string {
+  if (String(errorCode) === "131026") return "El teléfono no tiene una cuenta en la red (código 131026).";
+  return `El mensaje no se pudo entregar${errorCode === undefined ? "" : ` (código ${errorCode})`}.`;
+}
+
+/** A human colleague replied within the last 24 hours, so automations keep still ("Conversation rules"). */
+function isWithHuman({ humanRepliedAt }: ContactRecord, now: number): boolean {
+  return humanRepliedAt !== null && now - humanRepliedAt < day;
+}
+
+type RunData = RunRecord["data"];
+
+/** Blanks are trimmed afterwards: `\s*` here would take cubic time on many of them. */
+const variable = /\{\{([^{}]+)\}\}/g;
+
+/** The sandbox's choice: a name that the data does not have leaves nothing. */
+export function fillText(text: string, data: RunData): string {
+  return text.replace(variable, (_, padded: string) => {
+    const name = padded.trim();
+    return Object.hasOwn(data, name) ? (data[name] as string) : "";
+  });
+}
+
+/** Text that is a JSON object or list is one: values are escaped, so that they cannot change its structure. */
+export function fillBody(body: unknown, data: RunData): unknown {
+  if (typeof body !== "string") return fillJson(body, data);
+  const escaped = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, JSON.stringify(value).slice(1, -1)]));
+  try {
+    const value: unknown = JSON.parse(fillText(body, escaped));
+    if (typeof value === "object" && value !== null) return value;
+  } catch {}
+  return fillText(body, data);
+}
+
+export function fillJson(value: unknown, data: RunData): unknown {
+  if (typeof value === "string") return fillText(value, data);
+  if (Array.isArray(value)) return value.map((item) => fillJson(item, data));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillJson(item, data)]));
+}
+
+/** Variables that come out empty are left out, so that the contact's data or the fallback takes their place. */
+function fillVariables(variables: Readonly<Record<string, string>>, data: RunData): Record<string, string> {
+  const filled = Object.entries(variables).map(([name, text]) => [name, fillText(text, data)] as const);
+  return Object.fromEntries(filled.filter(([, text]) => text !== ""));
 }

@@ -1,21 +1,26 @@
+import { z } from "zod";
 import type { Clock } from "../../model/clock.ts";
-import { ApiFault, invalid } from "../api/fault.ts";
+import { ApiFault } from "../api/fault.ts";
 import type { Random } from "../ids.ts";
 import type { Messaging } from "../messaging/messaging.ts";
 import { requirePhone } from "../messaging/numbers.ts";
-import { templateGone } from "../messaging/refusals.ts";
-import { approvedTemplates, templateToSend } from "../messaging/templates.ts";
+import { approvedTemplates, templateGone, templateToSend } from "../messaging/templates.ts";
 import type { CampaignRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
-/** Exactly one of `phones` and `recipients`, which is a number of strangers. */
-export interface CampaignOrder {
-  readonly name: string;
-  readonly templateId?: string | undefined;
-  readonly phones?: readonly string[] | undefined;
-  readonly recipients?: number | undefined;
-  readonly perSecond?: number | undefined;
-}
+const most = 1_000_000;
+
+/** `recipients` is a number of strangers. */
+export const campaignOrder = z
+  .strictObject({
+    name: z.string().min(1).max(200),
+    templateId: z.string().optional(),
+    phones: z.array(z.string()).min(1).max(most).optional(),
+    recipients: z.number().int().min(0).max(most).optional(),
+    perSecond: z.number().positive().max(10_000).default(80),
+  })
+  .refine(({ phones, recipients }) => (phones === undefined) !== (recipients === undefined), "needs phones or recipients, not both");
+type CampaignOrder = z.output<typeof campaignOrder>;
 
 export type Campaigns = ReturnType<typeof createCampaigns>;
 
@@ -24,13 +29,11 @@ interface Parts {
   readonly clock: Clock;
   readonly ids: () => string;
   readonly random: Random;
-  readonly messaging: Pick<Messaging, "send">;
+  readonly messaging: Messaging;
 }
 
-const usualPerSecond = 80;
 /** Small batches, so that none holds up the API. */
 const batchMs = 100;
-const mostStrangers = 1_000_000;
 
 /** Campaigns go past the gate, so they count against no limit of the API ("Client guidance"). */
 export function createCampaigns({ world, clock, ids, random, messaging }: Parts) {
@@ -47,8 +50,8 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
     }
   };
   const run = (campaign: CampaignRecord): void => {
+    // Undefined at its end.
     const phones = world.recipients.get(campaign.id)?.phones;
-    // At its end, or from a state file of an earlier build, which kept them otherwise.
     if (phones === undefined) return;
     const perBatch = (campaign.perSecond * batchMs) / 1000;
     let due = Math.max(1, perBatch);
@@ -65,24 +68,15 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
   return {
     /** The messages follow in batches. Throws ApiFault. */
     start(account: string, order: CampaignOrder): CampaignRecord {
+      const { name, templateId: wanted, perSecond } = order;
       const phones = phonesOf(order, phoneRandom);
-      const campaign: CampaignRecord = {
-        id: ids(),
-        account,
-        createdAt: clock.now(),
-        name: order.name,
-        templateId: templateFor(world, account, order.templateId),
-        total: phones.length,
-        perSecond: order.perSecond ?? usualPerSecond,
-        sent: 0,
-        deliveries: 0,
-        reads: 0,
-        replies: 0,
-        failed: 0,
-      };
+      const template = wanted === undefined ? approvedTemplates(world, account)[0] : templateToSend(world, account, wanted);
+      if (template === undefined) throw templateGone();
+      const owned = { id: ids(), account, createdAt: clock.now() };
+      const totals = { total: phones.length, sent: 0, deliveries: 0, reads: 0, replies: 0, failed: 0 };
+      const campaign: CampaignRecord = { ...owned, name, templateId: template.id, perSecond, ...totals };
       world.campaigns.put(campaign);
-      const { id, createdAt, total } = campaign;
-      if (total > 0) world.recipients.put({ id, account, createdAt, phones });
+      if (phones.length > 0) world.recipients.put({ ...owned, phones });
       run(campaign);
       return campaign;
     },
@@ -92,18 +86,9 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
   };
 }
 
-function templateFor(world: World, account: string, id: string | undefined): string {
-  const template = id === undefined ? approvedTemplates(world, account)[0] : templateToSend(world, account, id);
-  if (template === undefined) throw templateGone();
-  return template.id;
-}
-
 /** Strangers' phones follow each other, so that in 10,000 each number with a fixed outcome comes once. */
 function phonesOf({ phones, recipients = 0 }: CampaignOrder, random: Random): string[] {
   if (phones !== undefined) return [...new Set(phones.map(requirePhone))];
-  if (recipients > mostStrangers) {
-    throw invalid([{ path: ["recipients"], message: `Tiene que ser un entero de 0 a ${mostStrangers}.` }]);
-  }
   const first = random.below(10 ** 8 - recipients + 1);
   return Array.from({ length: recipients }, (_, place) => `+54911${String(first + place).padStart(8, "0")}`);
 }

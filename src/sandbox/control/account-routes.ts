@@ -1,18 +1,17 @@
 import { z } from "zod";
-import { limitsOf } from "../api/fault.ts";
 import { faultsSchema } from "../faults.ts";
-import { eventKinds, planNames, webhookOptionsSchema, webhookUrl } from "../options.ts";
-import type { AccountRecord, WebhookRecord } from "../world/records.ts";
+import { eventKinds, webhookOptionsSchema, webhookUrl } from "../options.ts";
+import { type AccountRecord, planNames, plans, type WebhookRecord } from "../world/records.ts";
 import { newSecret } from "./account-setup.ts";
-import { type ControlParts, found, Refusal, type Routes } from "./routes.ts";
+import { type ControlParts, found, type Routes, refusal } from "./routes.ts";
 
 const longestAdvanceMs = 100 * 366 * 24 * 3_600_000;
 const clockOrder = z.strictObject({
   advanceMs: z.number().int().min(0).max(longestAdvanceMs).optional(),
   frozen: z.boolean().optional(),
 });
-const count = z.number().int().min(0).exactOptional();
-const usageChange = z.strictObject({ apiCalls: count, webhookDeliveries: count, automationSteps: count, automationRequests: count });
+const countNames = ["apiCalls", "webhookDeliveries", "automationSteps", "automationRequests"] as const;
+const usageChange = z.partialRecord(z.enum(countNames), z.number().int().min(0));
 const usageQuery = z.object({ shown: z.enum(["0", "1"]).default("0") });
 const plan = z.enum(planNames).exactOptional();
 const contactLimit = z.number().int().min(0).nullable();
@@ -33,17 +32,17 @@ const webhookChange = z.strictObject({
 const rotation = z.strictObject({ secret: z.string().min(1).optional() });
 const newApp = z.strictObject({ name: z.string().min(1).max(200) });
 
-export function addWorldRoutes({ on }: Routes, { world, clock, faults, posting, forgetBlocks, url }: ControlParts): void {
+export function addWorldRoutes({ on }: Routes, { world, clock, faults, events, limits, url }: ControlParts): void {
   const time = () => ({ now: clock.now(), iso: new Date(clock.now()).toISOString(), frozen: clock.isFrozen });
   on("GET", "", () => ({
     url: url(),
     apiUrl: `${url()}/api/v1`,
     accounts: [...world.accounts.all()].map(({ id, plan: its }) => ({ name: id, plan: its })),
     clock: time(),
-    faults: faults.get(),
+    faults: faults.current,
     counts: {
       ...Object.fromEntries(Object.entries(world).map(([name, { size }]) => [name, size])),
-      deliveriesWaiting: posting.waiting(),
+      deliveriesWaiting: events.waiting(),
     },
   }));
   on("GET", "/clock", time);
@@ -54,21 +53,23 @@ export function addWorldRoutes({ on }: Routes, { world, clock, faults, posting, 
     if (advanceMs !== undefined) clock.advance(advanceMs);
     return time();
   });
-  on("GET", "/faults", () => faults.get());
+  on("GET", "/faults", () => faults.current);
   on("PUT", "/faults", ({ body }) => {
-    faults.set(body(faultsSchema));
-    return faults.get();
+    faults.current = body(faultsSchema);
+    return faults.current;
   });
-  on("DELETE", "/faults", () => faults.set(faultsSchema.parse({})));
-  on("DELETE", "/blocks", () => forgetBlocks());
+  on("DELETE", "/faults", () => {
+    faults.current = faultsSchema.parse({});
+  });
+  on("DELETE", "/blocks", () => limits.forgetBlocks());
 }
 
-export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, posting, callbacks, defaultPlan }: ControlParts): void {
+export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, events, callbacks, defaultPlan }: ControlParts): void {
   const { on, create, listed, put } = routes;
   on("GET", "/accounts", () => ({ data: [...world.accounts.all()].map(shownAccount) }));
   create("/accounts", ({ body }) => {
     const { name, plan: asked = defaultPlan, contactLimit: limit } = body(newAccount);
-    if (world.accounts.get(name) !== undefined) throw new Refusal(409, `there is an account ${name} already`);
+    if (world.accounts.get(name) !== undefined) throw refusal(409, `there is an account ${name} already`);
     const account = setup.addAccount(name, asked, limit);
     const { key } = setup.giveKey(account, "first");
     return { ...shownAccount(account), key, phoneNumberId: account.numbers[0]?.phoneNumberId };
@@ -78,17 +79,11 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
     return shownAccount(put("accounts", Object.assign(account, body(accountChange))));
   });
 
-  const usageOf = (account: AccountRecord, used: AccountRecord["usage"]) => {
-    const most = limitsOf(account.plan);
-    return {
-      month: used.month,
-      apiCalls: { used: used.apiCalls, limit: most.apiCalls },
-      webhookDeliveries: { used: used.webhookDeliveries, limit: most.deliveries },
-      automationSteps: { used: used.automationSteps, limit: most.steps },
-      automationRequests: { used: used.automationRequests, limit: most.automationRequests },
-      perMinute: limits.perMinute(account.id),
-    };
-  };
+  const usageOf = ({ id, plan: its }: AccountRecord, { month, ...used }: AccountRecord["usage"]) => ({
+    month,
+    ...Object.fromEntries(countNames.map((name) => [name, { used: used[name], limit: plans[its][name] }])),
+    perMinute: limits.perMinute(id),
+  });
   on("GET", "/usage", ({ account, query }) =>
     usageOf(account, query(usageQuery).shown === "1" ? limits.shownUsage(account) : limits.usage(account)),
   );
@@ -103,7 +98,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   create("/numbers", ({ account, body }) => {
     const { phoneNumberId } = body(newNumber);
     if (account.numbers.some((number) => number.phoneNumberId === phoneNumberId)) {
-      throw new Refusal(409, `there is a number ${phoneNumberId} already`);
+      throw refusal(409, `there is a number ${phoneNumberId} already`);
     }
     return setup.addNumber(account, phoneNumberId);
   });
@@ -132,7 +127,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   /** As Meta does it, a URL is not saved when its handshake fails. */
   const verified = async (webhook: WebhookRecord): Promise<void> => {
     const failure = (await callbacks?.verify(webhook))?.reason ?? null;
-    if (failure !== null) throw new Refusal(400, `the handshake with ${webhook.url} failed: ${failure}`);
+    if (failure !== null) throw refusal(400, `the handshake with ${webhook.url} failed: ${failure}`);
   };
   create("/webhooks", async ({ account, body }) => {
     const order = body(webhookOptionsSchema);
@@ -153,13 +148,13 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
     const change = call.body(webhookChange);
     if (change.url !== undefined) await verified({ ...webhook, url: change.url });
     put("webhooks", Object.assign(webhook, change));
-    posting.webhookChanged(webhook.id);
+    events.posting.webhookChanged(webhook.id);
     return webhook;
   });
   on("DELETE", "/webhooks/:id", (call) => {
     const { id } = webhookOf(call);
     world.webhooks.delete(id);
-    posting.webhookChanged(id);
+    events.posting.webhookChanged(id);
   });
   if (callbacks !== null) on("POST", "/webhooks/:id/verify", (call) => callbacks.verify(webhookOf(call)));
   on("POST", "/webhooks/:id/rotate", (call) => {

@@ -1,19 +1,21 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import { limitReached, limitsOf, notInPlan } from "../api/fault.ts";
+import { planRefused } from "../api/fault.ts";
+import { noUsage } from "../limits/limits.ts";
 import type { WebhookOptions } from "../options.ts";
 import { signingSchema } from "../signing.ts";
-import type {
-  AccountRecord,
-  AppRecord,
-  AutomationRecord,
-  AutomationStep,
-  KeyRecord,
-  Plan,
-  SendingNumber,
-  TemplateRecord,
-  TemplateVariable,
-  WebhookRecord,
+import {
+  type AccountRecord,
+  type AppRecord,
+  type AutomationRecord,
+  type AutomationStep,
+  type KeyRecord,
+  type Plan,
+  plans,
+  type SendingNumber,
+  type TemplateRecord,
+  type TemplateVariable,
+  type WebhookRecord,
 } from "../world/records.ts";
 import { type World, wabaIdOf } from "../world/world.ts";
 
@@ -73,7 +75,7 @@ export function createAccountSetup(parts: {
   readonly now: () => number;
   readonly ids: () => string;
   readonly service: string;
-  readonly secret: () => string;
+  readonly secret: string;
   /** Null: the format is not `meta`. */
   readonly verifyToken: string | null;
 }) {
@@ -90,7 +92,7 @@ export function createAccountSetup(parts: {
         contactLimit,
         isConnected: true,
         numbers: [],
-        usage: { month: "", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 },
+        usage: noUsage,
       };
       this.addNumber(account, phoneNumberId);
       return account;
@@ -104,7 +106,7 @@ export function createAccountSetup(parts: {
     /** A revoked key does not count ("Authentication", 3). */
     addKey(account: AccountRecord, label: string): KeyRecord {
       const valid = world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length;
-      mustFit(account, "apiKeys", valid, limitsOf(account.plan).keys, "claves de API");
+      mustFit(account, "apiKeys", valid, plans[account.plan].keys, "claves de API");
       return this.giveKey(account, label);
     },
     /** Past the maximum, so that a plan without the API has a key to be refused with. */
@@ -114,12 +116,12 @@ export function createAccountSetup(parts: {
       return record;
     },
     addWebhook(account: AccountRecord, order: WebhookOptions): WebhookRecord {
-      mustFit(account, "webhookUrls", world.webhooks.list(account.id).length, limitsOf(account.plan).urls, "URLs de webhook");
+      mustFit(account, "webhookUrls", world.webhooks.list(account.id).length, plans[account.plan].urls, "URLs de webhook");
       const record: WebhookRecord = {
         ...owned(account.id),
         url: order.url,
         events: [...order.events],
-        secret: order.secret ?? secret(),
+        secret: order.secret ?? secret,
         signature: order.signature ?? (verifyToken === null ? { service } : { preset: "meta" }),
         isEnabled: true,
         ...(verifyToken === null ? {} : { meta: { verifyToken: order.verifyToken ?? verifyToken, isVerified: false } }),
@@ -129,7 +131,7 @@ export function createAccountSetup(parts: {
     },
     addApp(account: AccountRecord, name: string): AppRecord {
       const used = world.apps.list(account.id).length;
-      mustFit(account, "aiApps", used, limitsOf(account.plan).apps, "apps de IA conectadas");
+      mustFit(account, "aiApps", used, plans[account.plan].apps, "apps de IA conectadas");
       const record = { ...owned(account.id), name, token: `mcp_${randomBytes(18).toString("hex")}` };
       world.apps.put(record);
       return record;
@@ -178,8 +180,8 @@ function digits(count: number): string {
 function mustFit(account: AccountRecord, resource: string, used: number, limit: number | null, what: string): void {
   if (limit === null || used < limit) return;
   const { plan } = account;
-  if (limit === 0) throw notInPlan(`Tu plan no incluye ${what}.`, plan, resource);
-  throw limitReached(402, `Tu plan permite hasta ${limit} ${what}.`, { plan, resource, limit, used });
+  if (limit === 0) throw planRefused(402, `Tu plan no incluye ${what}.`, { reason: "feature", plan, resource });
+  throw planRefused(402, `Tu plan permite hasta ${limit} ${what}.`, { plan, resource, limit, used });
 }
 
 function metaNameOf(name: string): string {

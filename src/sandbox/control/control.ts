@@ -1,7 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { createPhones, createRandom, createWamids } from "../ids.ts";
-import type { MetaPublisher } from "../meta/publisher.ts";
 import { mostBytes, mostUpdates, requestBody } from "../meta/request-body.ts";
 import { type Update, userIdOf, waIdOf } from "../meta/update.ts";
 import { type World, wabaIdOf } from "../world/world.ts";
@@ -20,7 +19,7 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     addPeopleRoutes(routes, parts);
     addFlowRoutes(routes, parts);
     addMessageRoutes(routes, parts, stopping.promise);
-    if (parts.meta !== null) addMetaRoutes(routes, { world: parts.world, meta: parts.meta });
+    if (parts.callbacks !== null) addMetaRoutes(routes, parts);
   });
   void app.register(
     async (scope) => {
@@ -40,16 +39,14 @@ const newRequest = z.strictObject({
 });
 
 /** Requests of any size. The same order gives the same updates. */
-function addMetaRoutes(
-  { create }: Routes,
-  { world, meta }: { readonly world: World; readonly meta: Pick<MetaPublisher, "request"> },
-): void {
+function addMetaRoutes({ create }: Routes, { world, events }: ControlParts): void {
   create("/meta/requests", ({ body: given }) => {
     const { updates: count, bytes, seed } = given(newRequest);
     const updates = madeUp(world, count, seed, 0);
     const missing = Math.max(0, bytes - requestBody(updates).length);
-    const { id, body } = meta.request(missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2))));
-    return { id, updates: count, bytes: body.length };
+    const padded = missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2)));
+    const record = events.meta?.request(padded);
+    return { id: record?.id, updates: count, bytes: record?.body.length };
   });
 }
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { hookPath } from "../api/routes.ts";
+import { campaignOrder } from "../campaigns/campaigns.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { messageStatuses } from "../statuses.ts";
 import type { AutomationRecord, ContactRecord, MessageRecord } from "../world/records.ts";
@@ -7,7 +8,6 @@ import { automationOrder, templateOrder } from "./account-setup.ts";
 import { type Call, type ControlParts, found, pageOf, pageQuery, type Routes, wholeNumber } from "./routes.ts";
 
 const text = z.string().min(1).max(4096);
-const name = z.string().min(1).max(200);
 const customerWord = z.strictObject({ text, name: z.string().max(200).exactOptional(), phoneNumberId: z.string().exactOptional() });
 const colleagueReply = z.strictObject({ phone: z.string(), text });
 const contactFacts = z.strictObject({
@@ -15,15 +15,6 @@ const contactFacts = z.strictObject({
   attributes: z.record(z.string(), z.string()).exactOptional(),
 });
 const templateChange = z.strictObject({ status: templateOrder.shape.status.unwrap() });
-const campaignOrder = z
-  .strictObject({
-    name,
-    templateId: z.string().optional(),
-    phones: z.array(z.string()).min(1).max(1_000_000).optional(),
-    recipients: z.number().int().min(0).optional(),
-    perSecond: z.number().positive().max(10_000).optional(),
-  })
-  .refine(({ phones, recipients }) => (phones === undefined) !== (recipients === undefined), "needs phones or recipients, not both");
 const messagesQuery = pageQuery.extend({ status: z.string().optional(), origin: z.string().optional() });
 const statusOrder = z.strictObject({
   status: z.enum(messageStatuses),
@@ -45,19 +36,15 @@ export function addPeopleRoutes({ on, create }: Routes, { world, messaging, cust
     found(world.contacts.find(account, parsePhone(phone) ?? phone), `contact ${phone}`);
   create("/colleague/replies", ({ account, body }) => {
     const { phone, text: words } = body(colleagueReply);
-    return messaging.reply(account.id, contactWith(account.id, phone).conversationId, words);
+    return messaging.reply(contactWith(account.id, phone), words);
   });
-  const withConversation = (contact: ContactRecord): object => {
-    const conversation = world.conversations.get(contact.conversationId);
-    if (conversation === undefined) return { ...contact, conversation: null };
-    const { id, customerWroteAt, humanRepliedAt, runId } = conversation;
-    return { ...contact, conversation: { id, customerWroteAt, humanRepliedAt, runId } };
+  const withConversation = ({ conversationId, customerWroteAt, humanRepliedAt, runId, ...contact }: ContactRecord): object => {
+    return { ...contact, conversationId, conversation: { id: conversationId, customerWroteAt, humanRepliedAt, runId } };
   };
   on("GET", "/contacts/:phone", ({ account, id }) => withConversation(contactWith(account.id, id)));
-  on("PUT", "/contacts/:phone", ({ account, id, body }) => {
-    const { contactId } = messaging.contactFor(account.id, id, body(contactFacts));
-    return withConversation(found(world.contacts.get(contactId), `contact ${id}`));
-  });
+  on("PUT", "/contacts/:phone", ({ account, id, body }) =>
+    withConversation(messaging.contactFor(account.id, id, body(contactFacts)).contact),
+  );
 }
 
 export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setup, campaigns, url }: ControlParts): void {
@@ -80,7 +67,7 @@ export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setu
 
 export function addMessageRoutes(
   { on, create }: Routes,
-  { world, messaging, publisher, posting, baseClock }: ControlParts,
+  { world, messaging, events, baseClock }: ControlParts,
   stopping: Promise<void>,
 ): void {
   const messageOf = ({ account, id }: Call): MessageRecord =>
@@ -94,8 +81,9 @@ export function addMessageRoutes(
   on("GET", "/messages/:id", messageOf);
   on("POST", "/messages/:id/status", (call) => {
     const { status, errorCode } = call.body(statusOrder);
-    const { account, id } = messageOf(call);
-    return messaging.setStatus(account, id, status, errorCode);
+    const message = messageOf(call);
+    messaging.setStatus(message, status, errorCode);
+    return message;
   });
 
   on("GET", "/events", ({ account, query }) => {
@@ -114,18 +102,18 @@ export function addMessageRoutes(
   });
   create("/events", ({ account, body }) => {
     const { event, data } = body(newEvent);
-    publisher.publish(account.id, event, data);
+    events.publisher.publish(account.id, event, data);
     return found(world.events.list(account.id).at(-1), "event");
   });
   on("GET", "/deliveries/waiting", async ({ query }) => {
     const { forMs } = query(waitQuery);
-    if (posting.waiting() > 0 && forMs > 0) {
+    if (events.waiting() > 0 && forMs > 0) {
       const late = Promise.withResolvers<void>();
       const cancel = baseClock.after(forMs, late.resolve);
       // A waiting request would hold up a stop.
-      await Promise.race([posting.idle(), late.promise, stopping]);
+      await Promise.race([events.idle(), late.promise, stopping]);
       cancel();
     }
-    return { waiting: posting.waiting() };
+    return { waiting: events.waiting() };
   });
 }

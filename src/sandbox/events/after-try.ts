@@ -1,10 +1,5 @@
 import { readRetryAfter } from "../clock.ts";
-
-/** `cut`: the sandbox closed meanwhile. */
-export type Answer =
-  | { readonly kind: "answered"; readonly status: number; readonly retryAfter: string | undefined }
-  | { readonly kind: "unanswered"; readonly reason: string }
-  | { readonly kind: "cut" };
+import type { Posted } from "../post.ts";
 
 /** Milliseconds at speed 1. */
 export interface EventRetry {
@@ -31,18 +26,18 @@ export const metaRetry: EventRetry = {
   isTaken: (status) => status === 200,
 };
 
-export type AfterTry =
+type AfterTry =
   | { readonly status: "delivered" }
   | { readonly status: "failed"; readonly reason: string }
   | { readonly status: "waiting"; readonly waitMs: number; readonly reason: string };
 
 /** The sandbox's choice: every answer but a success is tried again. `tries` is 1 for the first, `now` unix milliseconds. */
-export function afterTry(answer: Exclude<Answer, { kind: "cut" }>, tries: number, retry: EventRetry, speed: number, now: number): AfterTry {
+export function afterTry(answer: Posted, tries: number, retry: EventRetry, speed: number, now: number): AfterTry {
   if (answer.kind === "answered" && retry.isTaken(answer.status)) return { status: "delivered" };
   const reason = answer.kind === "answered" ? `answered ${answer.status}` : answer.reason;
   const planned = retry.waitsMs[tries - 1];
   if (planned === undefined) return { status: "failed", reason: `${reason}; given up after ${tries} ${tries === 1 ? "try" : "tries"}` };
   // What the receiver asks for is in its own seconds: not divided. The bound is ours: it is.
-  const asked = answer.kind === "answered" ? readRetryAfter(answer.retryAfter, now) : 0;
+  const asked = answer.kind === "answered" ? readRetryAfter(answer.headers["retry-after"], now) : 0;
   return { status: "waiting", waitMs: Math.max(planned / speed, Math.min(asked, retry.longestMs / speed)), reason };
 }

@@ -2,13 +2,14 @@ import type { Clock } from "../../model/clock.ts";
 import type { EventFaults, MetaFaults } from "../faults.ts";
 import type { Random } from "../ids.ts";
 import type { Limits } from "../limits/limits.ts";
-import { createEarlyStatuses, createMetaPublisher, type EarlyStatuses, type MetaPublisher } from "../meta/publisher.ts";
+import { createMetaPublisher } from "../meta/publisher.ts";
+import { type AccountRecord, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { type EventRetry, metaRetry, usualEventRetry } from "./after-try.ts";
+import { metaRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
-import { createPoster, type ObservedPost, observePosts } from "./poster.ts";
-import { createPosting, type Posting } from "./posting.ts";
-import { createEmit, createPublisher, isOn, type Publisher } from "./publisher.ts";
+import { createPoster, type ObservedPost } from "./poster.ts";
+import { createPosting } from "./posting.ts";
+import { createPublisher } from "./publisher.ts";
 
 export interface EventsSettings {
   readonly world: World;
@@ -19,56 +20,84 @@ export interface EventsSettings {
   readonly limits: Pick<Limits, "spend">;
   readonly faults: () => EventFaults;
   readonly speed: number;
-  readonly retry?: EventRetry;
   /** The sandbox's choice: 10 s, as for automations' requests. */
   readonly timeoutMs?: number;
   /** Beyond it deliveries to one URL are dropped: the sandbox's choice. */
   readonly mostWaiting?: number;
-  readonly onError?: (error: unknown) => void;
-  readonly meta?: (() => MetaFaults) | undefined;
+  /** Null: the format is not `meta`. */
+  readonly metaFaults: (() => MetaFaults) | null;
   readonly onPost?: ((post: ObservedPost) => void) | undefined;
 }
 
 const atOnce = 64;
 
-export interface MetaEvents {
-  readonly publisher: MetaPublisher;
-  readonly early: EarlyStatuses;
-}
-
-export function createEvents(settings: EventsSettings): {
-  readonly publisher: Publisher;
-  readonly posting: Posting;
-  readonly meta: MetaEvents | null;
-} {
-  const { world, ids, limits, speed, baseClock, faults, meta, timeoutMs = 10_000, mostWaiting = 100_000, onError = () => {} } = settings;
-  const { retry = meta === undefined ? usualEventRetry : metaRetry } = settings;
+export function createEvents(settings: EventsSettings) {
+  const { world, ids, limits, baseClock, faults, metaFaults, timeoutMs = 10_000, mostWaiting = 100_000 } = settings;
   const random = settings.random.fork("events");
   const draw = createFaultDraw(random);
-  const early =
-    meta === undefined ? null : createEarlyStatuses({ baseClock, faults: meta, hasReceiver: () => [...world.webhooks.all()].some(isOn) });
   const onPost = (post: ObservedPost): void => {
-    early?.posted(post.body);
+    meta?.posted(post.body);
     settings.onPost?.(post);
   };
-  const poster = observePosts(createPoster({ baseClock, timeoutMs, connections: atOnce }), onPost);
-  const posting = createPosting({ ...settings, random, poster, retry, atOnce, mostWaiting, onError });
-  // Requests of Meta are not truncated, and have a wrong item instead of a wrong body.
-  const drawFaults = () => ({ ...draw(faults()), ...(meta === undefined ? {} : { truncate: false, malformed: null }) });
-  const emit = createEmit({ world, ids, limits, posting, drawFaults });
-  if (meta === undefined || early === null) return { publisher: createPublisher({ ...settings, emit, onError }), posting, meta: null };
-  const malformed = () => faults().malformed;
-  const publisher = createMetaPublisher({ ...settings, faults: meta, malformed, speed, emit, onError });
-  return {
-    publisher,
-    posting: {
-      ...posting,
-      waiting: () => posting.waiting() + publisher.gathered(),
-      idle() {
-        publisher.flush();
-        return posting.idle();
-      },
-    },
-    meta: { publisher, early },
+  const poster = createPoster({ baseClock, timeoutMs, connections: atOnce, onPost });
+  const posting = createPosting({ ...settings, random, poster, atOnce, retry: metaFaults === null ? usualEventRetry : metaRetry });
+
+  const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
+    const drawn = draw(faults());
+    const dropped = (): string | null => {
+      // Counts against the quota whatever becomes of it ("Events", 4 and 5).
+      if (!limits.spend(account, "webhookDeliveries")) return "monthly quota of webhook deliveries used up";
+      if (drawn.drop) return "fault: drop";
+      return posting.waitingFor(webhook.id) < mostWaiting ? null : "too many deliveries wait for this URL";
+    };
+    const reason = dropped();
+    const delivery: DeliveryRecord = {
+      id: ids(),
+      account: account.id,
+      createdAt: event.createdAt,
+      eventId: event.id,
+      webhookId: webhook.id,
+      status: reason === null ? "waiting" : "dropped",
+      reason,
+      tries: 0,
+      answered: null,
+      nextAt: event.createdAt,
+    };
+    world.deliveries.put(delivery);
+    // Requests of Meta are not truncated, and have a wrong item instead of a wrong body.
+    if (reason === null) posting.add(delivery, metaFaults === null ? drawn : { ...drawn, truncate: false, malformed: null });
   };
+  const emit = (event: EventRecord): void => {
+    world.events.put(event);
+    const owner = world.accounts.get(event.account) as AccountRecord;
+    if (!plans[owner.plan].api) return;
+    for (const webhook of world.webhooks.list(owner.id)) {
+      if (isOn(webhook) && isSubscribed(webhook.events, event.event)) deliver(owner, webhook, event);
+    }
+  };
+  const hasReceiver = () => [...world.webhooks.all()].some(isOn);
+  const meta =
+    metaFaults === null
+      ? null
+      : createMetaPublisher({ ...settings, emit, faults: metaFaults, malformed: () => faults().malformed, hasReceiver });
+  return {
+    publisher: meta?.publisher ?? createPublisher({ ...settings, emit }),
+    posting,
+    meta,
+    /** Of deliveries, and of updates that wait for a request. */
+    waiting: () => posting.waiting() + (meta?.gathered() ?? 0),
+    idle(): Promise<void> {
+      meta?.flush();
+      return posting.idle();
+    },
+  };
+}
+
+function isOn({ isEnabled, meta }: WebhookRecord): boolean {
+  return isEnabled && meta?.isVerified !== false;
+}
+
+/** `kinds` may have `*`, or families such as `message.*`. */
+export function isSubscribed(kinds: readonly string[], event: string): boolean {
+  return kinds.some((kind) => kind === event || kind === "*" || (kind.endsWith(".*") && event.startsWith(kind.slice(0, -1))));
 }

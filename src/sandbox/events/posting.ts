@@ -1,6 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../ids.ts";
-import type { DeliveryRecord, EventRecord } from "../world/records.ts";
+import type { DeliveryRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { afterTry, type EventRetry } from "./after-try.ts";
 import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
@@ -15,202 +15,21 @@ interface PostingSettings {
   readonly poster: Poster;
   readonly retry: EventRetry;
   readonly speed: number;
+  /** To one URL. */
   readonly atOnce: number;
-  readonly mostWaiting: number;
-  readonly onError: (error: unknown) => void;
 }
 
 /** The sandbox's choice, at speed 1. */
 const longestHoldMs = 10_000;
 
-export type Posting = ReturnType<typeof createPosting>;
-
-/**
- * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
- * records say how far it is, for a restart.
- */
-export function createPosting(settings: PostingSettings) {
-  const { world, clock, baseClock, poster, retry, speed, atOnce, mostWaiting, onError } = settings;
-  const queues = new Map<string, UrlQueue>();
-  let isClosed = false;
-
-  const queueOf = ({ webhookId }: Pick<DeliveryRecord, "webhookId">): UrlQueue => {
-    const queue = queues.get(webhookId) ?? { lane: createLane(atOnce, onError), overtaking: createOvertaking(), all: new Set() };
-    queues.set(webhookId, queue);
-    return queue;
-  };
-  const waiting = () => [...queues.values()].reduce((sum, { all }) => sum + all.size, sidePosts.count);
-  const idlers = createIdlers(() => isClosed || waiting() === 0);
-  const sidePosts = createSidePosts({ ...settings, onEnd: idlers.wake });
-  const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
-    queueOf(post.delivery).all.delete(post);
-    note(world, post, { status, reason });
-    idlers.wake();
-  };
-  const dropGone = (webhookId: string): void => {
-    const webhook = world.webhooks.get(webhookId);
-    if (webhook?.isEnabled === true) return;
-    for (const post of queues.get(webhookId)?.all ?? []) {
-      // A post in flight may still arrive; it ends with its answer.
-      if (!post.isPosting) end(post, "dropped", webhook === undefined ? "webhook deleted" : "webhook disabled");
-    }
-    if (webhook !== undefined) return;
-    poster.forget(webhookId);
-    if (queues.get(webhookId)?.all.size === 0) queues.delete(webhookId);
-  };
-  const orderOf = (post: PendingPost): PostOrder | null => {
-    if (isClosed || !queueOf(post.delivery).all.has(post)) return null;
-    const order = orderFor(world, post);
-    if (typeof order !== "string") return order;
-    end(post, "dropped", order);
-    return null;
-  };
-  const laneOf = (post: PendingPost) => queueOf(post.delivery).lane;
-  const again = (post: PendingPost) => laneOf(post).add(() => attempt(post, orderOf(post)));
-  const attempt = async (post: PendingPost, order: PostOrder | null): Promise<void> => {
-    if (order === null) return;
-    post.isPosting = true;
-    const answer = await poster.post(order);
-    post.isPosting = false;
-    // The record stays `waiting`: after a restart it is posted again.
-    if (answer.kind === "cut") return;
-    const { delivery } = post;
-    delivery.tries += 1;
-    delivery.answered = answer.kind === "answered" ? answer.status : null;
-    const next = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
-    if (next.status !== "waiting") return end(post, next.status, next.status === "failed" ? next.reason : null);
-    note(world, post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
-    clock.after(next.waitMs, () => again(post));
-    // The webhook may have been deleted meanwhile.
-    dropGone(delivery.webhookId);
-  };
-  const postFirst = async (post: PendingPost): Promise<void> => {
-    const order = orderOf(post);
-    if (order === null) return;
-    sidePosts.begin(post, laneOf(post));
-    post.isPosting = true;
-    if (post.faults.wrongSignature) await poster.post({ ...order, signature: "wrong" });
-    await attempt(post, order);
-    if (post.line !== null) queueOf(post.delivery).overtaking.passed(post.line, order.eventId);
-  };
-  const first = (post: PendingPost) => laneOf(post).add(() => postFirst(post), post.line);
-  const hold = (post: PendingPost): void => {
-    const { eventId } = post.delivery;
-    const line = post.line ?? eventId;
-    const { overtaking } = queueOf(post.delivery);
-    const isHeld = overtaking.hold(line, eventId, () => first(post));
-    if (isHeld) clock.after(longestHoldMs / speed, () => overtaking.giveUp(line, eventId));
-    else first(post);
-  };
-  return {
-    add(post: PendingPost): void {
-      queueOf(post.delivery).all.add(post);
-      const { delayMs, reorder } = post.faults;
-      const begin = () => (reorder ? hold(post) : first(post));
-      const heldMs = delayMs + (reorder ? longestHoldMs / speed : 0);
-      if (heldMs > 0) note(world, post, { nextAt: clock.now() + heldMs });
-      if (delayMs > 0) clock.after(delayMs, begin);
-      else begin();
-    },
-    hasRoom: (webhookId: string) => queueOf({ webhookId }).all.size < mostWaiting,
-    resume(): void {
-      const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
-      for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) {
-        const event = world.events.get(delivery.eventId);
-        // Faults were drawn before the restart, and are over.
-        const post = pendingPostOf(delivery, event);
-        queueOf(delivery).all.add(post);
-        const go = delivery.tries === 0 ? first : again;
-        const waitMs = delivery.nextAt - clock.now();
-        if (waitMs > 0) clock.after(waitMs, () => go(post));
-        else go(post);
-      }
-    },
-    /** After a webhook was disabled or deleted: drops what waits for it. */
-    webhookChanged: dropGone,
-    /** Deliveries and side posts that have not ended. */
-    waiting(): number {
-      for (const webhookId of [...queues.keys()]) dropGone(webhookId);
-      return waiting();
-    },
-    idle(): Promise<void> {
-      const idle = idlers.wait();
-      for (const webhookId of [...queues.keys()]) dropGone(webhookId);
-      idlers.wake();
-      return idle;
-    },
-    /** What has not ended stays `waiting` in the records, for `resume`. */
-    async close(): Promise<void> {
-      isClosed = true;
-      await poster.close();
-      idlers.wake();
-    },
-  };
-}
-
-/** Those who wait until nothing is left to post. */
-function createIdlers(isIdle: () => boolean) {
-  let idlers: (() => void)[] = [];
-  return {
-    wait: (): Promise<void> => new Promise((resolve) => idlers.push(resolve)),
-    wake(): void {
-      if (idlers.length === 0 || !isIdle()) return;
-      const woken = idlers;
-      idlers = [];
-      for (const wake of woken) wake();
-    },
-  };
-}
-
-interface SidePostsSettings {
-  readonly world: World;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly poster: Poster;
-  readonly speed: number;
-  readonly onEnd: () => void;
-}
-
-/** Posts that faults add beside a delivery: once each, and on no record. */
-function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePostsSettings) {
-  let count = 0;
-  const plan = (post: PendingPost, lane: Lane, afterMs: number, spoil: (order: PostOrder) => PostOrder): void => {
-    const work = async () => {
-      try {
-        const order = orderFor(world, post);
-        if (typeof order !== "string") await poster.post(spoil(order));
-      } finally {
-        count -= 1;
-        onEnd();
-      }
-    };
-    count += 1;
-    if (afterMs === 0) lane.add(work);
-    else clock.after(afterMs, () => lane.add(work));
-  };
-  return {
-    begin(post: PendingPost, lane: Lane): void {
-      const { duplicateAfterMs, malformed } = post.faults;
-      if (duplicateAfterMs !== null) plan(post, lane, duplicateAfterMs / speed, (order) => order);
-      if (malformed === null) return;
-      plan(post, lane, 0, (order) => {
-        const event = JSON.parse(order.body.toString("utf8")) as SandboxEvent;
-        return { ...order, body: malformedBody(event, malformed, random.fork(event.id)), isMalformed: true };
-      });
-    },
-    get count(): number {
-      return count;
-    },
-  };
-}
-
 interface UrlQueue {
-  readonly lane: Lane;
-  readonly overtaking: ReturnType<typeof createOvertaking>;
+  readonly add: ReturnType<typeof createLane>;
+  /** By line: held back until a later event of it was tried. */
+  readonly held: Map<string, PendingPost>;
   readonly all: Set<PendingPost>;
 }
 
-export interface PendingPost {
+interface PendingPost {
   readonly delivery: DeliveryRecord;
   /** Events of one message or run keep their order; null: of none. */
   readonly line: string | null;
@@ -218,38 +37,150 @@ export interface PendingPost {
   isPosting: boolean;
 }
 
-export function pendingPostOf(delivery: DeliveryRecord, event: EventRecord | undefined, faults: DeliveryFaults = noFaults): PendingPost {
-  return { delivery, line: event?.wamid ?? event?.runId ?? null, faults, isPosting: false };
-}
+export type Posting = ReturnType<typeof createPosting>;
 
-function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryRecord>): void {
-  Object.assign(delivery, change);
-  if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
-}
+/**
+ * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
+ * records say how far it is, for a restart.
+ */
+export function createPosting({ world, clock, baseClock, random, poster, retry, speed, atOnce }: PostingSettings) {
+  const queues = new Map<string, UrlQueue>();
+  const idlers: (() => void)[] = [];
+  /** Posts that faults add beside a delivery: once each, and on no record. */
+  let sidePosts = 0;
+  let isClosed = false;
 
-/** Holds deliveries back until a later event of the same message has overtaken them: one of a message at a time. */
-function createOvertaking() {
-  const held = new Map<string, { readonly eventId: string; readonly release: () => void }>();
-  const releaseIf = (line: string, isDue: (eventId: string) => boolean): void => {
-    const one = held.get(line);
-    if (one === undefined || !isDue(one.eventId)) return;
-    held.delete(line);
-    one.release();
+  const queueOf = (webhookId: string): UrlQueue => {
+    const queue = queues.get(webhookId) ?? { add: createLane(atOnce), held: new Map(), all: new Set() };
+    queues.set(webhookId, queue);
+    return queue;
+  };
+  const of = ({ delivery }: PendingPost) => queueOf(delivery.webhookId);
+  const soon = (ms: number, run: () => void): void => void (ms > 0 ? clock.after(ms, run) : run());
+  const waiting = () => [...queues.values()].reduce((sum, { all }) => sum + all.size, sidePosts);
+  const wake = (): void => {
+    if (idlers.length > 0 && (isClosed || waiting() === 0)) for (const idler of idlers.splice(0)) idler();
+  };
+  const note = ({ delivery }: PendingPost, change: Partial<DeliveryRecord>): void => {
+    Object.assign(delivery, change);
+    if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
+  };
+  const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
+    of(post).all.delete(post);
+    note(post, { status, reason });
+    wake();
+  };
+  /** Null: it has ended. */
+  const orderOf = (post: PendingPost): PostOrder | null => {
+    if (isClosed || !of(post).all.has(post)) return null;
+    const order = orderFor(world, post);
+    if (typeof order !== "string") return order;
+    end(post, "dropped", order);
+    return null;
+  };
+  const again = (post: PendingPost) => of(post).add(() => attempt(post, orderOf(post)));
+  const attempt = async (post: PendingPost, order: PostOrder | null): Promise<void> => {
+    if (order === null) return;
+    post.isPosting = true;
+    const answer = await poster.post(order);
+    post.isPosting = false;
+    // The record stays `waiting`: after a restart it is posted again.
+    if (answer === null) return;
+    const { delivery } = post;
+    delivery.tries += 1;
+    delivery.answered = answer.kind === "answered" ? answer.status : null;
+    const next = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
+    if (next.status !== "waiting") return end(post, next.status, next.status === "failed" ? next.reason : null);
+    // The webhook may have been deleted meanwhile.
+    if (orderOf(post) === null) return;
+    note(post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
+    clock.after(next.waitMs, () => again(post));
+  };
+  const beside = (post: PendingPost, afterMs: number, spoil: (order: PostOrder) => PostOrder): void => {
+    sidePosts += 1;
+    const work = async () => {
+      const order = orderFor(world, post);
+      if (typeof order !== "string") await poster.post(spoil(order));
+      sidePosts -= 1;
+      wake();
+    };
+    soon(afterMs, () => of(post).add(work));
+  };
+  const postFirst = async (post: PendingPost): Promise<void> => {
+    const order = orderOf(post);
+    if (order === null) return;
+    const { duplicateAfterMs, malformed, wrongSignature } = post.faults;
+    if (duplicateAfterMs !== null) beside(post, duplicateAfterMs / speed, (right) => right);
+    if (malformed !== null)
+      beside(post, 0, (right) => {
+        const event = JSON.parse(right.body.toString("utf8")) as SandboxEvent;
+        return { ...right, body: malformedBody(event, malformed, random.fork(event.id)), sort: "malformed" };
+      });
+    post.isPosting = true;
+    if (wrongSignature) await poster.post({ ...order, sort: "wrongly-signed" });
+    await attempt(post, order);
+    const held = of(post).held.get(post.line ?? "");
+    // Ids grow: a smaller one is an earlier event.
+    if (held !== undefined && held.delivery.eventId < order.eventId) release(held);
+  };
+  const first = (post: PendingPost) => of(post).add(() => postFirst(post), post.line);
+  const lineOf = ({ line, delivery }: PendingPost) => line ?? delivery.eventId;
+  const release = (post: PendingPost): void => {
+    const { held } = of(post);
+    if (held.get(lineOf(post)) !== post) return;
+    held.delete(lineOf(post));
+    first(post);
+  };
+  const hold = (post: PendingPost) => {
+    const { held } = of(post);
+    if (held.has(lineOf(post))) return first(post);
+    held.set(lineOf(post), post);
+    clock.after(longestHoldMs / speed, () => release(post));
+  };
+  const pendingPost = (delivery: DeliveryRecord, faults = noFaults): PendingPost => {
+    const event = world.events.get(delivery.eventId);
+    const post = { delivery, line: event?.wamid ?? event?.runId ?? null, faults, isPosting: false };
+    of(post).all.add(post);
+    return post;
   };
   return {
-    /** Calls `release` when a later event of `line` was tried. False: one of `line` is held already. */
-    hold(line: string, eventId: string, release: () => void): boolean {
-      if (held.has(line)) return false;
-      held.set(line, { eventId, release });
-      return true;
+    add(delivery: DeliveryRecord, faults: DeliveryFaults): void {
+      const post = pendingPost(delivery, faults);
+      const { delayMs, reorder } = faults;
+      const heldMs = delayMs + (reorder ? longestHoldMs / speed : 0);
+      if (heldMs > 0) note(post, { nextAt: clock.now() + heldMs });
+      soon(delayMs, () => (reorder ? hold(post) : first(post)));
     },
-    // Ids grow: a greater one is a later event.
-    passed: (line: string, passer: string) => releaseIf(line, (eventId) => eventId < passer),
-    giveUp: (line: string, waited: string) => releaseIf(line, (eventId) => eventId === waited),
+    waitingFor: (webhookId: string) => queueOf(webhookId).all.size,
+    resume(): void {
+      const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
+      for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+        // Faults were drawn before the restart, and are over.
+        const post = pendingPost(delivery);
+        soon(delivery.nextAt - clock.now(), () => (delivery.tries === 0 ? first : again)(post));
+      }
+    },
+    /** After a webhook was disabled or deleted: drops what waits for it. A post in flight ends with its answer. */
+    webhookChanged(webhookId: string): void {
+      for (const post of queueOf(webhookId).all) if (!post.isPosting) orderOf(post);
+    },
+    /** Deliveries and side posts that have not ended. */
+    waiting,
+    idle(): Promise<void> {
+      const idle = new Promise<void>((resolve) => idlers.push(resolve));
+      wake();
+      return idle;
+    },
+    /** What has not ended stays `waiting` in the records, for `resume`. */
+    async close(): Promise<void> {
+      isClosed = true;
+      await poster.close();
+      wake();
+    },
   };
 }
 
-/** Text says why nothing is posted. */
+/** Text says why nothing is posted. The webhook is read at each post: a rotated secret applies at once. */
 function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | string {
   const webhook = world.webhooks.get(delivery.webhookId);
   if (webhook === undefined) return "webhook deleted";
@@ -257,66 +188,39 @@ function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | 
   const event = world.events.get(delivery.eventId);
   if (event === undefined) return "event forgotten";
   const body = faults.truncate ? truncatedBody(event.body) : Buffer.from(event.body, "utf8");
-  return { webhook, eventId: event.id, body, signature: "right" };
+  return { webhook, eventId: event.id, body, sort: "event" };
 }
 
-interface Lane {
-  /** Runs once a place is free and earlier work of the line has ended. */
-  add(work: () => Promise<void>, line?: string | null): void;
-}
-
-interface Job {
-  readonly work: () => Promise<void>;
-  readonly line: string | null;
-}
-
-/** At most `limit` at once. `onError` receives the error of work that rejects. */
-export function createLane(limit: number, onError: (error: unknown) => void): Lane {
-  let ready: Job[] = [];
-  let taken = 0;
+/** Returns what adds work: at most `limit` is done at once, and of each line one after the other. Work must not reject. */
+function createLane(limit: number) {
+  interface Job {
+    readonly work: () => Promise<void>;
+    readonly line: string | null;
+  }
+  const ready: Job[] = [];
+  /** What waits behind the work of a line. */
+  const lines = new Map<string | null, Job[]>();
   let running = 0;
-  const lines = new Map<string, Job[]>();
 
-  const take = (): Job | undefined => {
-    const job = ready[taken];
-    if (job === undefined) return undefined;
-    taken += 1;
-    // Shifting a long array moves all of it each time.
-    if (taken >= 1_024 && taken * 2 >= ready.length) {
-      ready = ready.slice(taken);
-      taken = 0;
-    }
-    return job;
-  };
-  const end = ({ line }: Job): void => {
+  const end = (line: string | null): void => {
     running -= 1;
-    if (line !== null) {
-      const behind = lines.get(line)?.shift();
-      if (behind === undefined) lines.delete(line);
-      else ready.push(behind);
-    }
+    const behind = lines.get(line)?.shift();
+    if (behind === undefined) lines.delete(line);
+    else ready.push(behind);
     runReady();
   };
   const runReady = (): void => {
     while (running < limit) {
-      const job = take();
+      const job = ready.shift();
       if (job === undefined) return;
       running += 1;
-      const ended = () => end(job);
-      job.work().catch(onError).then(ended);
+      void job.work().then(() => end(job.line));
     }
   };
-  return {
-    add(work, line = null) {
-      const job = { work, line };
-      const behind = line === null ? undefined : lines.get(line);
-      if (behind !== undefined) {
-        behind.push(job);
-        return;
-      }
-      if (line !== null) lines.set(line, []);
-      ready.push(job);
-      runReady();
-    },
+  return (work: () => Promise<void>, line: string | null = null): void => {
+    const behind = lines.get(line);
+    if (line !== null && behind === undefined) lines.set(line, []);
+    (behind ?? ready).push({ work, line });
+    runReady();
   };
 }

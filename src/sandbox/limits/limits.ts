@@ -1,14 +1,9 @@
 import type { Clock } from "../../model/clock.ts";
-import { type ApiFault, blockedAddress, limitReached, limitsOf, notInPlan, refused, tooManyPerMinute } from "../api/fault.ts";
-import type { AccountRecord, KeyRecord, PlanLimits, Usage } from "../world/records.ts";
+import { ApiFault, planRefused, refused } from "../api/fault.ts";
+import { type AccountRecord, plans, type Usage } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
-export interface Caller {
-  readonly account: AccountRecord;
-  readonly key: KeyRecord;
-}
-
-type Quota = Exclude<keyof Usage, "month" | "apiCalls">;
+type Quota = Exclude<keyof Usage, "month">;
 
 type Cap = "requests" | "messages";
 
@@ -18,7 +13,6 @@ interface AccountCalls {
   refused: number;
 }
 
-const quotas = { webhookDeliveries: "deliveries", automationSteps: "steps", automationRequests: "automationRequests" } as const;
 const inSpanish = new Intl.NumberFormat("es-AR");
 /** "Monthly quotas and maximums". */
 const shownEveryMs = 30_000;
@@ -53,64 +47,58 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
   function usage(account: AccountRecord): Usage {
     const month = quotaMonth(clock.now());
     if (account.usage.month !== month) {
-      account.usage = { month, apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
+      account.usage = { ...noUsage, month };
       world.accounts.put(account);
     }
     return account.usage;
   }
 
-  function count(account: AccountRecord, what: Quota | "apiCalls"): void {
+  function count(account: AccountRecord, what: Quota): void {
     const used = usage(account);
-    if (snapshots.get(account.id)?.halfMinute !== halfMinute()) {
-      snapshots.set(account.id, { halfMinute: halfMinute(), usage: { ...used } });
-    }
+    if (snapshots.get(account.id)?.halfMinute !== halfMinute()) snapshots.set(account.id, { halfMinute: halfMinute(), usage: { ...used } });
     used[what] += 1;
     world.accounts.put(account);
   }
 
-  function checkRoom(account: AccountRecord, limits: PlanLimits, caps: readonly Cap[], now: number): void {
-    const { windows } = callsOf(account.id);
+  function checkRoom(account: AccountRecord, caps: readonly Cap[], now: number): void {
+    const { id, plan } = account;
+    const { windows } = callsOf(id);
     for (const cap of caps) {
-      if (windows[cap].count(now) >= limits[cap]) throw capReached(cap, limits[cap], windows[cap].secondsLeft(now));
+      const limit = plans[plan][cap];
+      if (windows[cap].count(now) >= limit) throw capReached(cap, limit, windows[cap].secondsLeft(now));
     }
     const { apiCalls: used } = usage(account);
-    if (limits.apiCalls !== null && used >= limits.apiCalls) {
-      throw limitReached(
-        429,
-        `Ya usaste las ${inSpanish.format(limits.apiCalls)} llamadas a la API de este mes. Se renuevan el día 1, o cambiando de plan.`,
-        { plan: account.plan, resource: "apiCalls", limit: limits.apiCalls, used },
-      );
-    }
-  }
-
-  function validKey(text: string): Caller | null {
-    for (const account of world.accounts.all()) {
-      const key = world.keys.find(account.id, text);
-      if (key !== undefined && key.revokedAt === null) return { account, key };
-    }
-    return null;
+    const { apiCalls: limit } = plans[plan];
+    if (limit === null || used < limit) return;
+    const text = `Ya usaste las ${inSpanish.format(limit)} llamadas a la API de este mes. Se renuevan el día 1, o cambiando de plan.`;
+    throw planRefused(429, text, { plan, resource: "apiCalls", limit, used });
   }
 
   return {
     /** By the Authorization header. Counts bad keys, and blocks addresses. */
-    authenticate(authorization: string | undefined, address: string): Caller {
+    authenticate(authorization: string | undefined, address: string): AccountRecord {
       const now = clock.now();
       if (badKeys.isBlocked(address, now)) throw blocked();
-      const caller = validKey(/^Bearer +(\S+)$/.exec(authorization ?? "")?.[1] ?? "");
-      if (caller !== null) return caller;
+      const given = /^Bearer +(\S+)$/.exec(authorization ?? "")?.[1] ?? "";
+      for (const account of world.accounts.all()) if (world.keys.find(account.id, given)?.revokedAt === null) return account;
       if (badKeys.add(address, now)) throw blocked();
       throw refused(401, authorization === undefined ? "Falta la clave de API." : "La clave de API no es válida o fue revocada.");
     },
     /** `POST /messages` counts against both caps. */
     admit(account: AccountRecord, call: "message" | "other"): void {
       const now = clock.now();
-      const limits = limitsOf(account.plan);
+      const { plan } = account;
       const found = callsOf(account.id);
       // A call that exceeds both is refused for messages. A refused call counts nowhere.
       const caps: readonly Cap[] = call === "message" ? ["messages", "requests"] : ["requests"];
       try {
-        if (!limits.api) throw notInPlan("Tu plan no incluye la API. Pasate a un plan que la incluya.", account.plan, "api");
-        if (!isUnlimited) checkRoom(account, limits, caps, now);
+        if (!plans[plan].api)
+          throw planRefused(402, "Tu plan no incluye la API. Pasate a un plan que la incluya.", {
+            reason: "feature",
+            plan,
+            resource: "api",
+          });
+        if (!isUnlimited) checkRoom(account, caps, now);
       } catch (error) {
         found.refused += 1;
         throw error;
@@ -123,10 +111,9 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
     },
     /** False: the quota is used up. */
     spend(account: AccountRecord, what: Quota): boolean {
-      const plan = limitsOf(account.plan);
+      const { api, [what]: limit } = plans[account.plan];
       // A plan without the API has no deliveries to lift the quota of.
-      if (what === "webhookDeliveries" && !plan.api) return false;
-      const limit = plan[quotas[what]];
+      if (what === "webhookDeliveries" && !api) return false;
       if (!isUnlimited && limit !== null && usage(account)[what] >= limit) return false;
       count(account, what);
       return true;
@@ -138,7 +125,7 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
       const used = usage(account);
       const snapshot = snapshots.get(account.id);
       // Nothing was counted in this half minute.
-      return { ...(snapshot?.halfMinute === halfMinute() ? snapshot.usage : used) };
+      return snapshot?.halfMinute === halfMinute() ? snapshot.usage : used;
     },
     /** Requests in the last and the busiest sliding 60 s. `refused`: not let in, and in neither. */
     perMinute(account: string) {
@@ -147,21 +134,22 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
       const of = (cap: Cap) => ({ last: busiest[cap].last(now), peak: busiest[cap].peak() });
       return { requests: of("requests"), messages: of("messages"), refused: refusals };
     },
-    forgetBlocks: () => badKeys.forget(),
+    forgetBlocks: badKeys.forget,
   };
 }
 
+export const noUsage: Usage = { month: "", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
+
 function blocked(): ApiFault {
-  return blockedAddress("Hubo demasiados pedidos con claves inválidas desde tu dirección IP. Esperá un minuto y volvé a intentar.");
+  return new ApiFault(429, {
+    error: "Hubo demasiados pedidos con claves inválidas desde tu dirección IP. Esperá un minuto y volvé a intentar.",
+  });
 }
 
-export function capReached(cap: Cap, limit: number, retryAfterSeconds: number): ApiFault {
+export function capReached(cap: Cap, limit: number, seconds: number): ApiFault {
   const what = cap === "messages" ? "mensajes por minuto" : "pedidos por minuto";
-  return tooManyPerMinute(
-    `Superaste el límite de ${limit} ${what} de tu cuenta. Esperá ${retryAfterSeconds} segundos y volvé a intentar.`,
-    limit,
-    retryAfterSeconds,
-  );
+  const error = `Superaste el límite de ${limit} ${what} de tu cuenta. Esperá ${seconds} segundos y volvé a intentar.`;
+  return new ApiFault(429, { error }, { "retry-after": String(seconds), "x-ratelimit-limit": String(limit) });
 }
 
 /** Argentina has kept UTC-3 all year since 2009. */
@@ -170,7 +158,7 @@ const dayMs = 24 * 3_600_000;
 let last = { day: Number.NaN, month: "" };
 
 /** Such as `2026-11`: it begins on day 1 at 00:00 in Argentina ("Limits"). */
-export function quotaMonth(now: number): string {
+function quotaMonth(now: number): string {
   const there = now - behindUtcMs;
   const day = Math.floor(there / dayMs);
   // Cached: writing a date out cost 2 % of a busy sandbox.
@@ -242,15 +230,11 @@ function createBadKeys() {
     isBlocked: (address: string, now: number) => (blockedUntil.get(address) ?? 0) > now,
     /** True: it is the one too many, and the address is blocked. */
     add(address: string, now: number): boolean {
-      const recent = (times.get(address) ?? []).filter((at) => at > now - minuteMs);
-      recent.push(now);
-      if (recent.length <= mostBadKeys) {
-        times.set(address, recent);
-        return false;
-      }
-      times.delete(address);
-      blockedUntil.set(address, now + minuteMs);
-      return true;
+      const recent = [...(times.get(address) ?? []), now].filter((at) => at > now - minuteMs);
+      const isBlocked = recent.length > mostBadKeys;
+      times.set(address, isBlocked ? [] : recent);
+      if (isBlocked) blockedUntil.set(address, now + minuteMs);
+      return isBlocked;
     },
     forget(): void {
       times.clear();

@@ -2,13 +2,15 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Clock } from "../../model/clock.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
-import { ApiFault, checked, limitsOf, refused } from "../api/fault.ts";
+import { ApiFault, checked, refused } from "../api/fault.ts";
 import { createMinuteWindow, type MinuteWindow } from "../limits/limits.ts";
-import type { Messaging } from "../messaging/messaging.ts";
-import { outgoingBodySchema } from "../messaging/refusals.ts";
-import { approvedTemplates } from "../messaging/templates.ts";
-import type { AccountRecord, AppRecord } from "../world/records.ts";
+import { type Messaging, outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
+import { approvedTemplates, templateView } from "../messaging/templates.ts";
+import { type AccountRecord, type AppRecord, plans } from "../world/records.ts";
 import type { World } from "../world/world.ts";
+
+/** The sandbox's choice. */
+const mcpPath = "/mcp";
 
 /** Newest first. */
 const revisions = ["2025-11-25", "2025-06-18", "2025-03-26"] as const;
@@ -26,62 +28,69 @@ const messageSchema = z.object({
 
 interface McpParts {
   readonly world: World;
-  readonly messaging: Pick<Messaging, "send">;
-  readonly clock: Pick<Clock, "now">;
+  readonly messaging: Messaging;
+  readonly clock: Clock;
   readonly isUnlimited: boolean;
 }
 
-interface McpAnswer {
-  readonly status: number;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body: object | null;
+interface Outcome {
+  readonly result?: object;
+  readonly error?: { readonly code: number; readonly message: string };
 }
 
-function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: AccountRecord, app: AppRecord, body: Buffer) => McpAnswer {
-  const windows = new Map<string, MinuteWindow>();
-  /** The sandbox's choice: the document shows the limits alone. */
-  const tools = [
+/** The sandbox's choice: the document shows the limits alone. */
+function createTools({ world, messaging }: McpParts) {
+  return [
     {
       name: "list_templates",
       description: "Lists the approved templates, newest first.",
       schema: z.object({}),
-      call: (account: string) => ({
-        templates: approvedTemplates(world, account).map(({ id, name, language, category, variables }) => ({
-          id,
-          name,
-          language,
-          category,
-          variables: variables.map(({ name: key, label }) => ({ name: key, label })),
-        })),
-      }),
+      call: (account: string): object => ({ templates: approvedTemplates(world, account).map(templateView) }),
     },
     {
       name: "send_message",
       description: "Sends one message: free text within the 24-hour window, or a template.",
       schema: outgoingBodySchema,
-      call(account: string, args: unknown) {
-        const { id, wamid, status, conversationId } = messaging.send(account, checked(outgoingBodySchema, args), "api");
-        return { id, wamid, status, conversationId };
-      },
+      call: (account: string, args: unknown) => receiptOf(messaging.send(account, checked(outgoingBodySchema, args), "api")),
     },
   ];
+}
 
-  const hasRoom = (app: AppRecord, most: number): boolean => {
+/** `$schema` would only repeat MCP's default dialect. */
+function jsonSchemaOf(schema: z.ZodType): object {
+  const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: "input" });
+  return inputSchema;
+}
+
+/** MCP's "Streamable HTTP" without streams. The sandbox's choice: an app's token is its bearer key ("Authentication", 7). */
+export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
+  const { world, clock, isUnlimited } = parts;
+  const tools = createTools(parts);
+  /** By app. */
+  const windows = new Map<string, MinuteWindow>();
+
+  const callerOf = ({ headers }: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
+    const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1] ?? "";
+    for (const account of world.accounts.all()) {
+      const found = world.apps.find(account.id, token);
+      if (found !== undefined) return { account, app: found };
+    }
+    throw refused(401, "Falta el token de la app, o no es válido.", { "www-authenticate": "Bearer" });
+  };
+  const callTool = (
+    account: AccountRecord,
+    app: AppRecord,
+    { name, arguments: args = {} }: { name?: unknown; arguments?: unknown },
+  ): Outcome => {
     const window = windows.get(app.id) ?? createMinuteWindow();
     windows.set(app.id, window);
-    const now = clock.now();
-    if (!isUnlimited && window.count(now) >= most) return false;
-    window.add(now);
-    return true;
-  };
-  const callTool = (account: AccountRecord, app: AppRecord, { name, arguments: args = {} }: { name?: unknown; arguments?: unknown }) => {
-    const { toolCalls } = limitsOf(account.plan);
+    const { toolCalls } = plans[account.plan];
     // "MCP tool calls per minute, per app": whatever comes of them.
-    if (!hasRoom(app, toolCalls)) {
+    if (!isUnlimited && window.count(clock.now()) >= toolCalls)
       return {
         error: { code: codes.tooManyCalls, message: `La app superó el límite de ${toolCalls} llamadas a herramientas por minuto.` },
       };
-    }
+    window.add(clock.now());
     const tool = tools.find((one) => one.name === name);
     if (tool === undefined) return { error: { code: codes.invalidParams, message: `No existe la herramienta ${String(name)}.` } };
     try {
@@ -93,86 +102,50 @@ function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: A
       return { result: { content: [{ type: "text", text: JSON.stringify(error.body) }], isError: true } };
     }
   };
-  return (account, app, body) => {
-    const read = parseWithin(body, bodyLimits);
-    const message = messageSchema.safeParse("value" in read ? read.value : undefined);
-    if (!message.success) {
-      const code = "value" in read ? codes.invalidRequest : codes.parse;
-      return { status: 400, body: { jsonrpc: "2.0", id: null, error: { code, message: "El cuerpo no es un mensaje JSON-RPC 2.0." } } };
-    }
-    const { id, method, params } = message.data;
-    if (id === undefined) return { status: 202, body: null };
-    const ok = (outcome: object): McpAnswer => ({ status: 200, body: { jsonrpc: "2.0", id, ...outcome } });
+  const outcomeOf = ({ account, app: caller }: ReturnType<typeof callerOf>, method: string, params: Record<string, unknown>): Outcome => {
     switch (method) {
-      case "initialize":
-        return ok({
-          result: {
-            protocolVersion: revisions.find((revision) => revision === params["protocolVersion"]) ?? revisions[0],
-            capabilities: { tools: {} },
-            serverInfo: { name: "wamid-relay-sandbox", version: "1" },
-          },
-        });
-      case "ping":
-        return ok({ result: {} });
-      case "tools/list":
-        return ok({
-          result: { tools: tools.map(({ name, description, schema }) => ({ name, description, inputSchema: jsonSchemaOf(schema) })) },
-        });
-      case "tools/call": {
-        const outcome = callTool(account, app, params);
-        return outcome.error?.code === codes.tooManyCalls ? { ...ok(outcome), status: 429, headers: { "retry-after": "60" } } : ok(outcome);
+      case "initialize": {
+        const protocolVersion = revisions.find((revision) => revision === params["protocolVersion"]) ?? revisions[0];
+        const serverInfo = { name: "wamid-relay-sandbox", version: "1" };
+        return { result: { protocolVersion, capabilities: { tools: {} }, serverInfo } };
       }
+      case "ping":
+        return { result: {} };
+      case "tools/list":
+        return {
+          result: { tools: tools.map(({ name, description, schema }) => ({ name, description, inputSchema: jsonSchemaOf(schema) })) },
+        };
+      case "tools/call":
+        return callTool(account, caller, params);
       default:
-        return ok({ error: { code: codes.methodNotFound, message: `No existe el método ${method}.` } });
+        return { error: { code: codes.methodNotFound, message: `No existe el método ${method}.` } };
     }
-  };
-}
-
-/** `$schema` would only repeat MCP's default dialect. */
-function jsonSchemaOf(schema: z.ZodType): object {
-  const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: "input" });
-  return inputSchema;
-}
-
-/** The sandbox's choice. */
-const mcpPath = "/mcp";
-
-/** MCP's "Streamable HTTP" without streams. The sandbox's choice: an app's token is its bearer key ("Authentication", 7). */
-export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
-  const { world } = parts;
-  const answer = createMcp(parts);
-  const callerOf = (request: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
-    const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1] ?? "";
-    for (const account of world.accounts.all()) {
-      const found = world.apps.find(account.id, token);
-      if (found !== undefined) return { account, app: found };
-    }
-    const { status, body } = refused(401, "Falta el token de la app, o no es válido.");
-    throw new ApiFault(status, body, { "www-authenticate": "Bearer" });
   };
   // JSON that cannot be read is JSON-RPC's matter here.
-  app.register((mcp, _options, done) => {
+  app.register(async (mcp) => {
     mcp.removeAllContentTypeParsers();
     mcp.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, parsed) => parsed(null, body));
     mcp.post(mcpPath, (request, reply) => {
       const caller = callerOf(request);
-      const {
-        status,
-        headers = {},
-        body,
-      } = answer(caller.account, caller.app, request.body instanceof Buffer ? request.body : Buffer.alloc(0));
-      reply.code(status).headers(headers);
-      return body === null ? reply.send() : reply.send(body);
+      const read = parseWithin((request.body as Buffer | undefined) ?? Buffer.alloc(0), bodyLimits);
+      const message = messageSchema.safeParse("value" in read ? read.value : undefined);
+      if (!message.success) {
+        const code = "value" in read ? codes.invalidRequest : codes.parse;
+        const error = { code, message: "El cuerpo no es un mensaje JSON-RPC 2.0." };
+        return reply.code(400).send({ jsonrpc: "2.0", id: null, error });
+      }
+      const { id, method, params } = message.data;
+      if (id === undefined) return reply.code(202).send();
+      const outcome = outcomeOf(caller, method, params);
+      if (outcome.error?.code === codes.tooManyCalls) reply.code(429).header("retry-after", "60");
+      return reply.send({ jsonrpc: "2.0", id, ...outcome });
     });
-    for (const method of ["GET", "DELETE"] as const) {
-      mcp.route({
-        method,
-        url: mcpPath,
-        handler: () => {
-          throw new ApiFault(405, { error: "El servidor MCP solo recibe POST.", cause: null }, { allow: "POST" });
-        },
-      });
-    }
-    done();
+    mcp.route({
+      method: ["GET", "DELETE"],
+      url: mcpPath,
+      handler() {
+        throw refused(405, "El servidor MCP solo recibe POST.", { allow: "POST" });
+      },
+    });
   });
 }

@@ -1,21 +1,31 @@
+import { z } from "zod";
 import type { Clock } from "../../model/clock.ts";
+import { planRefused, refused } from "../api/fault.ts";
 import type { Publisher } from "../events/publisher.ts";
 import { createWamids, type Random } from "../ids.ts";
 import type { MessageStatus } from "../statuses.ts";
-import type { MessageOrigin, MessageRecord } from "../world/records.ts";
+import type { AccountRecord, ContactRecord, MessageOrigin, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { type Contact, type ContactFacts, createContacts, isWindowOpen } from "./contacts.ts";
 import { createCampaignTotals, createLives, planLife } from "./lives.ts";
-import { createProvider, requirePhone, sendingNumber } from "./numbers.ts";
-import { conversationNotFound, messageNotFound, noSuchNumber, notOurStatus, windowClosed } from "./refusals.ts";
+import { noSuchNumber, outcomeFor, requirePhone, sendingNumber } from "./numbers.ts";
 import { fillTemplate, templateToSend } from "./templates.ts";
 
-/** Exactly one of `text` and `template`. */
-export interface OutgoingMessage {
-  readonly to: string;
-  readonly phoneNumberId?: string;
-  readonly text?: string;
-  readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> };
+const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.string()).exactOptional() });
+
+/** "POST /messages". The sandbox's choice: unknown fields are ignored. A bad phone is refused elsewhere, with a text of its own. */
+export const outgoingBodySchema = z
+  .object({
+    to: z.string().min(6).max(32),
+    phoneNumberId: z.string().exactOptional(),
+    text: z.string().min(1).max(4096).exactOptional(),
+    template: template.exactOptional(),
+  })
+  .refine(({ text, template }) => (text === undefined) !== (template === undefined), {
+    error: "Mandá exactamente uno de text y template.",
+    path: ["text"],
+  });
+
+export interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
   readonly campaignId?: string;
   /** `biz_opaque_callback_data`. */
   readonly reference?: string;
@@ -30,6 +40,11 @@ export interface IncomingMessage {
   readonly phoneNumberId?: string;
 }
 
+export interface ContactFacts {
+  readonly name?: string;
+  readonly attributes?: Readonly<Record<string, string>>;
+}
+
 interface Parts {
   readonly world: World;
   readonly clock: Clock;
@@ -39,72 +54,84 @@ interface Parts {
   readonly publisher: Publisher;
 }
 
-type Content = Pick<MessageRecord, "text" | "templateId">;
-
 /** In digits (E.164): a wamid holds no more. */
 const longestRealPhone = 15;
 /** The document has a code present whenever a message failed. */
 const unnamedFailure = 131000;
 const windowClosedCode = 131047;
+const windowMs = 24 * 60 * 60 * 1000;
 
 export type Messaging = ReturnType<typeof createMessaging>;
 
-/** Messages, conversations and contacts of all accounts. Every method throws ApiFault as the document's rules say. */
+/** Messages and contacts of all accounts. Every method throws ApiFault as the document's rules say. */
 export function createMessaging({ world, clock, ids, random, speed, publisher }: Parts) {
   const totals = createCampaignTotals(world);
-  const contacts = createContacts({ world, clock, ids });
   const lives = createLives({ world, clock, publisher, totals });
-  const provider = createProvider();
   const newWamid = createWamids(random.fork("wamids"));
   const lifeRandom = random.fork("lives");
+  /** Not in the state file: after a restart each comes once more. */
+  const rejectedBefore = new Set<string>();
 
-  const accountOf = (name: string) => {
-    const account = world.accounts.get(name);
-    if (account === undefined) throw new Error(`there is no account ${name}`);
-    return account;
+  const accountOf = (name: string) => world.accounts.get(name) as AccountRecord;
+  const isTooLate = (to: ContactRecord | undefined) => clock.now() - (to?.customerWroteAt ?? Number.NEGATIVE_INFINITY) > windowMs;
+  const createContact = (account: string, phone: string, facts: ContactFacts = {}): ContactRecord => {
+    const contact = {
+      id: ids(),
+      account,
+      createdAt: clock.now(),
+      phone,
+      name: facts.name ?? null,
+      attributes: { ...facts.attributes },
+      conversationId: ids(),
+      customerWroteAt: null,
+      humanRepliedAt: null,
+      runId: null,
+    };
+    world.contacts.put(contact);
+    return contact;
   };
-  const isTooLate = (to: Contact | null) => to === null || !isWindowOpen(to.conversation, clock.now());
-  const contentOf = (account: string, { text, template, failsLater }: OutgoingMessage, to: Contact | null): Content => {
+  const contentOf = (account: string, { text, template, failsLater }: OutgoingMessage, to: ContactRecord | undefined) => {
     if (template !== undefined) {
       const found = templateToSend(world, account, template.id);
-      return { text: fillTemplate(found, template.variables ?? {}, to?.contact ?? null), templateId: found.id };
+      return { text: fillTemplate(found, template.variables ?? {}, to), templateId: found.id };
     }
-    if (failsLater !== true && isTooLate(to)) throw windowClosed();
+    if (failsLater !== true && isTooLate(to))
+      throw refused(409, "Pasaron más de 24 horas desde el último mensaje del cliente: para escribirle usá una plantilla.");
     return { text: text as string, templateId: null };
   };
+  /** A temporary rejection passes the second time. */
+  const checkProvider = (account: string, phone: string): void => {
+    const rejection = outcomeFor(phone).rejection;
+    const key = `${account}\0${phone}`;
+    if (rejection === undefined || (rejection.isTemporary && rejectedBefore.has(key))) return;
+    rejectedBefore.add(key);
+    throw refused(502, `El proveedor rechazó el mensaje: ${rejection.reason}`);
+  };
   const record = (
-    { contact, conversation }: Contact,
-    about: Content & Pick<MessageRecord, "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">,
-  ): MessageRecord => ({
-    id: ids(),
-    account: contact.account,
-    createdAt: clock.now(),
-    wamid: newWamid(contact.phone.slice(1, 1 + longestRealPhone)),
-    contactId: contact.id,
-    conversationId: conversation.id,
-    phone: contact.phone,
-    statusAt: clock.now(),
-    future: [],
-    ...about,
-  });
+    { id, account, phone, conversationId }: ContactRecord,
+    about: Pick<MessageRecord, "text" | "templateId" | "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">,
+  ): MessageRecord => {
+    const [now, wamid] = [clock.now(), newWamid(phone.slice(1, 1 + longestRealPhone))];
+    return { id: ids(), account, createdAt: now, wamid, contactId: id, conversationId, phone, statusAt: now, future: [], ...about };
+  };
 
   const send = (account: string, message: OutgoingMessage, origin: Exclude<MessageOrigin, "customer">): MessageRecord => {
     const phone = requirePhone(message.to);
     const { phoneNumberId } = sendingNumber(accountOf(account), message.phoneNumberId);
-    const known = contacts.find(account, phone);
+    const known = world.contacts.find(account, phone);
     const content = contentOf(account, message, known);
-    if (known === null) contacts.admitOne(account);
-    provider.accept(account, phone);
+    if (known === undefined) admitContact(world, accountOf(account));
+    checkProvider(account, phone);
     const life = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
     const willFail = content.templateId === null && isTooLate(known);
     // From here on nothing refuses it: what was refused created nothing.
-    const sent = record(known ?? contacts.create(account, phone), {
+    const sent = record(known ?? createContact(account, phone), {
       ...content,
       origin,
       phoneNumberId,
       status: "pending",
       campaignId: message.campaignId ?? null,
-      ...(message.reference === undefined ? {} : { reference: message.reference }),
+      ...(message.reference !== undefined && { reference: message.reference }),
     });
     sent.future = willFail ? life.slice(0, 1).map(({ at }) => ({ at, status: "failed", errorCode: windowClosedCode })) : life;
     world.messages.put(sent);
@@ -114,56 +141,62 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
   };
   return {
     send,
-    /** Opens the 24-hour window. */
-    receive(account: string, { phone: text, name, text: body, phoneNumberId: wanted }: IncomingMessage): MessageRecord {
-      const phone = requirePhone(text);
+    /** Opens the 24-hour window. The contact limit "applies only" to POST /contacts and messaging. */
+    receive(account: string, { phone: given, name, text, phoneNumberId: wanted }: IncomingMessage): MessageRecord {
+      const phone = requirePhone(given);
       const { numbers } = accountOf(account);
       if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted)) throw noSuchNumber();
-      // The contact limit "applies only" to POST /contacts and messaging.
-      const from = contacts.find(account, phone) ?? contacts.create(account, phone);
-      if (name !== undefined && from.contact.name === null) contacts.update(from.contact, { name });
-      from.conversation.customerWroteAt = clock.now();
-      world.conversations.put(from.conversation);
+      const from = world.contacts.find(account, phone) ?? createContact(account, phone);
+      from.name ??= name ?? null;
+      from.customerWroteAt = clock.now();
+      world.contacts.put(from);
       const phoneNumberId = wanted ?? (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ?? "";
-      const content = { text: body, templateId: null, campaignId: null };
-      const received = record(from, { ...content, origin: "customer", phoneNumberId, status: "received" });
+      const received = record(from, { text, templateId: null, campaignId: null, origin: "customer", phoneNumberId, status: "received" });
       world.messages.put(received);
-      totals.replied(from.contact.id);
+      totals.replied(from.id);
       return received;
     },
     /** A human colleague's: automations keep still there for 24 hours. */
-    reply(account: string, conversationId: string, text: string): MessageRecord {
-      const conversation = world.conversations.of(account, conversationId);
-      const contact = conversation === undefined ? undefined : world.contacts.get(conversation.contactId);
-      if (conversation === undefined || contact === undefined) throw conversationNotFound();
-      const sent = send(account, { to: contact.phone, text }, "chat");
-      conversation.humanRepliedAt = clock.now();
-      world.conversations.put(conversation);
+    reply(contact: ContactRecord, text: string): MessageRecord {
+      const sent = send(contact.account, { to: contact.phone, text }, "chat");
+      contact.humanRepliedAt = clock.now();
+      world.contacts.put(contact);
       return sent;
     },
     /** The rest of the message's life is called off. */
-    setStatus(account: string, messageId: string, status: MessageStatus, errorCode?: string | number): MessageRecord {
-      const message = world.messages.of(account, messageId);
-      if (message === undefined) throw messageNotFound();
-      if ([message.status, status].includes("received")) throw notOurStatus();
+    setStatus(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void {
+      if ([message.status, status].includes("received"))
+        throw refused(400, "Sólo los mensajes del cliente están en received, y ahí se quedan: no se les puede dar otro estado.");
       lives.move(message, status, status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
-      return message;
     },
-    /** Finds or creates. Throws 402 at the contact limit, 400 for what is no phone. */
+    /** Finds or creates. The sandbox's choice: attributes are added to those there are. */
     contactFor(account: string, text: string, facts: ContactFacts = {}) {
       const phone = requirePhone(text);
-      const known = contacts.find(account, phone);
-      if (known !== null) {
-        contacts.update(known.contact, facts);
-        return { conversation: known.conversation, contactId: known.contact.id, isNew: false };
+      const contact = world.contacts.find(account, phone);
+      if (contact === undefined) {
+        admitContact(world, accountOf(account));
+        return { contact: createContact(account, phone, facts), isNew: true };
       }
-      contacts.admitOne(account);
-      const { contact, conversation } = contacts.create(account, phone, facts);
-      return { conversation, contactId: contact.id, isNew: true };
+      contact.name = facts.name ?? contact.name;
+      contact.attributes = { ...contact.attributes, ...facts.attributes };
+      world.contacts.put(contact);
+      return { contact, isNew: false };
     },
     resume(): void {
       totals.resume();
       for (const message of world.messages.all()) lives.follow(message);
     },
   };
+}
+
+/** What `POST /messages` answers. */
+export function receiptOf({ id, wamid, status, conversationId }: MessageRecord) {
+  return { id, wamid, status, conversationId };
+}
+
+/** Throws 402 when the account may not have one more. */
+function admitContact(world: World, { id, plan, contactLimit: limit }: AccountRecord): void {
+  const used = world.contacts.list(id).length;
+  if (limit !== null && used >= limit)
+    throw planRefused(402, `Llegaste al límite de ${limit} contactos de tu plan.`, { plan, resource: "contacts", limit, used });
 }

@@ -1,7 +1,7 @@
+import { type ApiFault, refused } from "../api/fault.ts";
 import type { Random } from "../ids.ts";
 import { type LifeStep, messageLife } from "../statuses.ts";
 import type { AccountRecord, SendingNumber } from "../world/records.ts";
-import { disconnected, invalidPhone, noNumber, noSuchNumber, rejectedByProvider } from "./refusals.ts";
 
 interface FixedOutcome {
   /** Not given: most are read. */
@@ -40,10 +40,8 @@ const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   "0010": { reports: 2 },
 };
 
-const usual: FixedOutcome = {};
-
 export function outcomeFor(phone: string): FixedOutcome {
-  return fixedOutcomes[phone.slice(-4)] ?? usual;
+  return fixedOutcomes[phone.slice(-4)] ?? {};
 }
 
 const readShare = 0.8;
@@ -63,31 +61,17 @@ export function parsePhone(text: string): string | null {
 
 export function requirePhone(text: string): string {
   const phone = parsePhone(text);
-  if (phone === null) throw invalidPhone();
-  return phone;
+  if (phone !== null) return phone;
+  throw refused(400, "El teléfono no es válido: usá el formato internacional, con + y código de país (por ejemplo, +5491122334455).");
 }
+
+export const noSuchNumber = (): ApiFault => refused(409, "No hay ningún número conectado con ese phoneNumberId.");
 
 /** The one asked for, or the first connected. Throws 409 when there is none. */
 export function sendingNumber({ isConnected, numbers }: AccountRecord, phoneNumberId?: string): SendingNumber {
-  if (!isConnected) throw disconnected();
-  const connected = numbers.filter((number) => number.isConnected);
-  const number = phoneNumberId === undefined ? connected[0] : connected.find((other) => other.phoneNumberId === phoneNumberId);
-  if (number === undefined) throw phoneNumberId === undefined ? noNumber() : noSuchNumber();
-  return number;
-}
-
-/** The rejections are not in the state file: after a restart each comes once more. */
-export function createProvider() {
-  const rejectedBefore = new Set<string>();
-  return {
-    /** 502 for a rejection; a temporary one passes the second time. */
-    accept(account: string, phone: string): void {
-      const { rejection } = outcomeFor(phone);
-      if (rejection === undefined) return;
-      const key = `${account}\0${phone}`;
-      if (rejection.isTemporary && rejectedBefore.has(key)) return;
-      rejectedBefore.add(key);
-      throw rejectedByProvider(rejection.reason);
-    },
-  };
+  if (!isConnected)
+    throw refused(409, "La conexión de mensajería de la cuenta está desconectada: volvé a conectarla desde la configuración.");
+  const number = numbers.find((one) => one.isConnected && one.phoneNumberId === (phoneNumberId ?? one.phoneNumberId));
+  if (number !== undefined) return number;
+  throw phoneNumberId === undefined ? refused(409, "La cuenta no tiene ningún número conectado.") : noSuchNumber();
 }

@@ -1,11 +1,8 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { addApiFaults, addGate, callerOf, graphMessages } from "../api/app.ts";
+import { addGate, callerOf, graphMessages } from "../api/app.ts";
 import { ApiFault } from "../api/fault.ts";
-import type { ApiFaultSettings } from "../faults.ts";
-import type { Random } from "../ids.ts";
-import type { Limits } from "../limits/limits.ts";
 import type { Messaging, OutgoingMessage } from "../messaging/messaging.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
@@ -15,15 +12,13 @@ import { type Json, userIdOf, waIdOf } from "./update.ts";
 
 interface Parts {
   readonly world: World;
-  readonly limits: Limits;
-  readonly random: Random;
-  readonly faults: () => readonly ApiFaultSettings[];
-  readonly messaging: Pick<Messaging, "send">;
+  readonly gate: Parameters<typeof addGate>[1];
+  readonly messaging: Messaging;
   readonly answerAfter: (message: MessageRecord) => Promise<void>;
 }
 
 /** Meta's endpoint for sends, with the keys, caps and faults of the service's own. */
-export function addGraphRoutes(app: FastifyInstance, { world, limits, random, faults, messaging, answerAfter }: Parts): void {
+export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, answerAfter }: Parts): void {
   const send = (account: string, phoneNumberId: string, body: GraphSend): MessageRecord => {
     const to = body.recipient === undefined ? parsePhone(`+${waIdOf(body.to ?? "")}`) : phoneOf(world, account, body.recipient);
     if (to === null) throw new GraphFault(400, 131009, "Parameter value is not valid", "the recipient is not valid");
@@ -36,15 +31,14 @@ export function addGraphRoutes(app: FastifyInstance, { world, limits, random, fa
     return messaging.send(account, order, "api");
   };
   void app.register(async (scope) => {
-    addGate(scope, limits);
-    addApiFaults(scope, { faults, random: random.fork("graph") });
+    addGate(scope, { ...gate, random: gate.random.fork("graph") });
     scope.setErrorHandler((error, _request, reply) => {
       const fault = graphFaultOf(error);
       if (fault === null) throw error;
       return reply.code(fault.status).send(graphErrorBody(fault));
     });
     scope.post<{ Params: { phoneNumberId: string } }>(graphMessages, async (request, reply) => {
-      const { account } = callerOf(request);
+      const account = callerOf(request);
       const { phoneNumberId } = request.params;
       if (!account.numbers.some((number) => number.phoneNumberId === phoneNumberId)) {
         throw new GraphFault(400, 100, `Unsupported post request. Object with ID '${phoneNumberId}' does not exist`);
@@ -128,8 +122,7 @@ class GraphFault extends Error {
 function graphFaultOf(error: unknown): GraphFault | null {
   if (error instanceof GraphFault) return error;
   if (!(error instanceof ApiFault)) return null;
-  const { status, body } = error;
-  const text = typeof body["error"] === "string" ? body["error"] : JSON.stringify(body["error"]);
+  const { status, message: text } = error;
   // The provider's code is in the text.
   const code = /\((\d{6})\)/.exec(text)?.[1];
   if (code === "131016") return new GraphFault(503, 131016, "Service unavailable", text);

@@ -9,8 +9,6 @@ interface Owned {
   readonly createdAt: number;
 }
 
-export type Plan = keyof typeof plans;
-
 /** Since day 1 of `month`, as `2026-11`. */
 export interface Usage {
   month: string;
@@ -58,15 +56,12 @@ export interface AppRecord extends Owned {
   readonly token: string;
 }
 
+/** A contact has one conversation. */
 export interface ContactRecord extends Owned {
   readonly phone: string;
   name: string | null;
   attributes: Record<string, string>;
   readonly conversationId: string;
-}
-
-export interface ConversationRecord extends Owned {
-  readonly contactId: string;
   /** Free text may be sent for 24 hours from then. */
   customerWroteAt: number | null;
   /** Automations keep still for 24 hours from then. */
@@ -169,7 +164,6 @@ export interface AutomationRecord extends Owned {
 export interface RunRecord extends Owned {
   readonly automationId: string;
   readonly contactId: string;
-  readonly conversationId: string;
   readonly data: Record<string, string>;
   status: "running" | "completed" | "failed";
   error: string | null;
@@ -199,22 +193,45 @@ export interface DeliveryRecord extends Owned {
   nextAt: number;
 }
 
-const withoutApi = { api: false, requests: 0, messages: 0, apiCalls: 0, deliveries: 0, keys: 0, urls: 0 } as const;
+export const planNames = ["trial", "growth", "escala", "enterprise"] as const;
+export type Plan = (typeof planNames)[number];
 
-/** messaging-service-api.md, "Limits"; null is unlimited. */
-export const plans = {
-  trial: { ...withoutApi, steps: 2_000, automationRequests: 200, apps: 3, toolCalls: 20 },
-  growth: { ...withoutApi, steps: 25_000, automationRequests: 5_000, apps: 10, toolCalls: 30 },
+/** Null is unlimited. */
+interface PlanLimits {
+  /** API and webhooks. */
+  readonly api: boolean;
+  /** A minute, all routes. */
+  readonly requests: number;
+  /** `POST /messages` a minute. */
+  readonly messages: number;
+  /** A month, as what follows. */
+  readonly apiCalls: number | null;
+  readonly webhookDeliveries: number | null;
+  readonly automationSteps: number | null;
+  readonly automationRequests: number | null;
+  readonly keys: number;
+  readonly urls: number;
+  readonly apps: number | null;
+  /** A minute, per app. */
+  readonly toolCalls: number;
+}
+
+const withoutApi = { api: false, requests: 0, messages: 0, apiCalls: 0, webhookDeliveries: 0, keys: 0, urls: 0 };
+
+/** messaging-service-api.md, "Limits". */
+export const plans: Readonly<Record<Plan, PlanLimits>> = {
+  trial: { ...withoutApi, automationSteps: 2_000, automationRequests: 200, apps: 3, toolCalls: 20 },
+  growth: { ...withoutApi, automationSteps: 25_000, automationRequests: 5_000, apps: 10, toolCalls: 30 },
   escala: {
     api: true,
     requests: 300,
     messages: 60,
     apiCalls: 300_000,
-    deliveries: 500_000,
+    webhookDeliveries: 500_000,
+    automationSteps: 200_000,
+    automationRequests: 50_000,
     keys: 10,
     urls: 5,
-    steps: 200_000,
-    automationRequests: 50_000,
     apps: 25,
     toolCalls: 60,
   },
@@ -223,37 +240,15 @@ export const plans = {
     requests: 1_200,
     messages: 300,
     apiCalls: null,
-    deliveries: null,
+    webhookDeliveries: null,
+    automationSteps: null,
+    automationRequests: null,
     keys: 50,
     urls: 25,
-    steps: null,
-    automationRequests: null,
     apps: null,
     toolCalls: 120,
   },
-} as const satisfies Record<string, PlanLimits>;
-
-export interface PlanLimits {
-  /** API and webhooks. */
-  readonly api: boolean;
-  /** A minute, all routes. */
-  readonly requests: number;
-  /** `POST /messages` a minute. */
-  readonly messages: number;
-  /** A month. */
-  readonly apiCalls: number | null;
-  /** A month. */
-  readonly deliveries: number | null;
-  readonly keys: number;
-  readonly urls: number;
-  /** A month. */
-  readonly steps: number | null;
-  /** A month. */
-  readonly automationRequests: number | null;
-  readonly apps: number | null;
-  /** A minute, per app. */
-  readonly toolCalls: number;
-}
+};
 
 /** The next plan up, as `cause.suggested`; null at the top. */
 export const suggestedPlan = { trial: "escala", growth: "escala", escala: "enterprise", enterprise: null } as const;

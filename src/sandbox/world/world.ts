@@ -5,7 +5,6 @@ import type {
   AutomationRecord,
   CampaignRecord,
   ContactRecord,
-  ConversationRecord,
   DeliveryRecord,
   EventRecord,
   KeyRecord,
@@ -29,7 +28,6 @@ export function createWorld(journal: Journal, { keepMessages = usualMessages }: 
     webhooks: createTable<WebhookRecord>("webhook", journal),
     apps: createTable<AppRecord>("app", journal, { keyOf: ({ token }) => token }),
     contacts: createTable<ContactRecord>("contact", journal, { keyOf: ({ phone }) => phone }),
-    conversations: createTable<ConversationRecord>("conversation", journal),
     templates: createTable<TemplateRecord>("template", journal),
     messages: createTable<MessageRecord>("message", journal, {
       keyOf: ({ wamid }) => wamid,

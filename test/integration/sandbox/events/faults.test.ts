@@ -24,7 +24,6 @@ async function run(faults: Partial<EventFaults>, messages: number, seed = "1") {
     for (let number = 0; number < messages; number += 1) stage.status(`wamid.${number}`, status);
   }
   await stage.posting.idle();
-  expect(stage.errors).toEqual([]);
   return {
     seen: server.seen.map(read),
     deliveries: stage.deliveries().map(({ status, reason, tries }) => ({ status, reason, tries })),

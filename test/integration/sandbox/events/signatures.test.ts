@@ -149,7 +149,7 @@ test("each try is signed anew: the timestamp is that of the try", async () => {
 
 test("a secret that is not in the encoding of its signature fails the delivery, with the reason and without the secret", async () => {
   await using server = await startTestServer((response) => response.end());
-  await using stage = createStage({ retry: { waitsMs: [], longestMs: 0, isTaken: (status) => status === 200 } });
+  await using stage = createStage({ speed: 100_000 });
   stage.addWebhook(server.url, { signature: { preset: "standard-webhooks" }, secret: "whsec_not base64!" });
   stage.addWebhook("no url at all");
   stage.addWebhook(server.url);
@@ -158,5 +158,4 @@ test("a secret that is not in the encoding of its signature fails the delivery, 
   expect(stage.deliveries().map(({ status }) => status)).toEqual(["failed", "failed", "delivered"]);
   expect(stage.deliveries()[0]?.reason).toMatch(/base64/);
   expect(stage.deliveries()[0]?.reason).not.toContain("not base64!");
-  expect(stage.errors).toEqual([]);
 });

@@ -41,18 +41,17 @@ export function createStage(options: StageOptions = {}) {
   /** Counts as limits/ does, without months: `renew` is day 1. */
   const limits: EventsSettings["limits"] = rest.limits ?? {
     spend({ plan: now, usage }, what) {
-      const most = what === "webhookDeliveries" ? plans[now].deliveries : null;
+      const most = plans[now][what];
       if (most !== null && usage[what] >= most) return false;
       usage[what] += 1;
       return true;
     },
   };
-  const errors: unknown[] = [];
   const { publisher, posting } = createEvents({
     speed: 100,
     // A receiver in the same process is slow when the machine is.
     ...(options.baseClock === undefined ? { timeoutMs: longestWaitMs } : {}),
-    onError: (error) => errors.push(error),
+    metaFaults: null,
     ...rest,
     world,
     clock,
@@ -68,7 +67,6 @@ export function createStage(options: StageOptions = {}) {
     account,
     publisher,
     posting,
-    errors,
     setFaults(shares: Partial<EventFaults>) {
       faults = eventFaultsSchema.parse(shares);
     },

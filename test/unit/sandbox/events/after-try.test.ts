@@ -1,11 +1,17 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Answer, afterTry, metaRetry, usualEventRetry } from "../../../../src/sandbox/events/after-try.ts";
+import { afterTry, metaRetry, usualEventRetry } from "../../../../src/sandbox/events/after-try.ts";
+import type { Posted } from "../../../../src/sandbox/post.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
-const answered = (status: number, retryAfter?: string): Exclude<Answer, { kind: "cut" }> => ({ kind: "answered", status, retryAfter });
+const answered = (status: number, retryAfter?: string): Posted => ({
+  kind: "answered",
+  status,
+  headers: retryAfter === undefined ? {} : { "retry-after": retryAfter },
+  isWhole: true,
+});
 const refused = { kind: "unanswered", reason: "ECONNREFUSED" } as const;
-const waits = (answer: Exclude<Answer, { kind: "cut" }>, tries = 1, speed = 1) => {
+const waits = (answer: Posted, tries = 1, speed = 1) => {
   const next = afterTry(answer, tries, usualEventRetry, speed, now);
   return next.status === "waiting" ? next.waitMs : next.status;
 };
@@ -42,8 +48,7 @@ test("at speed 60 a receiver's own seconds are honoured up to ten seconds", () =
 });
 
 test("Meta takes only 200, waits longer each time whatever Retry-After says, and gives up after 7 days", () => {
-  const answer = (status: number): Answer => ({ kind: "answered", status, retryAfter: "3600" });
-  const after = (status: number, tries: number) => afterTry(answer(status) as Exclude<Answer, { kind: "cut" }>, tries, metaRetry, 1, 0);
+  const after = (status: number, tries: number) => afterTry(answered(status, "3600"), tries, metaRetry, 1, 0);
   expect(after(200, 1)).toEqual({ status: "delivered" });
   for (const status of [201, 202, 204, 301, 400, 503]) expect(after(status, 1)).toMatchObject({ status: "waiting", waitMs: 1_000 });
   const waits = metaRetry.waitsMs;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isSubscribed } from "../../../../src/sandbox/events/publisher.ts";
+import { isSubscribed } from "../../../../src/sandbox/events/events.ts";
 
 test.each([
   [["message.status"], "message.status", true],
