@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { AccountSetup } from "./control/account-setup.ts";
 import type { Memory } from "./memory.ts";
 import type { sandboxOptionsSchema } from "./options.ts";
-import type { AccountRecord } from "./world/records.ts";
+import { type AccountRecord, templateOrder } from "./world/records.ts";
 import { mainAccount } from "./world/world.ts";
 
 type Settings = z.output<typeof sandboxOptionsSchema>;
@@ -36,9 +36,7 @@ export function seedWorld({ world, secret, formerSecret }: Memory, setup: Accoun
 function newMain(setup: AccountSetup, { plan = "escala", key, phoneNumberIds }: Settings): AccountRecord {
   const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
   setup.giveKey(account, "first", key);
-  const [welcome] = templates.map((order) =>
-    setup.addTemplate(account, { language: "es_AR", category: "UTILITY", status: "approved", ...order }),
-  );
+  const [welcome] = templates.map((order) => setup.addTemplate(account, templateOrder.parse(order)));
   const steps = [{ type: "send" as const, templateId: welcome?.id ?? "" }];
   setup.addAutomation(account, { status: "published", name: "Bienvenida", trigger: "manual", steps });
   setup.addAutomation(account, { status: "published", name: "Pedido recibido", trigger: "incoming-webhook", steps });
@@ -46,7 +44,7 @@ function newMain(setup: AccountSetup, { plan = "escala", key, phoneNumberIds }: 
 }
 
 const templates = [
-  { name: "Bienvenida", body: "¡Hola! Gracias por escribirnos.", variables: [] },
+  { name: "Bienvenida", body: "¡Hola! Gracias por escribirnos." },
   {
     name: "Saludo",
     body: "Hola {{nombre}}, ¿en qué te podemos ayudar?",

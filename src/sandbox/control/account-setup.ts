@@ -1,70 +1,22 @@
 import { randomBytes } from "node:crypto";
-import { z } from "zod";
+import type { z } from "zod";
 import { planRefused } from "../api/fault.ts";
 import { noUsage } from "../limits/limits.ts";
 import type { WebhookOptions } from "../options.ts";
-import { signingSchema } from "../signing.ts";
 import {
   type AccountRecord,
   type AppRecord,
   type AutomationRecord,
-  type AutomationStep,
+  type automationOrder,
   type KeyRecord,
   type Plan,
   plans,
   type SendingNumber,
   type TemplateRecord,
-  type TemplateVariable,
+  type templateOrder,
   type WebhookRecord,
 } from "../world/records.ts";
 import { type World, wabaIdOf } from "../world/world.ts";
-
-export const templateOrder = z.strictObject({
-  name: z.string().min(1).max(200),
-  body: z.string().min(1).max(4096),
-  variables: z
-    .array(
-      z.strictObject({
-        name: z.string().min(1).max(100),
-        label: z.string().max(200).optional(),
-        example: z.string().max(1024),
-        fallback: z.string().max(1024).optional(),
-      }),
-    )
-    .default([]),
-  language: z.string().min(2).max(10).default("es_AR"),
-  category: z.string().min(1).max(50).default("UTILITY"),
-  status: z.enum(["approved", "pending", "rejected"]).default("approved"),
-});
-
-const step: z.ZodType<AutomationStep> = z.lazy(() =>
-  z.union(
-    [
-      z.strictObject({ type: z.literal("send"), text: z.string().min(1).max(4096) }),
-      z.strictObject({ type: z.literal("send"), templateId: z.string(), variables: z.record(z.string(), z.string()).optional() }),
-      z.strictObject({ type: z.literal("wait"), ms: z.number().int().min(0) }),
-      z.strictObject({
-        type: z.literal("request"),
-        url: z.url({ protocol: /^https?$/ }),
-        body: z.unknown(),
-        onSuccess: z.array(step).optional(),
-        onError: z.array(step).optional(),
-      }),
-      z.strictObject({ type: z.literal("fail"), error: z.string() }),
-    ],
-    {
-      error:
-        "is no step: {type: send, text | templateId, variables?}, {type: wait, ms}, {type: request, url, body, onSuccess?, onError?} or {type: fail, error}",
-    },
-  ),
-) as z.ZodType<AutomationStep>;
-export const automationOrder = z.strictObject({
-  name: z.string().min(1).max(200),
-  trigger: z.enum(["manual", "incoming-webhook", "customer-message"]).default("manual"),
-  status: z.enum(["draft", "published", "paused"]).default("published"),
-  steps: z.array(step).max(1_000).default([]),
-  signature: signingSchema.optional(),
-});
 
 /** What a person sets up in the service's settings. Throws 402 beyond the plan's maximums. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
@@ -136,15 +88,8 @@ export function createAccountSetup(parts: {
       world.apps.put(record);
       return record;
     },
-    addTemplate(account: AccountRecord, { name, variables, ...order }: z.output<typeof templateOrder>): TemplateRecord {
-      const record: TemplateRecord = {
-        ...owned(account.id),
-        ...order,
-        name,
-        metaName: metaNameOf(name),
-        wabaId: wabaIdOf(account.id),
-        variables: variables.map((variable) => ({ ...variable, label: variable.label ?? variable.name }) as TemplateVariable),
-      };
+    addTemplate(account: AccountRecord, order: z.output<typeof templateOrder>): TemplateRecord {
+      const record = { ...owned(account.id), ...order, metaName: metaNameOf(order.name), wabaId: wabaIdOf(account.id) };
       world.templates.put(record);
       return record;
     },

@@ -3,8 +3,7 @@ import { hookPath } from "../api/routes.ts";
 import { campaignOrder } from "../campaigns/campaigns.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { messageStatuses } from "../statuses.ts";
-import type { AutomationRecord, ContactRecord, MessageRecord } from "../world/records.ts";
-import { automationOrder, templateOrder } from "./account-setup.ts";
+import { type AutomationRecord, automationOrder, type ContactRecord, type MessageRecord, templateOrder } from "../world/records.ts";
 import { type Call, type ControlParts, found, pageOf, pageQuery, type Routes, wholeNumber } from "./routes.ts";
 
 const text = z.string().min(1).max(4096);

@@ -28,26 +28,20 @@ const longestGapMs = 1_000;
 
 /** Each fault has a stream of its own, so that its share does not shift whom the others meet. */
 export function createFaultDraw(random: Random): (shares: EventFaults) => DeliveryFaults {
-  const streamOf = (fault: string) => random.fork(`fault/${fault}`);
-  const [drop, truncate, wrong, reorder, delay] = ["drop", "truncate", "wrong-signature", "reorder", "delay"].map(streamOf) as [
-    Random,
-    Random,
-    Random,
-    Random,
-    Random,
-  ];
-  const malformed = streamOf("malformed");
-  const malformation = streamOf("malformation");
-  const duplicate = streamOf("duplicate");
-  const gap = streamOf("gap");
+  const streams = new Map<string, Random>();
+  const of = (fault: string): Random => {
+    const stream = streams.get(fault) ?? random.fork(`fault/${fault}`);
+    streams.set(fault, stream);
+    return stream;
+  };
   return (shares) => ({
-    drop: drop.chance(shares.drop),
-    truncate: truncate.chance(shares.truncate),
-    wrongSignature: wrong.chance(shares.wrongSignature),
-    malformed: malformed.chance(shares.malformed) ? malformation.pick(malformations) : null,
-    duplicateAfterMs: duplicate.chance(shares.duplicate) ? drawGap(gap) : null,
-    reorder: reorder.chance(shares.reorder),
-    delayMs: delay.chance(shares.delay) ? shares.delayMs : 0,
+    drop: of("drop").chance(shares.drop),
+    truncate: of("truncate").chance(shares.truncate),
+    wrongSignature: of("wrong-signature").chance(shares.wrongSignature),
+    malformed: of("malformed").chance(shares.malformed) ? of("malformation").pick(malformations) : null,
+    duplicateAfterMs: of("duplicate").chance(shares.duplicate) ? drawGap(of("gap")) : null,
+    reorder: of("reorder").chance(shares.reorder),
+    delayMs: of("delay").chance(shares.delay) ? shares.delayMs : 0,
   });
 }
 

@@ -21,7 +21,7 @@ interface Parts {
 export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, answerAfter }: Parts): void {
   const send = (account: string, phoneNumberId: string, body: GraphSend): MessageRecord => {
     const to = body.recipient === undefined ? parsePhone(`+${waIdOf(body.to ?? "")}`) : phoneOf(world, account, body.recipient);
-    if (to === null) throw new GraphFault(400, 131009, "Parameter value is not valid", "the recipient is not valid");
+    if (to === null) throw graphFault(400, 131009, "Parameter value is not valid", "the recipient is not valid");
     const { text, template, biz_opaque_callback_data: reference } = body;
     const content = {
       ...(text === undefined ? {} : { text: text.body }),
@@ -33,18 +33,18 @@ export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, a
   void app.register(async (scope) => {
     addGate(scope, { ...gate, random: gate.random.fork("graph") });
     scope.setErrorHandler((error, _request, reply) => {
-      const fault = graphFaultOf(error);
-      if (fault === null) throw error;
-      return reply.code(fault.status).send(graphErrorBody(fault));
+      if (!(error instanceof ApiFault)) throw error;
+      const { status, body } = asGraphFault(error);
+      return reply.code(status).send(body);
     });
     scope.post<{ Params: { phoneNumberId: string } }>(graphMessages, async (request, reply) => {
       const account = callerOf(request);
       const { phoneNumberId } = request.params;
       if (!account.numbers.some((number) => number.phoneNumberId === phoneNumberId)) {
-        throw new GraphFault(400, 100, `Unsupported post request. Object with ID '${phoneNumberId}' does not exist`);
+        throw graphFault(400, 100, `Unsupported post request. Object with ID '${phoneNumberId}' does not exist`);
       }
       const read = graphBodySchema.safeParse(request.body);
-      if (!read.success) throw new GraphFault(400, 100, "Invalid parameter", read.error.issues.map(({ message }) => message).join("; "));
+      if (!read.success) throw graphFault(400, 100, "Invalid parameter", read.error.issues.map(({ message }) => message).join("; "));
       if (read.data.status === "read") return { success: true };
       const message = send(account.id, phoneNumberId, read.data);
       await answerAfter(message);
@@ -64,7 +64,7 @@ function findTemplate(world: World, account: string, wanted: NonNullable<GraphSe
   const found = approvedTemplates(world, account).find(
     ({ metaName, language }) => metaName === wanted.name && language === wanted.language.code,
   );
-  if (found === undefined) throw new GraphFault(404, 132001, "Template name does not exist in the translation");
+  if (found === undefined) throw graphFault(404, 132001, "Template name does not exist in the translation");
   return templateOf(wanted, found);
 }
 
@@ -104,50 +104,33 @@ function templateOf(
   return { id, variables: Object.fromEntries(given) as Record<string, string> };
 }
 
-class GraphFault extends Error {
-  override readonly name = "GraphFault";
-  readonly status: number;
-  readonly code: number;
-  readonly details: string;
-
-  constructor(status: number, code: number, title: string, details = title) {
-    super(`(#${code}) ${title}`);
-    this.status = status;
-    this.code = code;
-    this.details = details;
-  }
-}
-
-/** Null: it is no refusal of the service. */
-function graphFaultOf(error: unknown): GraphFault | null {
-  if (error instanceof GraphFault) return error;
-  if (!(error instanceof ApiFault)) return null;
-  const { status, message: text } = error;
-  // The provider's code is in the text.
-  const code = /\((\d{6})\)/.exec(text)?.[1];
-  if (code === "131016") return new GraphFault(503, 131016, "Service unavailable", text);
-  if (code !== undefined) return new GraphFault(400, Number(code), "Business eligibility payment issue", text);
-  switch (status) {
-    case 401:
-      return new GraphFault(401, 190, "Invalid OAuth access token.", text);
-    case 402:
-      return new GraphFault(403, 10, "Permission denied", text);
-    case 404:
-      return new GraphFault(404, 132001, "Template name does not exist in the translation", text);
-    case 429:
-      return new GraphFault(429, 130429, "Rate limit hit", text);
-    case 400:
-    case 409:
-      return new GraphFault(400, 100, "Invalid parameter", text);
-    default:
-      return new GraphFault(500, 131000, "Something went wrong", text);
-  }
-}
-
-function graphErrorBody({ message, code, details }: GraphFault): Json {
+/** A refusal in Meta's shape. */
+function graphFault(status: number, code: number, title: string, details = title): ApiFault {
   const trace = createHash("sha256").update(`${code} ${details}`).digest("base64url").slice(0, 22);
   const data = { messaging_product: "whatsapp", details };
-  return { error: { message, type: "OAuthException", code, error_data: data, fbtrace_id: trace } };
+  const error = { message: `(#${code}) ${title}`, type: "OAuthException", code, error_data: data, fbtrace_id: trace };
+  return new ApiFault(status, { error });
+}
+
+const invalidParameter = [400, 100, "Invalid parameter"] as const;
+/** For the service's own, by status. */
+const graphFaults: Readonly<Record<number, readonly [status: number, code: number, title: string]>> = {
+  400: invalidParameter,
+  401: [401, 190, "Invalid OAuth access token."],
+  402: [403, 10, "Permission denied"],
+  404: [404, 132001, "Template name does not exist in the translation"],
+  409: invalidParameter,
+  429: [429, 130429, "Rate limit hit"],
+};
+
+function asGraphFault(fault: ApiFault): ApiFault {
+  const { status, body, message } = fault;
+  if (typeof body.error === "object" && "code" in body.error) return fault;
+  // The provider's code is in the text.
+  const code = Number(/\((\d{6})\)/.exec(message)?.[1]);
+  if (code === 131016) return graphFault(503, code, "Service unavailable", message);
+  if (!Number.isNaN(code)) return graphFault(400, code, "Business eligibility payment issue", message);
+  return graphFault(...(graphFaults[status] ?? [500, 131000, "Something went wrong"]), message);
 }
 
 export interface RequestItem {

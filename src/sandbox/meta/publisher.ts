@@ -2,7 +2,7 @@ import type { Clock } from "../../model/clock.ts";
 import type { Publisher, PublisherParts } from "../events/publisher.ts";
 import type { MetaFaults } from "../faults.ts";
 import { isReported } from "../statuses.ts";
-import type { EventRecord, MessageRecord, SendingNumber } from "../world/records.ts";
+import type { MessageRecord, SendingNumber } from "../world/records.ts";
 import { mainAccount, type World, wabaIdOf } from "../world/world.ts";
 import { type MessageFacts, receivedUpdate, statusUpdates } from "./message-updates.ts";
 import { asMetaWrites, mostUpdates, requestBody } from "./request-body.ts";
@@ -27,9 +27,9 @@ export function createMetaPublisher({ world, clock, baseClock, ids, faults, malf
   /** By wamid, sends that are answered once their first status was posted. */
   const early = new Map<string, () => void>();
 
-  const request = (updates: readonly Update[]): EventRecord => {
+  const request = (updates: readonly Update[]): void => {
     const [wamid, ...others] = new Set(updates.map((update) => update.wamid));
-    const record = {
+    emit({
       id: ids(),
       account: mainAccount,
       createdAt: clock.now(),
@@ -38,9 +38,7 @@ export function createMetaPublisher({ world, clock, baseClock, ids, faults, malf
       wamid: others.length === 0 ? (wamid ?? null) : null,
       runId: null,
       body: requestBody(withWrongItem(updates, malformed())),
-    };
-    emit(record);
-    return record;
+    });
   };
   const flush = (): void => {
     cancel?.();
@@ -71,7 +69,6 @@ export function createMetaPublisher({ world, clock, baseClock, ids, faults, malf
   };
   return {
     publisher,
-    request,
     gathered: () => gathered.length,
     flush,
     posted(body: Buffer): void {

@@ -1,8 +1,7 @@
 import type { Json, Update } from "./update.ts";
 
-/** Meta, "Webhooks overview". */
+/** Of a request: Meta, "Webhooks overview". */
 export const mostUpdates = 1_000;
-export const mostBytes = 3_000_000;
 
 /** An entry per business account, a change per field, number and list. */
 export function requestBody(updates: readonly Update[]): string {

@@ -38,40 +38,6 @@ function wordOf(counts: Readonly<Record<string, unknown>>): Answer | null {
   return found?.[1] ?? null;
 }
 
-export interface SenderSummary {
-  readonly posts: number;
-  readonly tries: number;
-  readonly accepted: number;
-  readonly duplicate: number;
-  readonly quarantined: number;
-  readonly unassigned: number;
-  readonly unauthorized: number;
-  readonly otherStatuses: Readonly<Record<number, number>>;
-  readonly unanswered: number;
-  readonly bySort: Readonly<Record<Post["sort"], number>>;
-  readonly tookMs: number;
-}
-
-export function createSenderCounts() {
-  const byAnswer: Record<Answer, number> = { accepted: 0, duplicate: 0, quarantined: 0, unassigned: 0, unauthorized: 0 };
-  const otherStatuses: Record<number, number> = {};
-  const bySort = Object.fromEntries(postSorts.map((sort) => [sort, 0])) as Record<Post["sort"], number>;
-  let posts = 0;
-  let tries = 0;
-  let unanswered = 0;
-  return {
-    note(post: Post, result: PostResult): void {
-      posts += 1;
-      tries += result.tries;
-      bySort[post.sort] += 1;
-      if (result.kind === "unanswered") unanswered += 1;
-      else if (result.answer === null) otherStatuses[result.status] = (otherStatuses[result.status] ?? 0) + 1;
-      else byAnswer[result.answer] += 1;
-    },
-    summary: (tookMs: number): SenderSummary => ({ posts, tries, ...byAnswer, otherStatuses, unanswered, bySort, tookMs }),
-  };
-}
-
 export const postSorts = [
   "status",
   "campaign",

@@ -129,34 +129,24 @@ function createHeldBack() {
 }
 
 /** Probabilities. The first three are of an event, the others beside a status of our messages. */
-export interface ScenarioMix {
+const usualMix = {
   /** Overtaken by up to `window` others. */
-  readonly outOfOrder: number;
-  /** Half of the copies follow at once. */
-  readonly duplicated: number;
-  /** The same id, other bytes. */
-  readonly altered: number;
-  readonly automation: number;
-  readonly truncated: number;
-  readonly malformed: number;
-  readonly wronglySigned: number;
-  /** A burst of `campaignSize` statuses. */
-  readonly campaign: number;
-}
-
-const usualMix: ScenarioMix = {
   outOfOrder: 0.1,
+  /** Half of the copies follow at once. */
   duplicated: 0.08,
+  /** The same id, other bytes. */
   altered: 0.01,
   automation: 0.05,
   truncated: 0.005,
   malformed: 0.01,
   wronglySigned: 0.005,
+  /** A burst of `campaignSize` statuses. */
   campaign: 0.005,
 };
+export type ScenarioMix = Readonly<typeof usualMix>;
 
 /** Everything in order and once, nothing else. */
-export const plainMix = Object.fromEntries(Object.keys(usualMix).map((key) => [key, 0])) as unknown as ScenarioMix;
+export const plainMix = Object.fromEntries(Object.keys(usualMix).map((key) => [key, 0])) as ScenarioMix;
 
 /** One timer for all who wait, whatever the rate. */
 const tickMs = 5;

@@ -3,7 +3,7 @@ import { growingWait } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
 import { readRetryAfter } from "../clock.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
-import { createSenderCounts, type Post, type PostResult, readAnswer, type SenderSummary } from "./post-result.ts";
+import { type Answer, type Post, type PostResult, readAnswer } from "./post-result.ts";
 import { createPace } from "./scenario.ts";
 
 export interface SenderSettings {
@@ -26,19 +26,13 @@ interface RunOptions {
   onResult?(post: Post, result: PostResult): void;
 }
 
-export interface Sender {
-  /** Never rejects: what happened is data. */
-  post(post: Post, signal?: AbortSignal): Promise<PostResult>;
-  /** Begins in the order given. */
-  run(posts: Iterable<Post>, options?: RunOptions): Promise<SenderSummary>;
-  close(): Promise<void>;
-}
+export type Sender = ReturnType<typeof createSender>;
 
 type Try =
   | { readonly status: number; readonly text: string; readonly retryAfter: string | undefined }
   | { readonly error: string; readonly retryAfter?: undefined };
 
-export function createSender(settings: SenderSettings): Sender {
+export function createSender(settings: SenderSettings) {
   const { signature, secret, clock, concurrency, rate, retry = usualRetry, timeoutMs = 10_000 } = settings;
   const url = new URL(settings.url);
   const path = url.pathname + url.search;
@@ -73,7 +67,8 @@ export function createSender(settings: SenderSettings): Sender {
       return { error: code ?? message };
     }
   };
-  const post: Sender["post"] = async (one, signal) => {
+  /** Never rejects: what happened is data. */
+  const post = async (one: Post, signal?: AbortSignal): Promise<PostResult> => {
     const stopped = () => signal?.aborted === true;
     const began = clock.now();
     let tries = 0;
@@ -93,9 +88,16 @@ export function createSender(settings: SenderSettings): Sender {
   };
   return {
     post,
-    async run(posts, { signal, onResult } = {}) {
-      const counts = createSenderCounts();
-      const began = clock.now();
+    /** Begins in the order given. Returns how many got which answer. */
+    async run(posts: Iterable<Post>, { signal, onResult }: RunOptions = {}) {
+      const counts: Record<Answer | "posts", number> = {
+        posts: 0,
+        accepted: 0,
+        duplicate: 0,
+        quarantined: 0,
+        unassigned: 0,
+        unauthorized: 0,
+      };
       const pace = rate === undefined ? null : createPace(rate, clock);
       const iterator = posts[Symbol.iterator]();
       const stopped = () => signal?.aborted === true;
@@ -107,12 +109,13 @@ export function createSender(settings: SenderSettings): Sender {
           const next = iterator.next();
           if (next.done === true) return;
           const result = await post(next.value, signal);
-          counts.note(next.value, result);
+          counts.posts += 1;
+          if (result.kind === "answered" && result.answer !== null) counts[result.answer] += 1;
           onResult?.(next.value, result);
         }
       };
       await Promise.all(Array.from({ length: concurrency }, worker));
-      return counts.summary(clock.now() - began);
+      return counts;
     },
     close: () => pool.destroy(),
   };

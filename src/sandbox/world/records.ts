@@ -1,5 +1,6 @@
+import { z } from "zod";
 import type { Wamid } from "../../model/ids.ts";
-import type { SigningSettings } from "../signing.ts";
+import { type SigningSettings, signingSchema } from "../signing.ts";
 import type { MessageStatus } from "../statuses.ts";
 
 /** Plain JSON, for the state file. Times are unix milliseconds of the sandbox's clock. `put` records changed in place. */
@@ -69,24 +70,30 @@ export interface ContactRecord extends Owned {
   runId: string | null;
 }
 
-export interface TemplateVariable {
-  readonly name: string;
-  readonly label: string;
-  readonly example: string;
-  /** Used when neither the call nor the contact has a value. */
-  readonly fallback?: string;
-}
+const templateVariable = z
+  .strictObject({
+    name: z.string().min(1).max(100),
+    label: z.string().max(200).exactOptional(),
+    example: z.string().max(1024),
+    /** Used when neither the call nor the contact has a value. */
+    fallback: z.string().max(1024).exactOptional(),
+  })
+  .transform(({ label, ...variable }) => ({ ...variable, label: label ?? variable.name }));
+export type TemplateVariable = z.output<typeof templateVariable>;
 
-export interface TemplateRecord extends Owned {
-  readonly name: string;
-  readonly metaName: string;
-  readonly language: string;
-  readonly category: string;
-  readonly wabaId: string;
+export const templateOrder = z.strictObject({
+  name: z.string().min(1).max(200),
   /** With `{{name}}` for a variable. */
-  readonly body: string;
-  readonly variables: TemplateVariable[];
-  status: "approved" | "pending" | "rejected";
+  body: z.string().min(1).max(4096),
+  variables: z.array(templateVariable).default([]),
+  language: z.string().min(2).max(10).default("es_AR"),
+  category: z.string().min(1).max(50).default("UTILITY"),
+  status: z.enum(["approved", "pending", "rejected"]).default("approved"),
+});
+
+export interface TemplateRecord extends Owned, z.output<typeof templateOrder> {
+  readonly metaName: string;
+  readonly wabaId: string;
 }
 
 export interface FutureStep {
@@ -136,29 +143,45 @@ export interface RecipientsRecord extends Owned {
   readonly phones: readonly string[];
 }
 
-/** `onError`: the receiver did not answer 2xx within 10 s. */
-export type AutomationStep =
-  | { readonly type: "send"; readonly text: string }
-  | { readonly type: "send"; readonly templateId: string; readonly variables?: Record<string, string> }
-  | { readonly type: "wait"; readonly ms: number }
-  | {
-      readonly type: "request";
-      readonly url: string;
-      readonly body: unknown;
-      readonly onSuccess?: AutomationStep[];
-      readonly onError?: AutomationStep[];
-    }
-  | { readonly type: "fail"; readonly error: string };
+const step = z.union(
+  [
+    z.strictObject({ type: z.literal("send"), text: z.string().min(1).max(4096) }),
+    z.strictObject({ type: z.literal("send"), templateId: z.string(), variables: z.record(z.string(), z.string()).optional() }),
+    z.strictObject({ type: z.literal("wait"), ms: z.number().int().min(0) }),
+    z.strictObject({
+      type: z.literal("request"),
+      url: z.url({ protocol: /^https?$/ }),
+      body: z.unknown(),
+      get onSuccess() {
+        return z.array(step).optional();
+      },
+      /** The receiver did not answer 2xx within 10 s. */
+      get onError() {
+        return z.array(step).optional();
+      },
+    }),
+    z.strictObject({ type: z.literal("fail"), error: z.string() }),
+  ],
+  {
+    error:
+      "is no step: {type: send, text | templateId, variables?}, {type: wait, ms}, {type: request, url, body, onSuccess?, onError?} or {type: fail, error}",
+  },
+);
+export type AutomationStep = z.output<typeof step>;
 
-export interface AutomationRecord extends Owned {
-  readonly name: string;
-  status: "draft" | "published" | "paused";
-  readonly trigger: "manual" | "incoming-webhook" | "customer-message";
+export const automationOrder = z.strictObject({
+  name: z.string().min(1).max(200),
+  trigger: z.enum(["manual", "incoming-webhook", "customer-message"]).default("manual"),
+  status: z.enum(["draft", "published", "paused"]).default("published"),
+  steps: z.array(step).max(1_000).default([]),
+  signature: signingSchema.optional(),
+});
+
+export interface AutomationRecord extends Owned, Omit<z.output<typeof automationOrder>, "signature"> {
   token: string;
   /** In the path of its incoming webhook. */
   readonly hookId: string;
   signature: SigningSettings;
-  steps: AutomationStep[];
 }
 
 export interface RunRecord extends Owned {
