@@ -50,18 +50,6 @@ export function orderContract(open: OpenSubject): void {
       expect(await settle(store, "loose", first, delivered)).toBeNull();
     });
 
-    test("a replay keeps its place among the message's deliveries", async () => {
-      const { store } = await openWith(open, routes);
-      const one = await accept(store, { wamid: "w" });
-      await settle(store, "ordered", one, dead);
-      const two = await accept(store, { wamid: "w" });
-      const three = await accept(store, { wamid: "w" });
-      expect(await store.retry(one, "ordered", start)).toEqual({ state: "held", due: null });
-      expect(await settle(store, "ordered", two, delivered)).toBe(one);
-      expect(await stateOf(store, three, "ordered")).toBe("held");
-      expect(await settle(store, "ordered", one, delivered)).toBe(three);
-    });
-
     test("a route without order sends new deliveries at once, and releases held ones", async () => {
       const subject = await openWith(open, [{ name: "all" }]);
       const one = await accept(subject.store, { wamid: "w" });

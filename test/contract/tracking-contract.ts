@@ -48,13 +48,5 @@ export function trackingContract(open: OpenSubject): void {
       expect((await store.message("main", "W"))?.status).toBe("failed");
       expect((await store.message("other", "w"))?.status).toBe("sent");
     });
-
-    test("a run ends once", async () => {
-      const { store } = await openWith(open, [{ name: "all" }]);
-      await accept(store, { runId: "r", event: "automation.failed" });
-      const seq = await accept(store, { runId: "r", event: "automation.completed" });
-      expect(await store.run("main", "r")).toMatchObject({ status: "failed" });
-      expect(await store.event(seq)).toMatchObject({ previousStatus: "failed", transition: false });
-    });
   });
 }

@@ -86,10 +86,6 @@ describe("the reason is that of the first criterion that fails", () => {
     const match = Object.assign({}, ...failing.slice(0, index + 1).map(([part]) => part));
     expect(verdict(match, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe(`skip: ${reason}`);
   });
-
-  test("checks for a transition last", () => {
-    expect(verdict({}, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe("skip: no transition");
-  });
 });
 
 describe("a route with tracked: true, on a message nobody registered", () => {

@@ -22,13 +22,6 @@ const blocks = (language: string, text = page) =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "gms"))].map((match) => match[1] as string);
 const relay = new URL("../../../src/cli/wamid-relay.js", import.meta.url).pathname;
 
-test.each(blocks("yaml"))("documents valid settings: %s", (block) => {
-  const parsed = parse(block) as { signature?: Record<string, unknown>; sources?: { main: { signature: Record<string, unknown> } } };
-  const { secrets, ...settings } = parsed.signature ?? parsed.sources?.main.signature ?? {};
-  expect(secrets).not.toEqual([]);
-  expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
-});
-
 test("documents the output of the verify command", () => {
   const [command] = blocks("sh", guide);
   const script = `wamid-relay() { "$NODE" "$RELAY" "$@"; }\n${command}`;

@@ -1,45 +1,33 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
-import type { SignatureSettings } from "../../../src/model/signature.ts";
-import { signatureHeaders, verify } from "./schemes.ts";
+import { type SignatureSettings, signatureAlgorithms, signatureEncodings } from "../../../src/model/signature.ts";
+import { verify } from "./schemes.ts";
 
 const body = '{"id":"e-1","event":"message.status","data":{"text":"ñandú"}}';
 
 // printf '%s' "$body" | openssl dgst -<algorithm> -hmac vector-secret
-// … -binary | openssl base64 -A          and for base64url: … | tr '+/' '-_' | tr -d =
-const opensslVectors = [
-  ["sha1", "hex", "648bc68af141facab212d74e72c70aaf676e8d44"],
-  ["sha1", "base64", "ZIvGivFB+sqyEtdOcscKr2dujUQ="],
-  ["sha1", "base64url", "ZIvGivFB-sqyEtdOcscKr2dujUQ"],
-  ["sha256", "hex", "1d2317a3fe31ad8bc7db9ba2cfa42d8a56914ef502200102505aa1fda90570f4"],
-  ["sha256", "base64", "HSMXo/4xrYvH25uiz6QtilaRTvUCIAECUFqh/akFcPQ="],
-  ["sha256", "base64url", "HSMXo_4xrYvH25uiz6QtilaRTvUCIAECUFqh_akFcPQ"],
-  ["sha384", "hex", "f44a92ccc85bb64ff0a47927af2e9a5b9c427f40fc58926654b372c49fbc07380e04470f3cac39f64f3c61cd4e0de504"],
-  ["sha384", "base64", "9EqSzMhbtk/wpHknry6aW5xCf0D8WJJmVLNyxJ+8BzgOBEcPPKw59k88Yc1ODeUE"],
-  ["sha384", "base64url", "9EqSzMhbtk_wpHknry6aW5xCf0D8WJJmVLNyxJ-8BzgOBEcPPKw59k88Yc1ODeUE"],
-  [
-    "sha512",
-    "hex",
+const opensslVectors = {
+  sha1: "648bc68af141facab212d74e72c70aaf676e8d44",
+  sha256: "1d2317a3fe31ad8bc7db9ba2cfa42d8a56914ef502200102505aa1fda90570f4",
+  sha384: "f44a92ccc85bb64ff0a47927af2e9a5b9c427f40fc58926654b372c49fbc07380e04470f3cac39f64f3c61cd4e0de504",
+  sha512:
     "82902a47feacd7189e6d9e9db953e361bc5dfa8091385978e0f592053872f058765a7cbdc60c805f5940e93743a87508f463fa776fab923e54c58ba6613a4ebc",
-  ],
-  ["sha512", "base64", "gpAqR/6s1xiebZ6duVPjYbxd+oCROFl44PWSBThy8Fh2Wny9xgyAX1lA6TdDqHUI9GP6d2+rkj5UxYumYTpOvA=="],
-  ["sha512", "base64url", "gpAqR_6s1xiebZ6duVPjYbxd-oCROFl44PWSBThy8Fh2Wny9xgyAX1lA6TdDqHUI9GP6d2-rkj5UxYumYTpOvA"],
-] as const;
+};
 
-test.each(opensslVectors)("verifies what openssl signs with %s in %s, bare and after <algorithm>=", (algorithm, encoding, signature) => {
-  const settings = { service: "Acme", algorithm, encoding };
-  const request = { method: "POST", url: "/", body: Buffer.from(body), nowMs: 0 };
-  for (const value of [signature, `${algorithm}=${signature}`]) {
-    const headers = { "x-acme-signature": value };
-    expect(verify(settings, "vector-secret", { ...request, headers })).toEqual({
-      ok: true,
-      secret: new Secret("vector-secret").fingerprint(),
-      headers,
-      digest: Buffer.from(signature, encoding),
-    });
-    expect(verify(settings, "vector-secret2", { ...request, headers })).toEqual({ ok: false, reason: "no-match" });
-  }
-});
+test.each(signatureAlgorithms.flatMap((algorithm) => signatureEncodings.map((encoding) => [algorithm, encoding] as const)))(
+  "verifies what openssl signs with %s in %s, bare and after <algorithm>=",
+  (algorithm, encoding) => {
+    const settings = { service: "Acme", algorithm, encoding };
+    const digest = Buffer.from(opensslVectors[algorithm], "hex");
+    const request = { method: "POST", url: "/", body: Buffer.from(body), nowMs: 0 };
+    for (const value of [digest.toString(encoding), `${algorithm}=${digest.toString(encoding)}`]) {
+      const headers = { "x-acme-signature": value };
+      const secret = new Secret("vector-secret").fingerprint();
+      expect(verify(settings, "vector-secret", { ...request, headers })).toEqual({ ok: true, secret, headers, digest });
+      expect(verify(settings, "vector-secret2", { ...request, headers })).toEqual({ ok: false, reason: "no-match" });
+    }
+  },
+);
 
 test("hashes the body's bytes, also when they are not UTF-8", () => {
   // printf '\377\000\376\r\n' | openssl dgst -sha256 -hmac vector-secret
@@ -57,7 +45,6 @@ interface Vector {
   readonly headers: Record<string, string>;
   readonly timestampMs: number;
   readonly url?: string;
-  readonly id?: string;
 }
 
 const slackBody =
@@ -110,7 +97,6 @@ const families: Record<string, Vector> = {
       "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
     },
     timestampMs: 1614265330_000,
-    id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
   },
   // printf 'POSThttps://relay.example/webhooks/main?x=1{"a":1}1614265330000' | openssl dgst -sha256 -hmac hush -binary | openssl base64 -A
   HubSpot: {
@@ -126,20 +112,8 @@ const families: Record<string, Vector> = {
   },
 };
 
-describe.each(Object.entries(families))("%s", (_name, vector) => {
-  const request = { method: "POST", url: vector.url ?? "/", body: Buffer.from(vector.body) };
-
-  test("verifies its signature, and keeps the headers of the signature", () => {
-    const headers = { host: "relay.example", cookie: "a=b", ...vector.headers };
-    expect(verify(vector.settings, vector.secret, { ...request, headers, nowMs: vector.timestampMs })).toMatchObject({
-      ok: true,
-      headers: vector.headers,
-    });
-  });
-
-  test("signs with the same headers", () => {
-    expect(signatureHeaders(vector.settings, vector.secret, { ...request, id: vector.id ?? "", timestampMs: vector.timestampMs })).toEqual(
-      vector.headers,
-    );
-  });
+test.each(Object.entries(families))("verifies the signature of %s, and keeps its headers", (_name, vector) => {
+  const headers = { host: "relay.example", cookie: "a=b", ...vector.headers };
+  const request = { method: "POST", url: vector.url ?? "/", body: Buffer.from(vector.body), headers, nowMs: vector.timestampMs };
+  expect(verify(vector.settings, vector.secret, request)).toMatchObject({ ok: true, headers: vector.headers });
 });

@@ -30,31 +30,42 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-test("whichever page is destroyed: refused in one line at the start, or StoreUnavailable when it is needed", async () => {
+/** Destroys each page of a store with `events` events in a copy of its own, and opens it: null when it is refused. */
+async function* destroyed(events: number) {
   const whole = join(folder, "whole.db");
   const rules = rulesFor([{ name: "all" }]);
   const store = openSqliteStore(whole, rules, quiet);
-  await acceptAll(store, 60, "before", 20);
+  await acceptAll(store, events, "before", 20);
   await store.close();
   const pages = readFileSync(whole).length / pageSize;
   expect(pages).toBeGreaterThan(20);
-
-  const seen = { refused: 0, unavailable: 0, unharmed: 0 };
   for (let page = 0; page < pages; page += 1) {
     const path = join(folder, `page-${page}.db`);
     copyFileSync(whole, path);
     const file = openSync(path, "r+");
     writeSync(file, Buffer.alloc(pageSize, 0xab), 0, pageSize, page * pageSize);
     closeSync(file);
-    let damaged: ReturnType<typeof openSqliteStore>;
+    const failures: unknown[] = [];
     try {
-      damaged = openSqliteStore(path, rules, quiet);
+      const damaged = openSqliteStore(path, rules, { ...quiet, failed: (error) => void failures.push(error) });
+      yield { damaged, failures };
+      await damaged.close();
     } catch (error) {
       expect(error).toBeInstanceOf(StoreRefused);
       expect((error as Error).message).toMatch(/^[^\n]*page-\d+\.db (is|cannot)[^\n]*$/);
+      yield null;
+    }
+  }
+}
+
+test("whichever page is destroyed: refused in one line at the start, or StoreUnavailable when it is needed", async () => {
+  const seen = { refused: 0, unavailable: 0 };
+  for await (const opened of destroyed(60)) {
+    if (opened === null) {
       seen.refused += 1;
       continue;
     }
+    const { damaged } = opened;
     // What a start reads; then writes that meet old rows and add new ones.
     expect(damaged.read.stories.stopReason("all")).toBeNull();
     const results = await Promise.allSettled(
@@ -65,35 +76,16 @@ test("whichever page is destroyed: refused in one line at the start, or StoreUna
     const failed = results.filter((result) => result.status === "rejected");
     for (const { reason } of failed) expect(reason).toBeInstanceOf(StoreUnavailable);
     if (failed.length > 0) seen.unavailable += 1;
-    else seen.unharmed += 1;
-    await damaged.close();
   }
   expect(seen.refused).toBeGreaterThan(5);
   expect(seen.unavailable).toBeGreaterThan(3);
 });
 
 test("whichever page is destroyed: a read that needs it says StoreUnavailable, and from then on nothing is stored", async () => {
-  const whole = join(folder, "whole.db");
-  const rules = rulesFor([{ name: "all" }]);
-  const store = openSqliteStore(whole, rules, quiet);
-  await acceptAll(store, 200, "before", 20);
-  await store.close();
-  const pages = readFileSync(whole).length / pageSize;
-
   let damages = 0;
-  for (let page = 1; page < pages; page += 1) {
-    const path = join(folder, `page-${page}.db`);
-    copyFileSync(whole, path);
-    const file = openSync(path, "r+");
-    writeSync(file, Buffer.alloc(pageSize, 0xab), 0, pageSize, page * pageSize);
-    closeSync(file);
-    const failures: unknown[] = [];
-    let damaged: ReturnType<typeof openSqliteStore>;
-    try {
-      damaged = openSqliteStore(path, rules, { ...quiet, failed: (error) => void failures.push(error) });
-    } catch {
-      continue;
-    }
+  for await (const opened of destroyed(200)) {
+    if (opened === null) continue;
+    const { damaged, failures } = opened;
     const reads = [
       () => damaged.read.events.list({ limit: 1_000 }),
       () => damaged.read.deliveries.list({ limit: 1_000 }),
@@ -109,16 +101,14 @@ test("whichever page is destroyed: a read that needs it says StoreUnavailable, a
         expect((error as Error).message).toMatch(/page-\d+\.db is damaged; stop the relay, and restore it from a copy/);
       }
     }
-    if (failures.length > 0) {
-      damages += 1;
-      expect(failures[0]).toBeInstanceOf(StoreUnavailable);
-      expect(damaged.isInPlace()).toBe(false);
-      await expect(damaged.accept(anEvent({ wamid: "v", id: "after" }))).rejects.toMatchObject({
-        name: "StoreUnavailable",
-        message: expect.stringContaining("is damaged"),
-      });
-    }
-    await damaged.close();
+    if (failures.length === 0) continue;
+    damages += 1;
+    expect(failures[0]).toBeInstanceOf(StoreUnavailable);
+    expect(damaged.isInPlace()).toBe(false);
+    await expect(damaged.accept(anEvent({ wamid: "v", id: "after" }))).rejects.toMatchObject({
+      name: "StoreUnavailable",
+      message: expect.stringContaining("is damaged"),
+    });
   }
   expect(damages).toBeGreaterThan(5);
 });

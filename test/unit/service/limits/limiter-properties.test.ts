@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type CallCap, type CallOutcome, callPriorities } from "../../../../src/service/endpoints.ts";
 import { createLimiter } from "../../../../src/service/limits/limiter.ts";
+import { mostInAWindow } from "../../../harness/budget-parties.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 
 const windowMs = 60_000;
@@ -33,12 +34,6 @@ const planned: fc.Arbitrary<Planned> = fc.record({
 });
 
 const caps = fc.record({ requests: fc.integer({ min: 1, max: 12 }), messages: fc.integer({ min: 1, max: 6 }) });
-
-/** Most of these times that lie in one window of a minute, wherever it begins. */
-function mostInAWindow(times: readonly number[]): number {
-  const sorted = times.toSorted((a, b) => a - b);
-  return Math.max(0, ...sorted.map((from, index) => sorted.slice(index).filter((at) => at < from + windowMs).length));
-}
 
 test("no one-minute window at the service holds more calls than the caps, whatever the calls and their durations", async () => {
   await fc.assert(

@@ -54,27 +54,6 @@ describe("a used-up quota", () => {
     permitOf(await settled(enter(send), clock)).settle(answered);
   });
 
-  test("is probed once an hour when it is not renewed as expected", async () => {
-    const { clock, limiter, enter, settleOne } = await setUp();
-    await settleOne(ask, usedUp(clock.now()));
-    await clock.advance((limiter.state().stops.quota ?? 0) + minute - clock.now());
-    const went: number[] = [];
-    const from = clock.now();
-    for (let minutes = 0; minutes < 5 * 60; minutes += 1) {
-      const notes = [enter(send), enter(poll)];
-      await clock.advance(0);
-      for (const note of notes) {
-        if (note.got === null || "error" in note.got) continue;
-        went.push((clock.now() - from) / minute);
-        note.got.permit.settle(usedUp(clock.now()));
-      }
-      await clock.advance(minute);
-    }
-    expect(went).toEqual([0, 60, 120, 180, 240]);
-    permitOf(await settled(enter(send), clock)).settle(answered);
-    permitOf(await settled(enter(send), clock)).settle(answered);
-  });
-
   test.each([
     ["a clock three seconds fast", 1_000, -3_000, 62_000],
     ["the same without a Date", 1_000, null, hour],
@@ -293,22 +272,6 @@ describe("a key that is refused", () => {
     await clock.advance(30_000);
     permitOf(await settled(enter(ask), clock)).settle({ type: "rate-limited", cap: "messages", retryAfterMs: null, limit: null });
     expect(limiter.state().stops).toEqual(free);
-  });
-
-  test("passes the probe to the next call when one gives up before it is sent", async () => {
-    const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
-    await settleOne(ask, { type: "unauthenticated" });
-    await clock.advance(30_000);
-    // The slot of the first call is still held, so that the try has to wait.
-    const controller = new AbortController();
-    const probe = enter({ ...ask, signal: controller.signal });
-    expect(refusalOf(await settled(enter(ask), clock))).toBe("unauthenticated");
-    controller.abort(new Error("enough"));
-    const next = enter(ask);
-    await clock.advance(30_000);
-    expect(probe.got).toEqual({ error: new Error("enough") });
-    permitOf(next).settle(answered);
-    expect(limiter.state().stops.unauthenticated).toBeNull();
   });
 
   test("ignores answers to calls that were in flight when the doubt began or ended", async () => {
