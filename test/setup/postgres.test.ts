@@ -2,14 +2,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { chmod, mkdtemp, readdir, rmdir } from "node:fs/promises";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openSession } from "../harness/postgres-session.ts";
 import { until } from "../harness/until.ts";
-import { createDatabase } from "./database.ts";
 import { type PostgresVersion, startPostgres } from "./postgres.ts";
 
 test.each<PostgresVersion>([14, 18])(
@@ -42,36 +38,6 @@ test.each<PostgresVersion>([14, 18])(
     expect(existsSync(server.dir)).toBe(false);
   },
 );
-
-test("a file's databases on the run's server are separate, and one is removed under its sessions", async () => {
-  await using kept = await createDatabase();
-  const dropped = await createDatabase();
-  await using inKept = await openSession(kept.url);
-  await using inDropped = await openSession(dropped.url);
-  await inKept.rows("CREATE TABLE mine (a int)");
-  await expect(inDropped.rows("SELECT FROM mine")).rejects.toThrow('relation "mine" does not exist');
-  await dropped.drop();
-  await expect(inDropped.rows("SELECT")).rejects.toThrow();
-  await expect(openSession(dropped.url)).rejects.toThrow("does not exist");
-  expect(await inKept.rows("SELECT FROM mine")).toEqual([]);
-});
-
-test("a server that does not start is an error with its reason, and leaves no folder", { tags: ["slow"] }, async () => {
-  const folder = await mkdtemp(join(tmpdir(), "wamid-relay-no-postgres-"));
-  await chmod(folder, 0o755);
-  const before = process.env["TMPDIR"];
-  process.env["TMPDIR"] = folder;
-  try {
-    await expect(startPostgres({ settings: { nonsense: 1 } })).rejects.toThrow(
-      /^PostgreSQL did not start: .*unrecognized configuration parameter "nonsense"$/,
-    );
-    expect(await readdir(folder)).toEqual([]);
-  } finally {
-    if (before === undefined) delete process.env["TMPDIR"];
-    else process.env["TMPDIR"] = before;
-  }
-  await rmdir(folder);
-});
 
 test("a server ends and its folder goes when the process that started it is killed", { tags: ["slow"] }, async () => {
   const module = new URL("postgres.ts", import.meta.url);

@@ -5,14 +5,12 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { findRedisServer } from "./find-program.ts";
+import { findProgram } from "./find-program.ts";
 import { freePort } from "./free-port.ts";
 
-export { findRedisServer };
-
 export interface RedisOptions {
-  /** When the append-only file is synced to disk; `no` leaves it to the system. Not given: no append-only file. */
-  readonly appendonly?: "always" | "everysec" | "no";
+  /** When the append-only file is synced to disk. Not given: no append-only file. */
+  readonly appendonly?: "always" | "everysec";
   /** Folder for the data. Not given: a temporary one, removed by `stop()`. */
   readonly dir?: string;
   /** Not given: a free one. Give the old one to start again where clients expect it. */
@@ -41,7 +39,7 @@ const endsWithinMs = 100_000;
 
 /** A Redis of one's own on loopback: `noeviction`, nothing saved but what `appendonly` asks for. Resolves once PING is answered. */
 export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
-  const program = findRedisServer();
+  const program = findProgram("redis-server");
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), "wamid-relay-redis-")));
   // Another process may take the free port in between; a port that was asked for is not replaced.
   const tries = options.port === undefined ? 3 : 1;
@@ -60,20 +58,8 @@ export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
 
 async function launch(program: string, dir: string, port: number, { appendonly, args: more = [] }: RedisOptions): Promise<ChildProcess> {
   const durability = appendonly === undefined ? ["--appendonly", "no"] : ["--appendonly", "yes", "--appendfsync", appendonly];
-  const args = [
-    "--bind",
-    "127.0.0.1",
-    "--port",
-    String(port),
-    "--dir",
-    dir,
-    "--save",
-    "",
-    "--maxmemory-policy",
-    "noeviction",
-    ...durability,
-    ...more,
-  ];
+  const base = ["--bind", "127.0.0.1", "--port", String(port), "--dir", dir, "--save", "", "--maxmemory-policy", "noeviction"];
+  const args = [...base, ...durability, ...more];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
   // It writes its log here: the end of it is the reason when it does not start.
   let log = "";
