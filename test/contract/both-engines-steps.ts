@@ -1,35 +1,26 @@
 import { expect } from "vitest";
-import { isProxyRoute, proxyRoute, type Settlement, type StoredDelivery } from "../../src/model/delivery.ts";
+import { isProxyRoute, proxyRoute, type Settlement } from "../../src/model/delivery.ts";
 import type { MaybePromise } from "../../src/model/maybe-promise.ts";
 import type { DeliveryState } from "../../src/model/states.ts";
-import type { Store } from "../../src/store/create-store.ts";
 import type { ReplayCursor, ReplayFound, Rules } from "../../src/store/port.ts";
-import type { Stats } from "../../src/store/views.ts";
+import { stats } from "../../src/store/read/stats.ts";
 import { routes, type Step, type Timed } from "./both-engines-draws.ts";
+import type { OpenStore } from "./one-store.ts";
 import { anEvent, rulesFor } from "./store-events.ts";
+import { contracted, storeOn } from "./store-on-database.ts";
 
-/** A store of either engine, as far as both are compared. */
-export interface Engine {
-  readonly store: Pick<
-    Store,
-    | "read"
-    | "accept"
-    | "quarantine"
-    | "retry"
-    | "resume"
-    | "register"
-    | "expireParked"
-    | "findReplay"
-    | "replay"
-    | "findBackfill"
-    | "backfill"
-    | "beginSend"
-    | "settleSend"
-    | "purge"
-  > & { load(route: string, event: number): MaybePromise<StoredDelivery | null> };
-  /** Gives the event of the delivery it released. */
-  settle(settlement: Settlement): Promise<number | null>;
-  stats(): Promise<Stats>;
+/** A store on either database, as far as both are compared. */
+export type Engine = Awaited<ReturnType<typeof openEngine>>;
+
+export async function openEngine(open: OpenStore, rules: Rules) {
+  const opened = await open(rules);
+  const { load, settle } = contracted(opened, rules);
+  return {
+    store: { ...storeOn(opened, rules), load },
+    settle,
+    stats: async () => opened.read(stats()),
+    end: async () => opened[Symbol.asyncDispose](),
+  };
 }
 
 /** Rules that a step can change, as a reload of the settings does. */
@@ -63,7 +54,7 @@ export async function doOnBoth(
   const [model] = engines;
   const both = async <T>(run: (engine: Engine) => Promise<T>): Promise<void> => {
     const outcomes = await Promise.all(engines.map((engine) => run(engine).catch((error: Error) => ({ error: error.message }))));
-    for (const outcome of outcomes.slice(1)) expect(settledOrder(outcome)).toEqual(settledOrder(outcomes[0]));
+    for (const outcome of outcomes.slice(1)) expect(comparable(outcome)).toEqual(comparable(outcomes[0]));
   };
   switch (step.do) {
     case "accept": {
@@ -220,9 +211,10 @@ function settlementOf(
   };
 }
 
-/** What becomes due is a set: engines name it in orders of their own. */
-function settledOrder(outcome: unknown): unknown {
-  if (typeof outcome !== "object" || outcome === null || !("due" in outcome) || !Array.isArray(outcome.due)) return outcome;
-  const due = [...(outcome.due as { route: string; event: number }[])];
-  return { ...outcome, due: due.sort((a, b) => a.event - b.event || (a.route < b.route ? -1 : 1)) };
+/** What becomes due is a set: engines name it in orders of their own, and number messages in their own way. */
+function comparable(outcome: unknown): unknown {
+  if (typeof outcome !== "object" || outcome === null || !("due" in outcome)) return outcome;
+  const { due, ...rest } = JSON.parse(JSON.stringify(outcome), (key, value) => (key === "lane" ? undefined : value));
+  if (!Array.isArray(due)) return { ...rest, due };
+  return { ...rest, due: due.sort((a, b) => a.event - b.event || (a.route < b.route ? -1 : 1)) };
 }

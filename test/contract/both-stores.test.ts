@@ -1,46 +1,17 @@
 // Slow: it runs random steps on both databases and compares every reader.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Rules } from "../../src/store/port.ts";
-import { stats } from "../../src/store/read/stats.ts";
 import { steps } from "./both-engines-draws.ts";
 import { answerOf, loadsOf, questions, wholeOf } from "./both-engines-readers.ts";
-import { doOnBoth, type Engine, type Known, switchedRules } from "./both-engines-steps.ts";
-import { type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
+import { doOnBoth, type Engine, type Known, openEngine, switchedRules } from "./both-engines-steps.ts";
+import { openPostgres, openSqlite } from "./one-store.ts";
 import { start } from "./store-events.ts";
-import { contracted, storeOn } from "./store-on-database.ts";
-
-type OpenEngine = Engine & { end(): Promise<void> };
-
-async function openOne(open: OpenStore, rules: Rules): Promise<OpenEngine> {
-  const opened = await open(rules);
-  const store = storeOn(opened, rules);
-  const { load, settle } = contracted(opened, rules);
-  /** Each database numbers messages in its own way. */
-  const withoutLanes = <T>(outcome: T): T => JSON.parse(JSON.stringify(outcome), (key, value) => (key === "lane" ? undefined : value));
-  return {
-    store: {
-      ...store,
-      load,
-      accept: async (...event) => withoutLanes(await store.accept(...event)),
-      register: async (...list) => withoutLanes(await store.register(...list)),
-      expireParked: async (...order) => withoutLanes(await store.expireParked(...order)),
-      retry: async (...one) => withoutLanes(await store.retry(...one)),
-      replay: async (...all) => withoutLanes(await store.replay(...all)),
-      backfill: async (...all) => withoutLanes(await store.backfill(...all)),
-      settleSend: async (...end) => withoutLanes(await store.settleSend(...end)),
-    },
-    settle,
-    stats: () => opened.read(stats()),
-    end: async () => opened[Symbol.asyncDispose](),
-  };
-}
 
 test("SQLite and PostgreSQL answer every reader alike after the same random steps", { tags: ["slow"] }, async () => {
   await fc.assert(
     fc.asyncProperty(steps, questions, async (done, asked) => {
       const rules = switchedRules();
-      const engines = [await openOne(openSqlite, rules), await openOne(openPostgres(18), rules)] as const;
+      const engines = [await openEngine(openSqlite, rules), await openEngine(openPostgres(18), rules)] as const;
       const [model, other] = engines;
       try {
         const known: Known = [];
@@ -66,7 +37,7 @@ test("SQLite and PostgreSQL answer every reader alike after the same random step
 });
 
 /** All that retention takes a while later: some of the ignored, of the deliveries and of the events. */
-async function purgeBoth(engines: readonly OpenEngine[], now: number): Promise<void> {
+async function purgeBoth(engines: readonly Engine[], now: number): Promise<void> {
   const keep = { events: 60_000, ignored: 10_000, deliveries: 40_000, messages: 10 ** 12, history: 10 ** 11 };
   for (const { store } of engines) {
     // What goes in a later phase may leave something to an earlier one.
