@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import type { DueRange, QueuedDelivery, SettledOutcome, Settling } from "../../src/model/delivery.ts";
+import type { DueRange, QueuedDelivery, Settling } from "../../src/model/delivery.ts";
 import type { ReceivedEvent } from "../../src/model/event.ts";
 import type { Batches } from "../../src/store/create-store.ts";
 import { createCommands } from "../../src/store/create-store.ts";
-import type { AcceptOutcome as Accepted, DueDelivery as Due, Registered, Rules } from "../../src/store/port.ts";
+import type { Rules } from "../../src/store/port.ts";
 import { createPostgresCommit } from "../../src/store/postgres/commit.ts";
 import { connect } from "../../src/store/postgres/connect.ts";
 import { createSessions, type Sessions } from "../../src/store/postgres/sessions.ts";
@@ -18,43 +18,12 @@ import { raw, sql } from "../../src/store/sql/sql.ts";
 import { createSqliteCommit } from "../../src/store/sqlite/commit.ts";
 import { tune } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
-import type { Arriving } from "../../src/store/work/accept.ts";
 import { due, duePlaces, loadDeliveries } from "../../src/store/work/attempts.ts";
 import type { Held } from "../../src/store/work/leases.ts";
-import type { Registering } from "../../src/store/work/register.ts";
 import { sumRegistered } from "../../src/store/work/register.ts";
 import type { MessageRegistration } from "../../src/track/registration.ts";
 import { createDatabase } from "../setup/database.ts";
 import type { PostgresVersion } from "../setup/postgres.ts";
-
-/** The hot path of the one store on one database. */
-export interface OneStore extends AsyncDisposable {
-  /** Empty: no other process opens the database. */
-  readonly writer: string;
-  /** The events of one turn. */
-  accept(events: readonly ReceivedEvent[], proxyRoute?: string): Promise<Accepted[]>;
-  settle(settlements: readonly Settling[]): Promise<SettledOutcome[]>;
-  due(route: string, now: number, limit?: number, from?: number): Promise<QueuedDelivery[]>;
-  nextDueAt(route: string, now: number): Promise<number | null>;
-  /** All or none. */
-  register(registrations: readonly MessageRegistration[], at: number): Promise<ReturnType<typeof sumRegistered>>;
-  registerEach(registrations: readonly MessageRegistration[], at: number): Promise<Registered[]>;
-  releaseParked(now: number, limit: number): Promise<{ readonly released: number; readonly due: readonly Due[] }>;
-  expireParked(now: number, limit: number): Promise<{ readonly concluded: number; readonly due: readonly Due[] }>;
-  /** Commands of one turn. */
-  send<In, Out>(kind: (commands: Commands) => Batches<In, Out>, items: readonly In[]): Promise<Out[]>;
-  run<T>(make: () => Work<T>): Promise<T>;
-  /** Without a transaction. */
-  read<T>(work: Work<T>): Promise<T>;
-  /** In one transaction that reads one snapshot. */
-  snapshot<T>(work: Work<T>): Promise<T>;
-  /** All rows of a table, in the order of its key. */
-  rows<T extends Table>(table: T): Promise<RowOf<T>[]>;
-}
-
-export function* dueDeliveries(range: DueRange): Work<QueuedDelivery[]> {
-  return yield* loadDeliveries(range.route, yield* duePlaces(range));
-}
 
 export type Commands = ReturnType<typeof createCommands>;
 
@@ -65,6 +34,56 @@ export interface OpenOptions {
 
 export type OpenStore = (rules: Rules, options?: OpenOptions) => Promise<OneStore>;
 
+/** What a database gives. */
+interface Opened extends AsyncDisposable {
+  /** Commands of one turn. */
+  send<In, Out>(kind: Batches<In, Out>, items: readonly In[]): Promise<Out[]>;
+  run<T>(make: () => Work<T>): Promise<T>;
+  /** Without a transaction. */
+  read<T>(work: Work<T>): Promise<T>;
+  /** In one transaction that reads one snapshot. */
+  snapshot<T>(work: Work<T>): Promise<T>;
+}
+
+export type OneStore = ReturnType<typeof oneStore>;
+
+/** The hot path of the one store on one database. `writer`: empty where no other process opens the database. */
+function oneStore(writer: string, commands: Commands, opened: Opened) {
+  const { send, run, read } = opened;
+  return {
+    ...opened,
+    writer,
+    /** The events of one turn. */
+    accept: (events: readonly ReceivedEvent[], proxyRoute: string | null = null) =>
+      send(
+        commands.accept,
+        events.map((event) => ({ event, proxyRoute })),
+      ),
+    settle: (settlements: readonly Settling[]) => send(commands.settle, settlements),
+    due: (route: string, now: number, limit = 100, from = 0) => read(dueDeliveries({ route, from, now, limit })),
+    nextDueAt: async (route: string, now: number) => (await read(due({ route, from: 0, now, limit: 10_000 }))).nextAt,
+    /** All or none. */
+    register: async (registrations: readonly MessageRegistration[], at: number) =>
+      sumRegistered((await send(commands.register, [{ registrations, at }])).flat()),
+    registerEach: async (registrations: readonly MessageRegistration[], at: number) =>
+      (
+        await send(
+          commands.register,
+          registrations.map((one) => ({ registrations: [one], at })),
+        )
+      ).flat(),
+    releaseParked: (now: number, limit: number) => run(() => commands.releaseParked(now, limit)),
+    expireParked: (now: number, limit: number) => run(() => commands.expireParked(now, limit)),
+    send: <In, Out>(kind: (commands: Commands) => Batches<In, Out>, items: readonly In[]) => send(kind(commands), items),
+    /** All rows of a table, in the order of its key. */
+    rows: <T extends Table>(table: T) => read(allRows(table)),
+  };
+}
+
+function* dueDeliveries(range: DueRange): Work<QueuedDelivery[]> {
+  return yield* loadDeliveries(range.route, yield* duePlaces(range));
+}
+
 export async function openSqlite(rules: Rules, { held = () => null, writer = "" }: OpenOptions = {}): Promise<OneStore> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-one-"));
   const db = new Database(join(folder, "relay.db"));
@@ -72,35 +91,17 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
   for (const statement of ddl("sqlite")) db.exec(statement);
   const runner = createSqliteRunner(db);
   const commit = createSqliteCommit(runner, { refusal: () => null, *begin() {}, arriving: () => false, committed() {}, rolledBack() {} });
-  const commands = createCommands({ rules, writer, held });
-  return {
-    writer,
-    accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => commit.run(commands.accept, one))),
-    settle: (settlements) => all(settlements.map((one) => commit.run(commands.settle, one))),
-    due: async (route, now, limit = 100, from = 0) => runner.read(dueDeliveries({ route, from, now, limit })),
-    nextDueAt: async (route, now) => runner.now(due({ route, from: 0, now, limit: 10_000 })).nextAt,
-    ...registering((one) => commit.run(commands.register, one)),
-    releaseParked: async (now, limit) => runner.transact(commands.releaseParked(now, limit)),
-    expireParked: async (now, limit) => runner.transact(commands.expireParked(now, limit)),
-    send: (kind, items) => all(items.map((item) => commit.run(kind(commands), item))),
+  return oneStore(writer, createCommands({ rules, writer, held }), {
+    send: (kind, items) => Promise.all(items.map((item) => commit.run(kind, item))),
     run: async (make) => runner.transact(make()),
     read: async (work) => runner.now(work),
     snapshot: async (work) => db.transaction(() => runner.now(work))(),
-    rows: async (table) => runner.now(allRows(table)),
     async [Symbol.asyncDispose]() {
       await commit.idle();
       db.close();
       rmSync(folder, { recursive: true });
     },
-  };
-}
-
-/** Registers a list as one command, or as one for each registration. */
-function registering(run: (one: Registering) => Promise<readonly Registered[]>): Pick<OneStore, "register" | "registerEach"> {
-  return {
-    register: async (registrations, at) => sumRegistered(await run({ registrations, at })),
-    registerEach: async (registrations, at) => (await all(registrations.map((one) => run({ registrations: [one], at })))).flat(),
-  };
+  });
 }
 
 /** A database with the tables, which several processes may open. */
@@ -168,31 +169,18 @@ async function createTables(url: string): Promise<void> {
 
 function openOn(url: string, rules: Rules, { held = () => null, writer = "here" }: OpenOptions = {}): OneStore {
   const sessions = createSessions(settingsOf(url), { most: 2 });
-  const commands = createCommands({ rules, writer, held });
-  const accepting = createPostgresCommit(sessions, commands.accept);
-  const settling = createPostgresCommit(sessions, commands.settle);
-  const sending = new Map<unknown, unknown>();
-  function send<In, Out>(kind: Batches<In, Out>, items: readonly In[]): Promise<Out[]> {
-    const commit = (sending.get(kind) ?? createPostgresCommit(sessions, kind)) as ReturnType<typeof createPostgresCommit<In, Out>>;
-    sending.set(kind, commit);
-    return all(items.map((item) => commit.run(item)));
-  }
-  return {
-    writer,
-    accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => accepting.run(one))),
-    settle: (settlements) => all(settlements.map((one) => settling.run(one))),
-    due: (route, now, limit = 100, from = 0) => sessions.read(dueDeliveries({ route, from, now, limit })),
-    nextDueAt: async (route, now) => (await sessions.read(due({ route, from: 0, now, limit: 10_000 }))).nextAt,
-    ...registering((one) => send(commands.register, [one]).then(([outcome]) => outcome as readonly Registered[])),
-    releaseParked: (now, limit) => sessions.transact(() => commands.releaseParked(now, limit)),
-    expireParked: (now, limit) => sessions.transact(() => commands.expireParked(now, limit)),
-    send: (kind, items) => send(kind(commands), items),
-    run: (make) => sessions.transact(make),
-    read: (work) => sessions.read(work),
-    snapshot: (work) => sessions.readSnapshot(work),
-    rows: (table) => sessions.read(allRows(table)),
+  const commits = new Map<unknown, unknown>();
+  return oneStore(writer, createCommands({ rules, writer, held }), {
+    send<In, Out>(kind: Batches<In, Out>, items: readonly In[]) {
+      const commit = (commits.get(kind) ?? createPostgresCommit(sessions, kind)) as ReturnType<typeof createPostgresCommit<In, Out>>;
+      commits.set(kind, commit);
+      return Promise.all(items.map((item) => commit.run(item)));
+    },
+    run: sessions.transact,
+    read: sessions.read,
+    snapshot: sessions.readSnapshot,
     [Symbol.asyncDispose]: () => sessions.close(),
-  };
+  });
 }
 
 export const openPostgres =
@@ -206,11 +194,6 @@ function* allRows<T extends Table>(table: T): Work<RowOf<T>[]> {
   );
   return [...found];
 }
-
-const arrivingOf = (events: readonly ReceivedEvent[], proxyRoute: string | undefined): Arriving[] =>
-  events.map((event) => ({ event, proxyRoute: proxyRoute ?? null }));
-
-const all = <T>(promises: readonly Promise<T>[]): Promise<T[]> => Promise.all(promises);
 
 /** The settlement of the next attempt of a delivery. */
 export function settlementOf(
