@@ -1,22 +1,17 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
-import type { Finding } from "../../../src/cli/doctor/finding.ts";
+import { expect, test } from "vitest";
 import type { SourceView } from "../../../src/model/answers.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { metaChange, metaNumber, metaSource, metaStatus, postMeta, shakeMeta } from "../../harness/meta-posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
-import { runOn } from "./run-cli.ts";
+import { startHttp } from "../url-destination/downstream.ts";
+import { doctorOn } from "./run-cli.ts";
 
 const otherNumber = "206540352242922";
 const source = { ...metaSource, accounts: { [metaNumber]: "main" } };
 
-async function judged(relay: RelayHere, wanted = "source", ...args: string[]): Promise<string[]> {
-  const { out } = await runOn(relay, "doctor", "--json", ...(wanted === "source" ? ["--offline"] : []), ...args);
-  const { checks } = JSON.parse(out) as { checks: Finding[] };
-  return checks.filter(({ check }) => check === wanted).map(({ level, message }) => `${level} ${message}`);
-}
+const judged = async (relay: RelayHere, wanted = "source", ...args: string[]) =>
+  (await doctorOn(relay, ...(wanted === "source" ? ["--offline"] : args))).said(wanted);
 
 const sources = async (relay: RelayHere) => ((await relay.ask("/v1/sources")).body as { data: SourceView[] }).data;
 
@@ -49,22 +44,20 @@ test.each(engines)("doctor reports Meta's handshake and the last event of each n
 /** A stand-in for the Graph API: answers by path, without the query. */
 async function openGraph(answers: Readonly<Record<string, object>>) {
   const tokens: Record<string, string | undefined> = {};
-  const server = createServer((request, response) => {
+  const { port } = await startHttp((request, response) => {
     const [path = ""] = (request.url ?? "").split("?");
     tokens[path] = request.headers.authorization;
     const answer = answers[path];
-    const unknown = { error: { message: "Unsupported get request", code: 100 } };
     response.writeHead(answer === undefined ? 400 : 200, { "content-type": "application/json" });
-    response.end(JSON.stringify(answer ?? unknown));
+    response.end(JSON.stringify(answer ?? { error: { message: "Unsupported get request", code: 100 } }));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => new Promise<void>((resolve) => void server.close(() => resolve())));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, tokens };
+  return { url: `http://127.0.0.1:${port}`, tokens };
 }
 
 const app = (id: string, name: string) => ({ whatsapp_business_api_data: { id, name, link: "https://meta.example" } });
 const number = (id: string, urls: object) => ({ id, webhook_configuration: urls });
 const ours = "https://relay.example/webhooks/wa";
+const subscribed = { object: "whatsapp_business_account", callback_url: ours, active: true, fields: [{ name: "messages" }] };
 
 test("doctor asks the Graph API who holds the callback", async () => {
   const graph = await openGraph({
@@ -78,9 +71,7 @@ test("doctor asks the Graph API who holds the callback", async () => {
       ],
     },
     "/2/subscribed_apps": { data: [] },
-    "/77/subscriptions": {
-      data: [{ object: "whatsapp_business_account", callback_url: ours, active: true, fields: [{ name: "messages" }] }],
-    },
+    "/77/subscriptions": { data: [subscribed] },
   });
   const settings = { token: "an access token of Meta", businessAccounts: ["1", "2"], appId: "77", baseUrl: graph.url };
   const accounts = { [metaNumber]: "main", "3": "main", "4": "main" };
@@ -105,21 +96,15 @@ test("doctor asks the Graph API who holds the callback", async () => {
 });
 
 test.each([
-  [{ data: [{ object: "page", callback_url: ours }] }, "it has no callback for WhatsApp: enter it in the dashboard of the app"],
-  [
-    { data: [{ object: "whatsapp_business_account", callback_url: "https://n8n.example/webhook/1" }] },
-    "its callback is another one, at n8n.example",
-  ],
-  [{ data: [{ object: "whatsapp_business_account", callback_url: ours, active: false }] }, "its subscription is not active"],
-  [
-    { data: [{ object: "whatsapp_business_account", callback_url: ours, active: true, fields: [{ name: "flows" }] }] },
-    "its subscription lacks the field messages, which brings messages and statuses",
-  ],
-])("a callback of the app that is not right is a problem: %o", async (subscriptions, problem) => {
+  [{ ...subscribed, object: "page" }, "it has no callback for WhatsApp: enter it in the dashboard of the app"],
+  [{ ...subscribed, callback_url: "https://n8n.example/webhook/1" }, "its callback is another one, at n8n.example"],
+  [{ ...subscribed, active: false }, "its subscription is not active"],
+  [{ ...subscribed, fields: [{ name: "flows" }] }, "its subscription lacks the field messages, which brings messages and statuses"],
+])("a callback of the app that is not right is a problem: %o", async (subscription, problem) => {
   const graph = await openGraph({
     "/1/subscribed_apps": { data: [app("77", "Acme"), app("78", "Other")] },
     "/1/phone_numbers": { data: [] },
-    "/77/subscriptions": subscriptions,
+    "/77/subscriptions": { data: [subscription] },
   });
   const settings = { token: "an access token of Meta", businessAccounts: ["1"], appId: "77", baseUrl: graph.url };
   const relay = await startRelayHere({ settings: { sources: { wa: { ...metaSource, graph: settings } } } });

@@ -1,45 +1,30 @@
 // Slow: it starts a relay and the sandbox on each engine.
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type Engine, engines, storageOf } from "../../harness/engines.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
-import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
-
-interface Check {
-  readonly check: string;
-  readonly level: string;
-  readonly message: string;
-  readonly todo?: string;
-}
+import { startHttp } from "../url-destination/downstream.ts";
+import { doctorOn, jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 /** Answers 429 of the quota `refusing` names to run starts and messages, each as its path says, and dates its answers now. */
 async function openService() {
   const refusing = new Map<"runs" | "messages", string | null>();
   const asked: string[] = [];
-  const server = createServer((request, response) => {
+  const { port } = await startHttp((request, response) => {
     const what = request.url?.endsWith("/runs") === true ? "runs" : request.url?.endsWith("/messages") === true ? "messages" : null;
     if (what !== null) asked.push(what);
     const resource = what === null ? undefined : refusing.get(what);
-    request.resume().on("end", () => {
-      response.setHeader("content-type", "application/json");
-      if (resource !== undefined) {
-        const cause = { type: "upgrade", reason: "limit", plan: "escala", limit: 1, used: 1, suggested: "enterprise" };
-        response.writeHead(429).end(JSON.stringify({ error: "Sin cupo.", cause: resource === null ? cause : { ...cause, resource } }));
-      } else if (what === "runs") response.writeHead(201).end('{"runId":"01900000-0000-7000-8000-000000000001"}');
-      else if (what === "messages") {
-        const ids = { id: `m-${asked.length}`, wamid: `wamid.${asked.length}`, status: "pending", conversationId: "c" };
-        response.writeHead(201).end(JSON.stringify(ids));
-      } else response.writeHead(200).end("{}");
-    });
+    response.setHeader("content-type", "application/json");
+    if (resource !== undefined) {
+      const cause = { type: "upgrade", reason: "limit", plan: "escala", limit: 1, used: 1, suggested: "enterprise" };
+      response.writeHead(429).end(JSON.stringify({ error: "Sin cupo.", cause: resource === null ? cause : { ...cause, resource } }));
+    } else if (what === "runs") response.writeHead(201).end('{"runId":"01900000-0000-7000-8000-000000000001"}');
+    else if (what === "messages") {
+      const ids = { id: `m-${asked.length}`, wamid: `wamid.${asked.length}`, status: "pending", conversationId: "c" };
+      response.writeHead(201).end(JSON.stringify(ids));
+    } else response.end("{}");
   });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, refusing, asked };
+  return { url: `http://127.0.0.1:${port}`, refusing, asked };
 }
 
 async function setUp(engine: Engine) {
@@ -62,7 +47,7 @@ async function stoppedOf(relay: RelayHere): Promise<string[]> {
 }
 
 async function doctorLines(relay: RelayHere): Promise<string[]> {
-  const { checks } = JSON.parse((await runOn(relay, "doctor", "--json")).out) as { checks: Check[] };
+  const { checks } = await doctorOn(relay);
   return checks.flatMap(({ check, level, message, todo }) =>
     ["service", "account-stopped"].includes(check) && level !== "skip" ? [`${level} ${message} ${todo ?? ""}`] : [],
   );

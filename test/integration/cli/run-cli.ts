@@ -1,5 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { expect } from "vitest";
+import type { Finding } from "../../../src/cli/doctor/finding.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { type Ran, runHere } from "../../harness/run-here.ts";
@@ -38,4 +40,14 @@ export function runRemote(relay: { readonly url: string }, ...args: string[]): P
 export function jsonOf<T>({ code, out, err }: Ran): T {
   if (code !== 0) throw new Error(`exit code ${code}: ${err}`);
   return JSON.parse(out) as T;
+}
+
+export async function doctorOn(relay: { readonly settingsPath: string }, ...args: string[]) {
+  const { code, out, err } = await runOn(relay, "doctor", "--json", ...args);
+  const { ok, checks } = JSON.parse(out) as { readonly ok: boolean; readonly checks: readonly Finding[] };
+  expect(ok).toBe(code === 0);
+  /** What it found of these checks, as `level message`. */
+  const said = (...names: string[]) =>
+    checks.filter(({ check }) => names.includes(check)).map(({ level, message }) => `${level} ${message}`);
+  return { code, err, checks, said };
 }

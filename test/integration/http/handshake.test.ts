@@ -1,26 +1,23 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { RelayOverview } from "../../../src/model/overview.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
-import { runOn } from "../cli/run-cli.ts";
+import { doctorOn } from "../cli/run-cli.ts";
+import { startHttp } from "../url-destination/downstream.ts";
 
 const verifyToken = "a-verify-token-of-the-app";
 
 /** An app that takes each token once, as Typebot does. `tokens`: those that it takes. */
 async function openApp() {
   const app = { tokens: new Set([verifyToken]), requests: 0, url: "" };
-  const server = createServer((request, response) => {
+  const server = await startHttp((request, response) => {
     app.requests += 1;
     const query = new URL(request.url ?? "", "http://app").searchParams;
     if (!app.tokens.delete(query.get("hub.verify_token") ?? "")) response.writeHead(401).end(`not ${verifyToken}`);
     else response.setHeader("content-type", "application/json").end(JSON.stringify(Number(query.get("hub.challenge"))));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  app.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  app.url = server.url;
   return app;
 }
 
@@ -70,11 +67,7 @@ test("only a route with a verify token has a handshake", async () => {
 test("doctor performs it once through the relay, and shows when it was done", async () => {
   const app = await openApp();
   const relay = await startRelayHere({ settings: { routes: routesOf(app.url) } });
-  const doctor = async (...options: string[]) => {
-    const { out } = await runOn(relay, "doctor", "--json", ...options);
-    const { checks } = JSON.parse(out) as { checks: { check: string; level: string; message: string }[] };
-    return checks.filter(({ check }) => check === "handshake").map(({ level, message }) => `${level} ${message}`);
-  };
+  const doctor = async (...options: string[]) => (await doctorOn(relay, ...options)).said("handshake");
   expect(await doctor("--offline")).toEqual(["skip typebot: --offline"]);
   const [done] = await doctor();
   expect(done).toMatch(/^ok typebot: done on 20/);

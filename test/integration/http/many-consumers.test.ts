@@ -6,7 +6,7 @@ import { parse } from "yaml";
 import { appSecret, metaChange, metaStatus, postMeta } from "../../harness/meta-posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
-import { runOn } from "../cli/run-cli.ts";
+import { doctorOn } from "../cli/run-cli.ts";
 import { startHttp } from "../url-destination/downstream.ts";
 
 const page = readFileSync(new URL("../../../docs/how-to/one-number-many-consumers.md", import.meta.url), "utf8");
@@ -91,10 +91,7 @@ test("the consumers of docs/how-to/one-number-many-consumers.md get their events
   const { origin } = new URL(server.url);
 
   const relay = await startRelayHere({ settings: settingsOf(origin, { ...variables, N8N_SECRET: "a-wrong-secret-0123456789" }) });
-  const doctor = async () => {
-    const { checks } = JSON.parse((await runOn(relay, "doctor", "--json")).out) as { checks: { check: string; message: string }[] };
-    return checks.filter(({ check }) => check === "handshake").map(({ message }) => message.replace(/ on \S+$/, ""));
-  };
+  const doctor = async () => (await doctorOn(relay)).said("handshake").map((line) => line.replace(/^ok (.*) on \S+$/, "$1"));
   for (const _ of [1, 2]) expect(await doctor()).toEqual(["chatwoot: done", "n8n: done", "typebot: done"]);
 
   const posted = await postMeta(relay, change);

@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { jsonOf, runOn } from "../cli/run-cli.ts";
+import { doctorOn, jsonOf, runOn } from "../cli/run-cli.ts";
 import { selfSigned } from "../url-destination/self-signed.ts";
 
 type Pair = ReturnType<typeof selfSigned>;
@@ -111,8 +111,7 @@ test("commands reach the relay with its own certificate", async () => {
   expect((await runOn(relay, "trigger", "message.received")).code).toBe(0);
   expect(jsonOf(await runOn(relay, "events", "list", "--json"))).toMatchObject({ data: [{ event: "message.received" }] });
   expect((await runOn(relay, "console", "--no-open")).out).toContain(`https://127.0.0.1:${relay.port}/console/#code=`);
-  const { out } = await runOn(relay, "doctor", "--offline", "--json");
-  const { checks } = JSON.parse(out) as { checks: { check: string; level: string }[] };
+  const { checks } = await doctorOn(relay, "--offline");
   for (const check of ["relay", "attention", "certificate"])
     expect([check, checks.find((each) => each.check === check)?.level]).toEqual([check, check === "certificate" ? "warn" : "ok"]);
 
