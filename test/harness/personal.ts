@@ -37,3 +37,12 @@ export function traces(text: string): string[] {
   if (/^[+\d .-]*$/.test(text)) all.push(digits, Buffer.from(digits).toString("base64").replaceAll("=", ""));
   return [...new Set(all)].filter((trace) => trace.length >= 8);
 }
+
+/** Which of these any part of the text holds, as it is or decoded. */
+export function foundIn(text: string, wanted: readonly string[]): string[] {
+  const decoded = [...text.matchAll(/[A-Za-z0-9+/_-]{8,}/g)].flatMap(([word]) =>
+    [0, 1, 2, 3].map((from) => Buffer.from(word.slice(from), "base64url").toString("latin1")),
+  );
+  const everything = [text, ...decoded].join("\n");
+  return wanted.filter((each) => everything.includes(each));
+}

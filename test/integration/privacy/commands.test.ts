@@ -1,12 +1,10 @@
 import { createHmac, randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Command } from "commander";
-import { beforeAll, expect, test } from "vitest";
-import { commands as listed } from "../../../src/cli/commands.ts";
-import { createProgram } from "../../../src/cli/main.ts";
+import { expect, test } from "vitest";
 import { openEcho } from "../../harness/echo.ts";
-import { traces } from "../../harness/personal.ts";
+import { everyCommand } from "../../harness/every-command.ts";
+import { foundIn, traces } from "../../harness/personal.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
@@ -67,27 +65,7 @@ function runsIn(folder: string, delivery: string): Readonly<Record<string, reado
   };
 }
 
-const leaves = (command: Command, path: string): string[] =>
-  command.commands.length === 0 ? [path] : command.commands.flatMap((sub) => leaves(sub, `${path} ${sub.name()}`));
-
-/** With their subcommands. */
-const everyCommand: string[] = [];
-beforeAll(async () => {
-  const io = { out: () => {}, err: () => {}, isTerminal: false, env: {}, readStdin: async () => Buffer.alloc(0) };
-  for (const { name: each } of listed) {
-    const program = await createProgram(io, each);
-    const command = program.commands.find((one) => one.name() === each) as Command;
-    everyCommand.push(...leaves(command, each));
-  }
-});
-
-const found = (text: string): string[] => {
-  const decoded = [...text.matchAll(/[A-Za-z0-9+/_-]{8,}/g)].flatMap(([word]) =>
-    [0, 1, 2, 3].map((from) => Buffer.from(word.slice(from), "base64url").toString("latin1")),
-  );
-  const everything = [text, ...decoded].join("\n");
-  return wanted.filter((each) => everything.includes(each));
-};
+const found = (text: string) => foundIn(text, wanted);
 
 async function plant(): Promise<RelayHere> {
   const refusing = await openEcho(400, () => JSON.stringify({ error: planted, code: "bad_request", message: planted }));
@@ -142,7 +120,7 @@ async function plant(): Promise<RelayHere> {
 }
 
 test("every command is run below, or has a reason not to be", () => {
-  expect(Object.keys({ ...runsIn("", ""), ...others }).toSorted()).toEqual(everyCommand.toSorted());
+  expect(Object.keys({ ...runsIn("", ""), ...others }).toSorted()).toEqual(everyCommand.map(({ name: each }) => each).toSorted());
 });
 
 test("no command prints a wamid, a phone number or a name without --show-pii", async () => {

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { openCollector } from "../../harness/collector.ts";
 import { type Echo, openEcho, openMirror } from "../../harness/echo.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
-import { hostileId, phone, traces } from "../../harness/personal.ts";
+import { foundIn, hostileId, phone, traces } from "../../harness/personal.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
@@ -14,15 +14,6 @@ import { until } from "../../harness/until.ts";
 
 /** One attempt for each delivery, and no event holds up another. */
 const once = { order: "none", retry: { schedule: ["0s", "10h"], jitter: 0 }, breaker: { failures: 1_000_000 }, passSignature: true };
-
-/** Whether any part of `text`, as it is or decoded, holds one of these. */
-function found(text: string, wanted: readonly string[]): string[] {
-  const decoded = [...text.matchAll(/[A-Za-z0-9+/_-]{8,}/g)].flatMap(([word]) =>
-    [0, 1, 2, 3].map((from) => Buffer.from(word.slice(from), "base64url").toString("latin1")),
-  );
-  const everything = [text, ...decoded].join("\n");
-  return wanted.filter((each) => everything.includes(each));
-}
 
 interface Case {
   readonly number: string;
@@ -124,8 +115,8 @@ test.each(engines)("logs, metrics and spans contain no phone number and no wamid
       const wanted = [...traces(each.number), ...traces(each.id)];
       ofAllCases.push(...wanted);
       const lines = relay.log().slice(linesBefore);
-      expect(found(lines.map((line) => JSON.stringify(line)).join("\n"), wanted)).toEqual([]);
-      expect(found(`${metrics}\n${ready}`, wanted)).toEqual([]);
+      expect(foundIn(lines.map((line) => JSON.stringify(line)).join("\n"), wanted)).toEqual([]);
+      expect(foundIn(`${metrics}\n${ready}`, wanted)).toEqual([]);
       expect(metrics).toContain("relay_listener_events_behind{");
     }),
     { numRuns: 8 },
@@ -142,7 +133,7 @@ test.each(engines)("logs, metrics and spans contain no phone number and no wamid
   await relay.stop();
   // Ids and times of spans are random digits: only what they say is searched.
   const said = collector.spans.map(({ name, attributes, error, service: of }) => JSON.stringify({ name, attributes, error, of }));
-  expect(found(said.join("\n"), ofAllCases)).toEqual([]);
+  expect(foundIn(said.join("\n"), ofAllCases)).toEqual([]);
   for (const name of ["receive", "deliver", "send"]) expect(collector.named(name).length).toBeGreaterThan(0);
 });
 
@@ -174,6 +165,6 @@ test("a crashing process logs the error without its attached data", async () => 
   const relay = await startRelay({ env: { NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(code)}"` } });
   relay.signal("SIGUSR2");
   expect(await relay.ended()).toEqual({ code: 1, signal: null });
-  expect(found(`${relay.stderr()}\n${JSON.stringify(relay.log())}`, traces(number))).toEqual([]);
+  expect(foundIn(`${relay.stderr()}\n${JSON.stringify(relay.log())}`, traces(number))).toEqual([]);
   expect(relay.log().at(-1)).toMatchObject({ level: "fatal", err: { message: "refused [phone]" } });
 });
