@@ -1,5 +1,5 @@
 // Slow: each backup starts two threads, and several are made.
-import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
@@ -103,32 +103,6 @@ test("a restored store belongs to the owner of its folder, also when root restor
     ["relay.db", uid],
     ["relay.db.lock", uid],
   ]);
-});
-
-test("a running relay makes the scheduled backups, and shows them in its log and metrics", async () => {
-  const relay = await startRelayHere();
-  await postEvent(relay.webhookUrl, event("scheduled"));
-  const folder = join(relay.folder, "backups");
-  relay.writeSettings({ backup: { schedule: "* * * * * *", folder, keep: 2 } });
-  await relay.reload();
-  const made = () => relay.log().filter(({ msg }) => msg === "backup made");
-  await until("three backups are made", () => made().length >= 3);
-  expect(made()[0]).toMatchObject({ level: "info", events: 1, file: expect.stringContaining(folder) });
-  const text = await (await fetch(`${relay.url}/metrics`)).text();
-  const value = (name: string) => Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
-  expect(value("relay_backup_last_success_timestamp_seconds")).toBeGreaterThan(Date.now() / 1000 - 3600);
-  expect(value("relay_backup_duration_seconds")).toBeGreaterThan(0);
-  expect(value("relay_backup_failures_total")).toBe(0);
-  await relay.stop();
-  const names = readdirSync(folder);
-  expect(names.filter((name) => !/^relay-\d{8}T\d{6}Z\.db$/.test(name))).toEqual([]);
-  expect(names.length).toBeLessThanOrEqual(3);
-  // It is a whole store.
-  expect(
-    readFileSync(join(folder, names[0] as string))
-      .subarray(0, 15)
-      .toString(),
-  ).toBe("SQLite format 3");
 });
 
 test("a schedule with PostgreSQL is a fault of the settings", async () => {

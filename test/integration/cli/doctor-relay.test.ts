@@ -7,7 +7,7 @@ import { engines, storageOf } from "../../harness/engines.ts";
 import { makeRelayHere, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, type SettingsParts, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { doctorOn, runProcessOn } from "./run-cli.ts";
+import { doctorOn, jsonOf, runProcessOn } from "./run-cli.ts";
 
 const examine = (relay: { readonly settingsPath: string }) => doctorOn(relay, "--offline");
 const levels = ({ checks }: Awaited<ReturnType<typeof doctorOn>>, ...names: string[]) =>
@@ -74,11 +74,9 @@ test("lists what it did not check, with the reason; that alone is no failure", a
     expect(found.said("control API")).toEqual([expect.stringMatching(reason)]);
   }
   await relay.stop();
-  // In a process of its own: the connections kept by this one ended with the relay.
-  const { code, out } = await runProcessOn(relay, "doctor", "--json", "--offline");
-  const { checks } = JSON.parse(out) as { checks: Finding[] };
-  expect(code).toBe(0);
-  expect(checks).toContainEqual(expect.objectContaining({ check: "relay", level: "warn" }));
+  // The connections kept by this process ended with the relay.
+  const { checks } = jsonOf<{ checks: Finding[] }>(await runProcessOn(relay, "doctor", "--offline", "--json"));
+  expect(checks.find(({ check }) => check === "relay")?.level).toBe("warn");
   expect(checks.flatMap(({ level, check }) => (level === "skip" ? [check] : []))).toEqual(["integrity", "destination", "service"]);
 });
 

@@ -76,20 +76,6 @@ describe("events save", () => {
     expect(remote).toEqual({ code: 0, out: text, err: "" });
   });
 
-  test("without a salt every file differs", async () => {
-    const files = ["once.json", "again.json"].map((name) => join(folder, name));
-    for (const each of files) expect((await save(id, "--out", each)).code).toBe(0);
-    const texts = files.map((each) => readFileSync(each, "utf8"));
-    expect(texts[0]).not.toBe(texts[1]);
-    for (const text of texts) expect(text).not.toContain(phone);
-  });
-
-  test("a saved fixture can be triggered as a new event", async () => {
-    const { code, out } = await runOn(relay, "trigger", "saved", "--fixtures", join(folder, "deep"));
-    expect(code).toBe(0);
-    expect(out).toMatch(/^200 accepted +message\.status failed {2}/);
-  });
-
   test("without --out it writes into fixtures/ by kind and status, where trigger looks first", async () => {
     const config = ["--config", relay.settingsPath];
     const inFolder = (...args: string[]) => run(process.execPath, [entry, ...args, ...config], { cwd: folder });

@@ -84,20 +84,6 @@ describe("events list", () => {
     expect(out.split("\n")).toHaveLength(2);
   });
 
-  test("says nothing about words that found something, or are known", async () => {
-    for (const args of [
-      ["--status", "failed"],
-      ["--status", "read"],
-      ["--event", "message.status"],
-      ["--source", "main", "--status", "pending"],
-    ])
-      expect((await runOn(relay, "events", "list", ...args)).err).toBe("");
-  });
-
-  test("--show-pii shows them", async () => {
-    expect((await runOn(relay, "events", "list", "--show-pii")).out).toContain(wamid);
-  });
-
   test("prints the same JSON from the file and over HTTP", async () => {
     const fromFile = await runOn(relay, "events", "list", "--json");
     const remote = await runRemote(relay, "events", "list", "--json");
@@ -111,25 +97,12 @@ describe("events list", () => {
 
   test.each([
     [["--status", "failed"], [2]],
-    [["--disposition", "quarantined"], [3]],
     [
-      ["--wamid", wamid],
+      ["--event", "message.status", "--source", "main", "--account", "main", "--wamid", wamid, "--since", "1h"],
       [2, 1],
     ],
-    [
-      ["--event", "message.status", "--source", "main", "--account", "main"],
-      [2, 1],
-    ],
-    [["--event", "message.nothing"], []],
-    [
-      ["--since", "1h"],
-      [3, 2, 1],
-    ],
+    [["--disposition", "quarantined", "--before", "4"], [3]],
     [["--to", "2026-01-01"], []],
-    [
-      ["--before", "3"],
-      [2, 1],
-    ],
   ])("filters by %j", async (filter, seqs) => {
     expect(jsonOf<Listed>(await runOn(relay, "events", "list", "--json", ...filter)).data.map(({ seq }) => seq)).toEqual(seqs);
   });

@@ -1,8 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
@@ -46,36 +44,6 @@ function startReplay(
   }
   return { child, said: () => said };
 }
-
-test("marks replays with a header, also for a recreated delivery", async () => {
-  const seen: (string | undefined)[] = [];
-  const server = createServer((request, response) => {
-    seen.push(request.headers["webhook-replay"] as string | undefined);
-    request.resume();
-    response.end();
-  });
-  server.listen(0, "127.0.0.1");
-  onTestFinished(() => void server.close());
-  await once(server, "listening");
-  const relay = await startRelayHere({
-    settings: {
-      tracking: { unknown: "ignore" },
-      routes: [routeTo(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { match: { tracked: true } })],
-    },
-  });
-  const messages = createMessages("marked");
-  const wamid = messages.wamid();
-  await postEvent(relay.webhookUrl, messages.status(wamid, "sent"));
-  await runOn(relay, "track", "--account", "main", "--wamid", wamid);
-  await postEvent(relay.webhookUrl, messages.status(wamid, "delivered"));
-  await until("the second is delivered", () => seen.length === 1);
-  await runOn(relay, "replay", "--disposition", "ignored", "--yes");
-  await until("the first is delivered", () => seen.length === 2);
-  await until("both are settled", async () => (await counts(relay)).deliveries.delivered === 2);
-  await runOn(relay, "replay", "--state", "delivered", "--yes");
-  await until("both came again", () => seen.length === 4);
-  expect(seen).toEqual([undefined, "true", "true", "true"]);
-});
 
 test("keeps the ids of replayed deliveries, and its rate", async () => {
   const { downstream, relay } = await withDelivered(12);

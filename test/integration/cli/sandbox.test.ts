@@ -1,18 +1,16 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { openDownstream } from "../../harness/downstream.ts";
 import { entry } from "../../harness/relay-process.ts";
-import { runCli } from "../../harness/run-cli.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { readyLine, spawnSandbox } from "../../harness/sandbox-process.ts";
 import { until } from "../../harness/until.ts";
-import { freePort } from "../../setup/free-port.ts";
 import { openCallback } from "../sandbox/meta/callback.ts";
+import { runCli } from "./run-cli.ts";
 
 const run = promisify(execFile);
 
@@ -50,79 +48,6 @@ test("prints a curl command and an init command that work", async () => {
   sandbox.child.kill("SIGINT");
   expect(await sandbox.ended()).toEqual({ code: 0, signal: null });
   expect(sandbox.stderr()).toBe("");
-});
-
-test("a relay with the settings of its init command accepts its events", async () => {
-  const folder = makeFolder();
-  const config = join(folder, "relay.yaml");
-  const port = await freePort();
-  const webhook = `http://127.0.0.1:${port}/webhooks/main`;
-  const sandbox = spawnSandbox(["--port", "0", "--speed", "50", "--webhook", webhook]);
-  await until("it is ready", () => sandbox.lines.some((line) => line.includes("--port")));
-  const text = sandbox.lines.join("\n");
-  const init = /^ {2}(wamid-relay init [\s\S]*?--port \d+)$/m.exec(text)?.[1] ?? "";
-  await run("bash", ["-c", init.replace("wamid-relay", `${process.execPath} ${entry}`)], { cwd: folder });
-  const { RELAY_TOKEN: token, MESSAGING_API_KEY: key } = parseEnv(readFileSync(join(folder, ".env"), "utf8"));
-  const [, apiUrl] = /API root +(\S+)/.exec(text) ?? [];
-  const [, templateId] = /"template":{"id":"([^"]+)"/.exec(text) ?? [];
-  const relay = spawn(process.execPath, [entry, "serve", "--config", config], { cwd: folder, stdio: "ignore" });
-  onTestFinished(() => void relay.kill("SIGKILL"));
-  const get = (path: string) => fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } });
-  await until("the relay is ready", async () => (await get("/readyz").catch(() => null))?.status === 200);
-  const sent = await fetch(`${apiUrl}/messages`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({ to: "+5491155550001", template: { id: templateId } }),
-  });
-  expect(sent.status).toBe(201);
-  await until("both statuses are there", async () => {
-    const { data } = (await (await get("/v1/events")).json()) as { data: { status: string }[] };
-    return data.length === 2 && data[0]?.status === "delivered";
-  });
-  await until("and told", () => sandbox.lines.filter((line) => / event .* 200$/.test(line)).length === 2);
-});
-
-test("its state file keeps everything it answered across kill -9", async () => {
-  const folder = makeFolder();
-  const downstream = await openDownstream();
-  downstream.fail({ status: 503 });
-  const args = ["--port", "0", "--json", "--state", join(folder, "state.db"), "--webhook", downstream.url];
-  const first = spawnSandbox(args);
-  const ready = await readyLine(first);
-  const ask = (base: string, path: string, body?: unknown) =>
-    fetch(`${base}${path}`, {
-      method: body === undefined ? "GET" : "POST",
-      headers: { authorization: `Bearer ${ready.key}`, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    }).then(async (answer) => (answer.status < 300 ? ((await answer.json()) as { id: string; status: string; data: unknown[] }) : null));
-  const sent: string[] = [];
-  const sending = (async () => {
-    for (let n = 0; n < 58; n += 1) {
-      const answer = await ask(ready.apiUrl, "/messages", { to: `+54911555${n}0001`, template: { id: ready.templateId } });
-      if (answer !== null) sent.push(answer.id);
-    }
-  })().catch(() => "cut off");
-  await until("some are sent, and an event was refused", () => sent.length > 20 && downstream.counts().failed > 0);
-  first.child.kill("SIGKILL");
-  await sending;
-  expect((await first.ended()).signal).toBe("SIGKILL");
-  const before = sent.length;
-
-  downstream.recover();
-  const second = spawnSandbox([...args, "--speed", "20"]);
-  const again = await readyLine(second);
-  expect([again.key, again.secret, again.templateId, again.webhooks]).toEqual([ready.key, ready.secret, ready.templateId, ready.webhooks]);
-  for (const id of sent) expect(await ask(again.url, `/sandbox/messages/${id}`), id).not.toBeNull();
-  const { data } = (await ask(again.apiUrl, "/contacts?limit=200")) as { data: unknown[] };
-  expect(data.length).toBeGreaterThanOrEqual(before);
-  const usage = (await ask(again.url, "/sandbox/usage")) as unknown as { apiCalls: { used: number } };
-  expect(usage.apiCalls.used).toBeGreaterThan(before);
-  await fetch(`${again.url}/sandbox/clock`, { method: "POST", body: '{"advanceMs": 600000}' });
-  expect(await ask(again.url, "/sandbox/deliveries/waiting?forMs=150000")).toEqual({ waiting: 0 });
-  for (const id of sent) expect((await ask(again.url, `/sandbox/messages/${id}`))?.status, id).toBe("delivered");
-  expect(downstream.counts().taken + downstream.counts().arrivals).toBeGreaterThan(sent.length);
-  second.child.kill("SIGTERM");
-  expect((await second.ended()).code).toBe(0);
 });
 
 test("flags reach the sandbox: plan, faults, seed, quiet, unlimited", async () => {
@@ -168,7 +93,7 @@ test("exits with 1 and one line on errors, and with 2 on wrong usage", async () 
     expect([code, out]).toEqual([1, ""]);
     expect(err).toMatch(words);
   }
-  expect(await runCli("sandbox", "--port", String(port))).toMatchObject({ code: 1, stdout: "" });
+  expect((await runCli(["sandbox", "--port", String(port)])).code).toBe(1);
   for (const args of [
     ["--port", "x"],
     ["--port", "0", "--plan", "free"],

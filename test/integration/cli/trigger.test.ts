@@ -9,8 +9,8 @@ import { entry } from "../../harness/relay-process.ts";
 import { webhookSecret } from "../../harness/relay-settings.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { freePort } from "../../setup/free-port.ts";
+import { signature } from "../http/raw-client.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
-import { proves, startBareReceiver } from "./bare-receiver.ts";
 import { jsonOf, runOn, runProcessOn } from "./run-cli.ts";
 
 interface Printed {
@@ -138,17 +138,6 @@ describe("many events", () => {
     expect(new Set(again.events.map(({ wamid }) => wamid))).toEqual(new Set(events.map(({ wamid }) => wamid)));
     expect(new Set(again.events.map(({ id }) => id))).not.toEqual(new Set(events.map(({ id }) => id)));
   });
-
-  test("--rate limits the rate", async () => {
-    const startedAt = performance.now();
-    expect((await triggered(..."message.status --count 20 --rate 40/s --concurrency 2".split(" "))).posts).toBe(20);
-    expect(performance.now() - startedAt).toBeGreaterThan(350);
-  });
-
-  test("--json prints the first thousand and counts the rest", async () => {
-    const { posts, events, eventsLeftOut } = await triggered("message.status", "--count", "1100");
-    expect([posts, events.length, eventsLeftOut]).toEqual([1100, 1000, 100]);
-  });
 });
 
 describe("scenarios", () => {
@@ -186,13 +175,13 @@ describe("scenarios", () => {
 
 describe("to a URL", () => {
   test("signs the exact bytes as the source of the settings", async () => {
-    await using receiver = await startBareReceiver(webhookSecret);
+    await using receiver = await startTestServer((response) => void response.writeHead(204).end());
     expect(await triggered("message.received", "--count", "3", "--url", `${receiver.url}/hook?x=1`)).toMatchObject({
       posts: 3,
       answers: { 204: 3 },
     });
     expect(receiver.seen.map(({ url, method }) => `${method} ${url}`)).toEqual(Array(3).fill("POST /hook?x=1"));
-    for (const request of receiver.seen) expect(proves(request, webhookSecret)).toBe(true);
+    for (const { headers, body } of receiver.seen) expect(headers["x-acme-signature"]).toBe(signature(body).replace("sha256=", ""));
   });
 
   test("shows an unsuccessful answer, and exits with 1", async () => {
@@ -248,14 +237,11 @@ describe("--list", () => {
 describe("wrong usage", () => {
   test.each([
     [[], "say which event"],
-    [["scenario"], "say which scenario"],
     [["message.status", "automation.failed"], "too many arguments"],
     [["scenario", "out-of-order", "--keep-ids"], "--keep-ids is for events"],
-    [["message.status", "--url", "ftp://x"], "It must be an http or https URL"],
     [["message.status", "--set", "status"], "It must be path=value"],
     [["message.status", "--duplicate", "1.5"], "It must be a share below 1"],
     [["message.status", "--rate", "fast"], "It must be a rate"],
-    [["message.status", "--count", "0"], "must be a whole number from 1"],
     [["scenario", "late-registration", "--url", "http://localhost:1"], "registers messages"],
   ])("%j is exit code 2", async (args, told) => {
     const { code, out, err } = await runHere(["trigger", ...args]);
@@ -267,7 +253,6 @@ describe("wrong usage", () => {
     [["no-such-event"], 'unknown event "no-such-event" (there are: automation-request, '],
     [["scenario", "no-such"], 'unknown scenario "no-such" (there are: campaign-burst, '],
     [["message.status", "--source", "none"], 'unknown source "none" (there are: main, wa, flows)'],
-    [["message.status", "--fixtures", "/nowhere"], "there is no folder /nowhere"],
   ])("%j is exit code 1", async (args, told) => {
     const { code, out, err } = await runOn(relay, "trigger", ...args);
     expect([code, out]).toEqual([1, ""]);

@@ -10,7 +10,6 @@ import { relayToken, routeTo, settingsOf } from "../../harness/relay-settings.ts
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { metric } from "../http/alive.ts";
 import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 const once = { to: { retry: { schedule: ["0s"] } } };
@@ -26,22 +25,22 @@ async function deadIds(relay: RelayHere): Promise<string[]> {
 }
 
 /** A relay whose downstream has refused `events` for good. */
-async function withDeadLetters(events: number) {
+async function withDeadLetters(events: number, id?: EventId) {
   const downstream = await openDownstream();
   downstream.fail({ status: 422 });
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, once)] } });
   const messages = createMessages("dead letters");
-  for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
+  for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, { ...messages.event(), ...(id && { id }) });
   await until("all are dead", async () => (await counts(relay)).dead === events);
   return { downstream, relay };
 }
 
-test("a retried dead letter reaches the recovered downstream under its old id", async () => {
+test("retries the known deliveries under their old ids, names the unknown one, and exits with 1", async () => {
   const { downstream, relay } = await withDeadLetters(1);
   const [id = ""] = await deadIds(relay);
   downstream.recover();
-  const { code, out } = await runProcessOn(relay, "retry", id);
-  expect([code, out]).toEqual([0, `${id}  dead → waiting\n`]);
+  const err = "wamid-relay: dlv_nothing: no such delivery\n";
+  expect(await runProcessOn(relay, "retry", "dlv_nothing", id)).toEqual({ code: 1, out: `${id}  dead → waiting\n`, err });
   await until("delivered", async () => (await counts(relay)).delivered === 1);
   expect(downstream.arrivals.map(({ deliveryId, answered }) => [deliveryId, answered])).toEqual([
     [id, 422],
@@ -50,29 +49,16 @@ test("a retried dead letter reaches the recovered downstream under its old id", 
 });
 
 test("the longest ids fit into the paths of the API", async () => {
-  const downstream = await openDownstream();
-  downstream.fail({ status: 422 });
-  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, once)] } });
-  const event = { ...createMessages("long").event(), id: "ñ/?".repeat(85) as EventId };
-  await postEvent(relay.webhookUrl, event);
-  await until("it is dead", async () => (await counts(relay)).dead === 1);
-  const show = ["events", "show", event.id, "--json", "--show-pii"];
-  const shown = jsonOf<{ id: string; deliveries: { id: string }[] }>(await runRemote(relay, ...show));
-  expect(shown.id).toBe(event.id);
-  const id = shown.deliveries[0]?.id ?? "";
-  expect(await runRemote(relay, "retry", id)).toMatchObject({
+  const { relay } = await withDeadLetters(1, "ñ/?".repeat(85) as EventId);
+  const [event] = jsonOf<{ data: [{ id: string }] }>(await runRemote(relay, "events", "list", "--json", "--show-pii")).data;
+  const shown = jsonOf<{ id: string; deliveries: [{ id: string }] }>(
+    await runRemote(relay, "events", "show", event.id, "--json", "--show-pii"),
+  );
+  expect(shown.id).toBe("ñ/?".repeat(85));
+  expect(await runRemote(relay, "retry", shown.deliveries[0].id)).toMatchObject({
     code: 0,
     out: expect.stringMatching(/^delivery:[0-9a-f]{12}_[0-9a-f]{12} {2}dead → waiting\n$/),
   });
-});
-
-test("retries the known deliveries, names the unknown one, and exits with 1", async () => {
-  const { downstream, relay } = await withDeadLetters(1);
-  const [id = ""] = await deadIds(relay);
-  downstream.recover();
-  const { code, out, err } = await runProcessOn(relay, "retry", "dlv_nothing", id);
-  expect([code, out, err]).toEqual([1, `${id}  dead → waiting\n`, "wamid-relay: dlv_nothing: no such delivery\n"]);
-  await until("delivered", async () => (await counts(relay)).delivered === 1);
 });
 
 test("retry and replay write into the file of a stopped relay, which sends at the next start", async () => {
@@ -124,21 +110,13 @@ test("a destination stopped by 410 continues after resume", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 410 });
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)] } });
-  const messages = createMessages("gone");
-  for (let each = 0; each < 3; each++) await postEvent(relay.webhookUrl, messages.event());
+  await postEvent(relay.webhookUrl, createMessages("gone").event());
   await until("it is stopped", () => rowsOf(relay.storePath, "SELECT 1 FROM state WHERE key LIKE 'stop/%'").length === 1);
-  // One of the others may have been on its way meanwhile.
-  await until("none is in flight", async () => (await metric(relay, "relay_deliveries_in_flight")) === 0);
   downstream.recover();
-  expect(downstream.counts().taken).toBe(0);
-
-  const retried = jsonOf<{ data: { id: string }[] }>(await runOn(relay, "deliveries", "list", "--limit", "1", "--json")).data;
-  expect((await runOn(relay, "retry", retried[0]?.id ?? "")).out).toContain("start it with: wamid-relay resume everything");
+  const [{ id }] = jsonOf<{ data: [{ id: string }] }>(await runOn(relay, "deliveries", "list", "--json")).data;
+  expect((await runOn(relay, "retry", id)).out).toContain("start it with: wamid-relay resume everything");
   expect(await runProcessOn(relay, "resume", "everything")).toEqual({ code: 0, out: "everything: started again\n", err: "" });
-  await until("all delivered", async () => (await counts(relay)).delivered === 3);
-  expect((await runOn(relay, "resume", "everything")).out).toBe(
-    "everything: was neither stopped nor paused, and its breaker was not open\n",
-  );
+  await until("delivered", async () => (await counts(relay)).delivered === 1);
   const unknown = await runOn(relay, "resume", "nothing");
   expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: unknown route "nothing" (there are: everything)\n' });
 });
@@ -151,23 +129,11 @@ test("track registers a message and releases its parked events", async () => {
   const messages = createMessages("track");
   const wamid = messages.wamid();
   await postEvent(relay.webhookUrl, messages.status(wamid, "sent"));
-  const args = [
-    "track",
-    "--account",
-    "main",
-    "--wamid",
-    wamid,
-    "--reference",
-    "order-1",
-    "--metadata",
-    "team=support",
-    "--metadata",
-    "a=b=c",
-  ];
+  const args = ["track", "--account", "main", "--wamid", wamid, "--reference", "order-1", "--metadata", "a=b=c"];
   expect(await runProcessOn(relay, ...args)).toEqual({ code: 0, out: "registered\n", err: "" });
   const arrived = await until("it arrives", () => downstream.arrivals[0]);
   const body = JSON.parse((arrived.body ?? Buffer.alloc(0)).toString("utf8")) as { relay: { message: unknown } };
-  expect(body.relay.message).toMatchObject({ reference: "order-1", metadata: { team: "support", a: "b=c" } });
+  expect(body.relay.message).toMatchObject({ reference: "order-1", metadata: { a: "b=c" } });
   expect(jsonOf(await runOn(relay, ...args, "--json"))).toEqual({ created: 0, known: 1 });
   const other = await runOn(relay, "track", "--account", "main", "--wamid", wamid, "--reference", "order-2");
   const err = 'wamid-relay: this wamid is registered with another reference ("order-1", not "order-2")\n';
