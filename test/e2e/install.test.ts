@@ -1,32 +1,42 @@
-// Slow: it installs the package with three versions of Node, about a minute.
+// Slow: it installs the package with two versions of Node, about a minute.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { between, codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { openDownstream } from "../harness/downstream.ts";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { startRelayHere } from "../harness/relay-here.ts";
+import { relayToken } from "../harness/relay-settings.ts";
+import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
 
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-install-"));
-const { engines, optionalDependencies, version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-  engines: { node: string };
-  optionalDependencies: Record<string, string>;
-  version: string;
-};
+/** A project that has the package without its having been installed. */
+const plain = join(folder, "plain");
+const installed = join(plain, "node_modules/wamid-relay");
+const { engines, version } = JSON.parse(readPage("package.json")) as { engines: { node: string }; version: string };
 /** The package that holds the Node binary for this machine. */
 const nodePackage = `node-linux-${process.arch}`;
 const required = engines.node.slice(">=".length);
 let tarball = "";
 
 beforeAll(async () => {
-  // That the types are right is known (`npm run check`, image.test.ts).
+  // That the types are right is known (`npm run check`).
   const { stdout } = await run("npm", ["run", "-s", "pack", "--", "--no-check", "--out", folder], { cwd: root });
   tarball = stdout.trim();
+  // What `npm install` of it would bring. Node strips no types under node_modules, so nothing but the build can run there.
+  mkdirSync(installed, { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", installed, "--strip-components=1"]);
+  symlinkSync(join(root, "node_modules"), join(installed, "node_modules"));
+  writeFileSync(join(plain, "package.json"), '{ "type": "module" }');
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -101,11 +111,11 @@ async function useClient(project: Project): Promise<void> {
 }
 
 test("the tarball holds compiled code with its types, and nothing of development", async () => {
-  const { stdout } = await run("tar", ["-xzvf", tarball, "-C", folder]);
+  const { stdout } = await run("tar", ["-tzf", tarball]);
   const files = stdout.trim().split("\n");
   expect(files).toEqual(expect.arrayContaining(["package/dist/cli/wamid-relay.js", "package/README.md", "package/LICENSE"]));
   expect(files.filter((file) => /\.map$|(?<!\.d)\.ts$|^package\/(src|test|bench)\//.test(file))).toEqual([]);
-  const packed = JSON.parse(readFileSync(join(folder, "package/package.json"), "utf8"));
+  const packed = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
   for (const key of ["private", "scripts", "devDependencies", "optionalDependencies", "published"]) expect(packed).not.toHaveProperty(key);
   expect(packed.engines).toEqual({ node: `>=${required}` });
 });
@@ -121,19 +131,102 @@ test("publint and attw find nothing wrong with the tarball", async () => {
   await checked("attw", tarball, "--profile", "node16", "--entrypoints", "sandbox", "--ignore-rules", "cjs-resolves-to-esm");
 });
 
-test.each([optionalDependencies[nodePackage] as string, `${required}.0`])(
-  "on Node %s, a new folder goes from the tarball to the first forwarded event, and its own Node stays",
-  async (node) => {
-    const project = createProject(`node-${node}`);
-    await project.install(`${nodePackage}@${node}`);
-    await project.install(tarball);
-    expect((await project.run(join(project.cwd, "node_modules/.bin/node"), "--version")).stdout).toBe(`v${node}\n`);
-    expect((await project.run("npm", "run", "-s", "version")).stdout).toBe(`v${node}\n`);
-    expect((await project.run("wamid-relay", "--version")).stdout).toBe(`${version}\n`);
-    await useClient(project);
-    await forwardFirstEvent(project);
-  },
-);
+test("the example of docs/contributing/sandbox.md works in a separate project", async () => {
+  const page = readPage("docs/contributing/sandbox.md");
+  const [example = ""] = codeBlocks(between(page, "## Use it in your own tests", "\n## "), "js");
+  expect(example).toContain('from "wamid-relay/sandbox"');
+  writeFileSync(join(plain, "sandbox.test.js"), example);
+  const { stdout } = await run(process.execPath, ["--test", "--test-reporter=tap", "sandbox.test.js"], { cwd: plain }).catch(
+    (error: { stdout: string }) => error,
+  );
+  expect(stdout).toMatch(/^# pass 1$/m);
+  expect(stdout).toMatch(/^# fail 0$/m);
+});
+
+test("its types work in a TypeScript project", async () => {
+  writeFileSync(
+    join(plain, "typed.ts"),
+    `import { type Sandbox, startSandbox } from "wamid-relay/sandbox";
+export async function use(): Promise<string> {
+  await using sandbox: Sandbox = await startSandbox({ plan: "enterprise", faults: { events: { duplicate: 0.5 } } });
+  const status: "pending" | "sent" | "delivered" | "read" | "failed" | "received" | undefined = sandbox.messages()[0]?.status;
+  return sandbox.key + status;
+}
+// @ts-expect-error: there is no such plan
+void startSandbox({ plan: "free" });
+`,
+  );
+  symlinkSync(join(root, "node_modules/@types"), join(plain, "node_modules/@types"));
+  expect(await typeErrors("typed.ts", "es2024,esnext.disposable", "node")).toBe("");
+});
+
+test("the five lines of docs/reference/client.md work in a separate project", async () => {
+  const relay = await startRelayHere();
+  const messages = createMessages("five lines");
+  const wamid = messages.wamid();
+  await postEvent(relay.webhookUrl, messages.status(wamid, "delivered"));
+  const [lines = ""] = codeBlocks(between(readPage("docs/reference/client.md"), "## Five lines", "\n## "), "js");
+  expect(lines.trim().split("\n").length).toBe(5);
+  writeFileSync(join(plain, "five-lines.js"), lines);
+  const env = { ...process.env, RELAY_URL: relay.url, RELAY_TOKEN: relayToken, WAMID: wamid };
+  const { stdout, stderr } = await run(process.execPath, ["five-lines.js"], { cwd: plain, env }).catch(
+    (error: { stdout: string; stderr: string }) => error,
+  );
+  expect([stdout, stderr]).toEqual([expect.stringMatching(/^delivered \d{4}-\d\d-\d\dT[\d:.]+Z\n$/), ""]);
+  expect(rowsOf(relay.storePath, "SELECT reference FROM subjects")).toEqual([{ reference: "order-1234" }]);
+});
+
+test("the client's types work without Node's, and it loads nothing else", async () => {
+  writeFileSync(
+    join(plain, "typed-client.ts"),
+    `import { RelayClient, RelayClientError, type TrackedLine } from "wamid-relay/client";
+export async function use(client: RelayClient): Promise<TrackedLine["result"] | number> {
+  try {
+    for await (const { result } of client.trackAll([{ account: "main", wamid: "w", sentAt: new Date() }])) return result;
+    return (await client.getEvent({ id: "1" })).deliveries[0]?.attemptHistory[0]?.tookMs ?? 0;
+  } catch (error) {
+    if (error instanceof RelayClientError && error.code === "conflict") return error.line ?? error.status;
+    throw error;
+  }
+}
+// @ts-expect-error: a message has a wamid
+void new RelayClient({ url: "http://relay", token: "t" }).track({ account: "main" });
+`,
+  );
+  expect(await typeErrors("typed-client.ts", "es2024,dom,dom.iterable", "")).toBe("");
+  // What it reaches when it is loaded is its own: no package, and nothing of Node's.
+  const reached = new Set<string>();
+  const follow = (file: string): void => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const [, from = ""] of readFileSync(file, "utf8").matchAll(/from "([^"]+)"/g)) {
+      expect([file, from]).toEqual([file, expect.stringMatching(/^\.\.?\//)]);
+      follow(join(dirname(file), from));
+    }
+  };
+  follow(join(installed, "dist/client/relay-client.js"));
+  expect(reached.size).toBeGreaterThan(3);
+});
+
+/** What the compiler reports about a file of the project. */
+async function typeErrors(file: string, lib: string, types: string): Promise<string> {
+  const tsc = join(root, "node_modules/typescript-7/bin/tsc");
+  const options = ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--target", "es2024"];
+  const args = [tsc, ...options, "--lib", lib, "--types", types, file];
+  return (await run(process.execPath, args, { cwd: plain }).catch((error: { stdout: string }) => error)).stdout;
+}
+
+test("on the oldest Node, a new folder goes from the tarball to the first forwarded event, and its own Node stays", async () => {
+  const node = `${required}.0`;
+  const project = createProject("oldest");
+  await project.install(`${nodePackage}@${node}`);
+  await project.install(tarball);
+  expect((await project.run(join(project.cwd, "node_modules/.bin/node"), "--version")).stdout).toBe(`v${node}\n`);
+  expect((await project.run("npm", "run", "-s", "version")).stdout).toBe(`v${node}\n`);
+  expect((await project.run("wamid-relay", "--version")).stdout).toBe(`${version}\n`);
+  await useClient(project);
+  await forwardFirstEvent(project);
+});
 
 test("on Node 20, the client works, and the command names the required version and works with a newer Node beside it", async () => {
   const machine = createProject("machine-20");
@@ -156,7 +249,7 @@ test("on Node 20, the client works, and the command names the required version a
   );
 
   // As docs/start/install.md says.
-  const [, advice = ""] = /^npm install (node@\d+) \.\/wamid-relay/m.exec(readFileSync(join(root, "docs/start/install.md"), "utf8")) ?? [];
+  const [, advice = ""] = /^npm install (node@\d+) \.\/wamid-relay/m.exec(readPage("docs/start/install.md")) ?? [];
   await project.install(advice, tarball);
   expect((await project.run("wamid-relay", "--version")).stdout).toBe(`${version}\n`);
   await forwardFirstEvent(project);

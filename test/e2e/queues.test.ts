@@ -110,21 +110,3 @@ test("while Redis is killed, the relay accepts events and kills no delivery; aft
   expect(jobs.map(({ id }) => id).toSorted()).toEqual((await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id).toSorted());
   expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
 });
-
-test("starts while Redis is unavailable, and explains the delivery without the password", async () => {
-  const redis = await redisForTest({ args: ["--requirepass", "right-password-text"] });
-  const url = (password: string) => redis.url.replace("//", `//:${password}@`);
-  const relay = await startRelay({ settings: { routes: routesTo(url("wrong-password-text"), impatient) } });
-  const event = createMessages("password").event();
-  expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
-  const detail = await until("an attempt is told of", async () => {
-    const { body } = await relay.ask(`/v1/events/${event.id}`);
-    const text = JSON.stringify(body);
-    return text.includes('"credentials"') ? text : null;
-  });
-  expect(detail).toContain("Redis refuses the user or the password");
-  relay.writeSettings({ routes: routesTo(url("right-password-text"), impatient) });
-  relay.signal("SIGHUP");
-  await until("delivered", async () => (await deliveries(relay, "to-queue", "delivered")).length === 1);
-  expect(`${detail}${JSON.stringify(relay.log())}${relay.stderr()}`).not.toContain("password-text");
-});

@@ -28,8 +28,6 @@ export interface RelayOptions {
   readonly readyWithinMs?: number;
   /** How often it is asked whether it is ready, in milliseconds; not given: 20, as exact as the time a start takes is needed. */
   readonly readyEveryMs?: number;
-  /** Where its temporary folder is made; not given: the system's. */
-  readonly parent?: string;
 }
 
 export interface Ended {
@@ -85,7 +83,7 @@ export async function startRelay(options: RelayOptions = {}): Promise<RelayProce
 
 /** The same without starting it. */
 export async function makeRelay(options: RelayOptions = {}): Promise<RelayProcess> {
-  const folder = mkdtempSync(join(options.parent ?? tmpdir(), "wamid-relay-test-"));
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
   const storePath = options.storePath ?? join(folder, "relay.db");
   const settingsPath = join(folder, "relay.yaml");
   const port = await freePort();
