@@ -1,16 +1,16 @@
 // Slow: it starts every process of compose.yaml and stops one.
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { substitute } from "../../src/config/tree.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
+import { startProgram } from "../harness/program.ts";
 import { entry } from "../harness/relay-process.ts";
 import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
@@ -56,22 +56,10 @@ async function start(service: Service, secrets: Readonly<Record<string, string>>
         filled(value, secrets).replace("@postgres:5432", `@127.0.0.1:${databasePort}`),
       ]);
       const env = { PATH: process.env["PATH"], ...Object.fromEntries(given), PORT: String(port), RELAY_HOST: "127.0.0.1" };
-      const child = spawn(process.execPath, [entry, ...(service.command ?? [])], { cwd: root, env, stdio: ["ignore", "ignore", "pipe"] });
-      let said = "";
-      child.stderr.on("data", (chunk) => {
-        said += chunk;
-      });
-      const exited = once(child, "exit");
-      onTestFinished(async () => {
-        child.kill("SIGKILL");
-        await exited;
-      });
+      const program = startProgram(process.execPath, [entry, ...(service.command ?? [])], { cwd: root, env });
       const url = `http://127.0.0.1:${port}`;
-      const isReady = async () => {
-        if (child.exitCode !== null) throw new Error(`a process has ended: ${said}`);
-        return (await fetch(`${url}/readyz`).catch(() => null))?.status === 200;
-      };
-      return { url, child, env, exited, isReady };
+      const ready = () => program.until("it is ready", async () => (await fetch(`${url}/readyz`).catch(() => null))?.status === 200);
+      return { url, env, end: program.end, ready };
     }),
   );
 }
@@ -137,8 +125,7 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
 
   const receivers = await start(receive, secrets, server.port);
   const workers = await start(work, secrets, server.port);
-  const all = [...receivers, ...workers];
-  await until("all are ready", async () => (await Promise.all(all.map((one) => one.isReady()))).every(Boolean));
+  await Promise.all([...receivers, ...workers].map((one) => one.ready()));
 
   const [first, second] = receivers as [(typeof receivers)[0], (typeof receivers)[0]];
   const messages = createMessages("compose");
@@ -170,8 +157,7 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
   expect(found.map(({ check: name, level }) => `${level} ${name}`)).toEqual(["ok postgres", "ok processes"]);
   expect(found.at(-1)?.message).toBe("2 receive, 2 work");
 
-  workers[0]?.child.kill("SIGKILL");
-  await workers[0]?.exited;
+  await workers[0]?.end("SIGKILL");
   expect((await post(first, await failed())).word).toBe("accepted");
   await until("the other worker delivers", () => downstream.counts().taken === 2);
   expect(downstream.counts().arrivals).toBe(2);

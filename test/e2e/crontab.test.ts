@@ -1,28 +1,16 @@
 // Slow: it starts the sandbox, a relay and four times what cron starts.
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { startProgram } from "../harness/program.ts";
 import { entry } from "../harness/relay-process.ts";
 import { runHere } from "../harness/run-here.ts";
 import { tempFolder } from "../harness/temp-folder.ts";
-import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
 
 /** A long-running command without any variable of this process. */
-function start(folder: string, ...args: string[]) {
-  const child = spawn(process.execPath, [entry, ...args], { cwd: folder, env: {}, stdio: ["ignore", "pipe", "pipe"] });
-  const ended = once(child, "exit");
-  const stop = async () => {
-    child.kill("SIGTERM");
-    await ended;
-  };
-  onTestFinished(stop);
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
-  return { output: () => output, stop };
-}
+const start = (cwd: string, ...args: string[]) => startProgram(process.execPath, [entry, ...args], { cwd, env: {} });
 
 /** What cron runs: `sh -c` on the line, with no variable but those of the crontab. */
 function runCrontab(lines: readonly string[], folder: string): Promise<{ code: number; output: string }> {
@@ -50,19 +38,19 @@ test("the crontab of docs/concepts/reconciliation-and-quotas.md works in an empt
   const given = ["--yes", "--base-url", `http://127.0.0.1:${sandboxPort}`, "--api-key", key, "--port", String(port)];
   expect((await runHere(["init", "--dir", etc, ...given])).code).toBe(0);
   const sandbox = start(root, "sandbox", "--port", String(sandboxPort), "--key", key, "--no-webhook");
-  await until("the sandbox plays", () => sandbox.output().includes("Ctrl-C"));
+  await sandbox.until("the sandbox plays", () => sandbox.output().includes("Ctrl-C"));
 
   const early = await runCrontab(crontab, home);
   expect(early).toEqual({ code: 1, output: expect.stringContaining(`there is no store at ${join(etc, "data", "relay.db")} yet`) });
 
   const relay = start(home, "serve", "--config", join(etc, "relay.yaml"));
-  await until("the relay listens", () => relay.output().includes('"listening"'));
+  await relay.until("the relay listens", () => relay.output().includes('"listening"'));
   // Cron mails what a command prints. Without --quiet, the same line shows that it polls.
   const loud = crontab.map((line) => line.replace(" --quiet", ""));
   const [silent, table] = ["", expect.stringMatching(/^account +polled[^\n]*\nmain +0 /)].map((output) => ({ code: 0, output }));
   expect(await runCrontab(crontab, home)).toEqual(silent);
   expect(await runCrontab(loud, home)).toEqual(table);
-  await relay.stop();
+  await relay.end("SIGTERM");
   expect(await runCrontab(crontab, home)).toEqual(silent);
   expect(await runCrontab(loud, home)).toEqual(table);
 });

@@ -1,19 +1,18 @@
 // Slow: it installs the package with two versions of Node, about a minute.
-import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { between, codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
+import { startProgram } from "../harness/program.ts";
 import { startRelayHere } from "../harness/relay-here.ts";
 import { relayToken } from "../harness/relay-settings.ts";
 import { rowsOf } from "../harness/store-rows.ts";
-import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
 
 const run = promisify(execFile);
@@ -55,13 +54,7 @@ function createProject(name: string, machine?: string) {
     cwd,
     run: (command: string, ...args: string[]) => run(command, args, { cwd, env }),
     install: (...packages: string[]) => run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", ...packages], { cwd, env }),
-    spawn(args: readonly string[], more: Readonly<Record<string, string>> = {}): ChildProcess & { log(): string } {
-      const child = spawn("wamid-relay", args, { cwd, env: { ...env, ...more } });
-      onTestFinished(() => void child.kill("SIGKILL"));
-      let log = "";
-      for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (log += chunk));
-      return Object.assign(child, { log: () => log });
-    },
+    start: (...args: string[]) => startProgram("wamid-relay", args, { cwd, env }),
   };
 }
 type Project = ReturnType<typeof createProject>;
@@ -70,14 +63,14 @@ type Project = ReturnType<typeof createProject>;
 async function forwardFirstEvent(project: Project): Promise<void> {
   const downstream = await openDownstream();
   const port = await freePort();
-  const sandbox = project.spawn(["sandbox", "--json", "--port", "0", "--webhook", `http://127.0.0.1:${port}/webhooks/main`]);
-  const line = await until("the sandbox is ready", () => /^\{.*"what":"ready".*$/m.exec(sandbox.log())?.[0] ?? endOf(sandbox));
+  const sandbox = project.start("sandbox", "--json", "--port", "0", "--webhook", `http://127.0.0.1:${port}/webhooks/main`);
+  const line = await sandbox.until("the sandbox is ready", () => /^\{.*"what":"ready".*$/m.exec(sandbox.output())?.[0]);
   const { url, apiUrl, key, secret, templateId } = JSON.parse(line) as Record<"url" | "apiUrl" | "key" | "secret" | "templateId", string>;
 
   const answers = ["--service-name", "acme", "--downstream", `${downstream.url}/events`, "--base-url", url, "--port", String(port)];
   await project.run("wamid-relay", "init", ...answers, "--webhook-secret", secret, "--api-key", key);
-  const relay = project.spawn(["serve", "--config", "relay.yaml"]);
-  await until("the relay listens", () => relay.log().includes('"listening"') || endOf(relay));
+  const relay = project.start("serve", "--config", "relay.yaml");
+  await relay.until("the relay listens", () => relay.output().includes('"listening"'));
 
   const sent = await fetch(`${apiUrl}/messages`, {
     method: "POST",
@@ -85,20 +78,10 @@ async function forwardFirstEvent(project: Project): Promise<void> {
     body: JSON.stringify({ to: "+5491155551234", template: { id: templateId } }),
   });
   expect(sent.ok, await sent.text()).toBe(true);
-  await until("the downstream has the event", () => downstream.arrivals.length > 0 || endOf(relay));
+  await relay.until("the downstream has the event", () => downstream.arrivals.length > 0);
   expect((await project.run("wamid-relay", "events", "list", "--config", "relay.yaml")).stdout).toContain("message.status");
 
-  for (const child of [relay, sandbox]) {
-    const ended = once(child, "close");
-    child.kill("SIGTERM");
-    expect(await ended, child.log()).toEqual([0, null]);
-  }
-}
-
-/** Null while it runs; throws with its output once it has ended. */
-function endOf(child: ChildProcess & { log(): string }): null {
-  if (child.exitCode === null && child.signalCode === null) return null;
-  throw new Error(`it has ended: ${child.log()}`);
+  for (const program of [relay, sandbox]) expect(await program.end("SIGTERM"), program.output()).toEqual([0, null]);
 }
 
 /** `require` and `import` of the client both work. */

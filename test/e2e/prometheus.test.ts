@@ -1,16 +1,17 @@
 // Slow: it starts a real Prometheus and waits for the rates of several scrapes.
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
+import { codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
-import { startRelay } from "../harness/relay-process.ts";
+import { startProgram } from "../harness/program.ts";
+import { startRelayHere } from "../harness/relay-here.ts";
 import { relayToken, routeTo } from "../harness/relay-settings.ts";
+import { tempFolder } from "../harness/temp-folder.ts";
 import { until } from "../harness/until.ts";
 import { findProgram } from "../setup/find-program.ts";
 import { freePort } from "../setup/free-port.ts";
@@ -41,14 +42,11 @@ test("promtool accepts the rules, and their unit tests pass", async () => {
 
 test("promtool accepts each scrape example of the how-to page", async () => {
   const promtool = await findProgram("promtool", { package: "prometheus" });
-  const page = readFileSync(new URL("../../docs/how-to/monitor-and-alert.md", import.meta.url), "utf8");
-  const examples = [...page.matchAll(/^( *)```yaml prometheus\n(.*?)^ *```$/gms)];
+  const examples = codeBlocks(readPage("docs/how-to/monitor-and-alert.md"), "yaml prometheus");
   expect(examples).toHaveLength(3);
-  const home = mkdtempSync(join(tmpdir(), "wamid-relay-promtool-"));
-  onTestFinished(() => rmSync(home, { recursive: true }));
+  const home = tempFolder();
   writeFileSync(join(home, "wamid-relay.rules.yaml"), rules);
-  for (const [, indent = "", text = ""] of examples) {
-    const config = text.replaceAll(new RegExp(`^${indent}`, "gm"), "");
+  for (const config of examples) {
     // Debian builds Prometheus without the discovery of Kubernetes.
     writeFileSync(join(home, "prometheus.yml"), config.replace(/kubernetes_sd_configs:\n +- role: pod/, "static_configs: []"));
     await run(promtool, ["check", "config", join(home, "prometheus.yml")]);
@@ -56,8 +54,7 @@ test("promtool accepts each scrape example of the how-to page", async () => {
 });
 
 test("every relay metric of the rules and the dashboard is in docs/reference/metrics.md", () => {
-  const page = readFileSync(new URL("../../docs/reference/metrics.md", import.meta.url), "utf8");
-  const known = new Set([...page.matchAll(/^\| `(relay_\w+)` \|/gm)].map(([, name]) => name));
+  const known = new Set([...readPage("docs/reference/metrics.md").matchAll(/^\| `(relay_\w+)` \|/gm)].map(([, name]) => name));
   const used = new Set([rules, ...queries.map(({ expr }) => expr)].flatMap((text) => text.match(/\brelay_\w+/g) ?? []));
   expect(used.size).toBeGreaterThan(30);
   const base = (name: string) => (known.has(name) ? name : name.replace(/_(bucket|sum|count)$/, ""));
@@ -68,7 +65,7 @@ test("Prometheus scrapes a relay under load: no lint, no failing rule, data for 
   const downstream = await openDownstream();
   downstream.fail({ status: 401 }, "/refused");
   const [port, controlPort] = [await freePort(), await freePort()];
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       server: { control: { port: controlPort } },
       accounts: { main: { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-an-account" } },
@@ -152,42 +149,25 @@ function startLoad(url: string): { stop(): Promise<number> } {
       const posted = await Promise.all(Array.from({ length: 8 }, () => postEvent(url, messages.event())));
       accepted += posted.filter(({ word }) => word === "accepted").length;
     }
-  })();
+  })().catch(() => {});
   const stop = async () => {
     isOver = true;
     await posting;
     return accepted;
   };
-  onTestFinished(async () => void (await stop().catch(() => {})));
+  onTestFinished(async () => void (await stop()));
   return { stop };
 }
 
 async function startPrometheus(port: number, target: number): Promise<void> {
-  const prometheus = findProgram("prometheus");
-  const home = mkdtempSync(join(tmpdir(), "wamid-relay-prometheus-"));
+  const home = tempFolder();
   const config = {
     global: { scrape_interval: "1s", evaluation_interval: "1s" },
     rule_files: [rulesFile],
     scrape_configs: [{ job_name: "wamid-relay", static_configs: [{ targets: [`127.0.0.1:${target}`] }] }],
   };
   writeFileSync(join(home, "prometheus.yml"), JSON.stringify(config));
-  const child = spawn(
-    prometheus,
-    [`--config.file=${home}/prometheus.yml`, `--storage.tsdb.path=${home}/data`, `--web.listen-address=127.0.0.1:${port}`],
-    { stdio: ["ignore", "ignore", "pipe"] },
-  );
-  let said = "";
-  child.stderr.on("data", (chunk) => {
-    said += chunk;
-  });
-  const exited = once(child, "exit");
-  onTestFinished(async () => {
-    child.kill("SIGKILL");
-    await exited;
-    rmSync(home, { recursive: true, force: true });
-  });
-  await until("Prometheus is ready", async () => {
-    if (child.exitCode !== null) throw new Error(`Prometheus has ended: ${said.slice(-2000)}`);
-    return (await fetch(`http://127.0.0.1:${port}/-/ready`).catch(() => null))?.status === 200;
-  });
+  const args = [`--config.file=${home}/prometheus.yml`, `--storage.tsdb.path=${home}/data`, `--web.listen-address=127.0.0.1:${port}`];
+  const prometheus = startProgram(findProgram("prometheus"), args);
+  await prometheus.until("it is ready", async () => (await fetch(`http://127.0.0.1:${port}/-/ready`).catch(() => null))?.status === 200);
 }

@@ -1,15 +1,15 @@
 // Slow: it starts HAProxy, nginx and Caddy, each in front of a relay.
-import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
+import { startProgram } from "../harness/program.ts";
 import { startRelayHere } from "../harness/relay-here.ts";
 import { relayToken, webhookSecret } from "../harness/relay-settings.ts";
+import { tempFolder } from "../harness/temp-folder.ts";
 import { until } from "../harness/until.ts";
 import { findProgram } from "../setup/find-program.ts";
 import { freePort } from "../setup/free-port.ts";
@@ -101,29 +101,13 @@ async function start(proxy: Proxy, isOpen: boolean) {
   const wa = { format: "meta", verifyTokens: [webhookSecret], pathSecrets: [webhookSecret] };
   const relay = await startRelayHere({ settings: { server: isSplit ? { control: { port: control } } : {}, sources: { main, wa } } });
   const ports = { front: await freePort(), frontControl: await freePort(), relay: relay.port, control };
-  const home = mkdtempSync(join(tmpdir(), `wamid-relay-${proxy.name}-`));
+  const home = tempFolder();
   const file = join(home, "settings");
   writeFileSync(file, proxy.settings(ports, isOpen));
-  const program = findProgram(proxy.name);
-  const child = spawn(program, proxy.args(file, home), {
-    stdio: ["ignore", "ignore", "pipe"],
-    env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home },
-  });
-  let said = "";
-  child.stderr.on("data", (chunk) => {
-    said += chunk;
-  });
-  const exited = once(child, "exit");
-  onTestFinished(async () => {
-    child.kill("SIGTERM");
-    await exited;
-    rmSync(home, { recursive: true, force: true });
-  });
+  const env = { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home };
+  const program = startProgram(findProgram(proxy.name), proxy.args(file, home), { env });
   const url = `http://127.0.0.1:${ports.front}`;
-  await until(`${proxy.name} passes requests on`, async () => {
-    if (child.exitCode !== null) throw new Error(`${proxy.name} has ended: ${said.slice(-2000)}`);
-    return (await fetch(`${url}/healthz`).catch(() => null))?.status === 200;
-  });
+  await program.until("it passes requests on", async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200);
   return { url, port: ports.front, controlUrl: `http://127.0.0.1:${proxy.controlPort(ports)}` };
 }
 

@@ -1,13 +1,17 @@
 // Slow: it kills and restarts a Redis while both engines deliver.
+import { symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Queue } from "bullmq";
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
+import { startProgram } from "../harness/program.ts";
 import { redisForTest, restartRedis } from "../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { tempFolder } from "../harness/temp-folder.ts";
 import { until } from "../harness/until.ts";
-import { runExample } from "./queue-examples.ts";
 
 /** Tried again within moments, and after two attempts that count, dead. */
 const impatient = { retry: { schedule: ["0s", "100ms"], jitter: 0 }, breaker: { failures: 10, pause: "100ms", longest: "200ms" } };
@@ -32,6 +36,16 @@ async function deliveries(relay: RelayProcess, route: string, state: string): Pr
   return (body as { data: { id: string }[] }).data;
 }
 
+/** Runs the example of the page whose first line names `file`, as it stands there, until the test's end. */
+function runExample(file: string, redisUrl: string) {
+  const code = codeBlocks(readPage("docs/how-to/feed-bullmq-workers.md"), "js").find((text) => text.startsWith(`// ${file}:`));
+  const cwd = tempFolder();
+  symlinkSync(new URL("../../node_modules", import.meta.url), join(cwd, "node_modules"));
+  writeFileSync(join(cwd, file), String(code));
+  const { output } = startProgram(process.execPath, [file], { cwd, env: { ...process.env, REDIS_URL: redisUrl } });
+  return () => output().split("\n").slice(0, -1);
+}
+
 test("the worker and reader of docs/how-to/feed-bullmq-workers.md process jobs and entries, and a replay arrives again", async () => {
   const redis = await redisForTest();
   const relay = await startRelay({ settings: { routes: routesTo(redis.url) } });
@@ -42,22 +56,21 @@ test("the worker and reader of docs/how-to/feed-bullmq-workers.md process jobs a
   for (const event of events) expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
   for (const event of events) expect((await postEvent(relay.webhookUrl, event)).word).toBe("duplicate");
 
-  await until("the worker did them", () => worker.lines().length >= 5);
-  await until("the reader did them", () => reader.lines().length >= 5);
+  await until("the worker did them", () => worker().length >= 5);
+  await until("the reader did them", () => reader().length >= 5);
   for (const route of ["to-queue", "to-stream"])
     await until(`all are delivered ${route}`, async () => (await deliveries(relay, route, "delivered")).length === 5);
   const ids = (await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id);
-  expect(worker.lines().toSorted()).toEqual(ids.map((id) => `message.status sent ${id}`).toSorted());
+  expect(worker().toSorted()).toEqual(ids.map((id) => `message.status sent ${id}`).toSorted());
 
   // The job is done and gone; the delivery sent again is another job with the same delivery id.
   const queue = new Queue("whatsapp-events", { connection: look(redis.url) });
   onTestFinished(() => queue.close());
   await queue.clean(0, 100, "completed");
   expect((await relay.ask(`/v1/deliveries/${ids[0]}/retry`, { method: "POST" })).status).toBeLessThan(300);
-  await until("the worker did one more", () => worker.lines().length === 6);
-  expect(new Set(worker.lines()).size).toBe(5);
-  expect(reader.lines()).toHaveLength(5);
-  expect([worker.stderr(), reader.stderr()]).toEqual(["", ""]);
+  await until("the worker did one more", () => worker().length === 6);
+  expect(new Set(worker()).size).toBe(5);
+  expect(reader()).toHaveLength(5);
 });
 
 test("while Redis is killed, the relay accepts events and kills no delivery; afterwards all arrive in order per message", async () => {
