@@ -1,4 +1,3 @@
-import { readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import { type Fault, faultLine, SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
@@ -38,16 +37,17 @@ Examples:
 
   typed(command.command("schema"))
     .description("print the JSON Schema of the settings, for editors")
-    .option("--out <file>", "write it to a file")
-    .option("--check <file>", "fail when the file is not this schema")
     .addHelpText(
       "after",
       `
 Examples:
-  wamid-relay config schema --out config/relay.schema.json  then begin the settings file with
+  wamid-relay config schema > config/relay.schema.json  then begin the settings file with
   # yaml-language-server: $schema=./relay.schema.json`,
     )
-    .action((options) => schema(options, io));
+    .action(async () => {
+      const { editorSchema } = await import("../config/json-schema.ts");
+      JSON.stringify(editorSchema(), null, 2).split("\n").forEach(io.out);
+    });
 }
 
 async function check({ config, envFile, json }: FileOptions, io: Io): Promise<void> {
@@ -80,33 +80,4 @@ async function print(options: FileOptions, io: Io): Promise<void> {
   const { settings, missing } = readForLooking(options, io);
   for (const fault of missing) io.err(`note: ${faultLine(fault)}`);
   printText(io, options, printableSettings(settings), () => printSettings(settings).trimEnd().split("\n"));
-}
-
-async function schema(
-  { out, check: checked }: { readonly out?: string | undefined; readonly check?: string | undefined },
-  io: Io,
-): Promise<void> {
-  const { editorSchema } = await import("../config/json-schema.ts");
-  const text = `${JSON.stringify(editorSchema(), null, 2)}\n`;
-  if (out !== undefined) writeFile(out, text);
-  if (checked !== undefined && readFile(checked) !== text) {
-    throw new CommandFailed(`${checked} is not the schema of the settings; "npm run generate" (config schema --out) writes it anew`);
-  }
-  if (out === undefined && checked === undefined) text.trimEnd().split("\n").forEach(io.out);
-}
-
-function writeFile(path: string, text: string): void {
-  try {
-    writeFileSync(path, text);
-  } catch (error) {
-    throw new CommandFailed(`cannot write ${path}: ${(error as NodeJS.ErrnoException).code}`);
-  }
-}
-
-function readFile(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw new CommandFailed(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
-  }
 }

@@ -77,7 +77,7 @@ Examples:
       } catch (error) {
         process.off("uncaughtException", crash);
         await relay.close();
-        throw new CommandFailed(await listenFailure(error, settings.server));
+        throw new CommandFailed(listenFailure(error, settings.server));
       }
       await stopped;
       await relay.close();
@@ -85,27 +85,14 @@ Examples:
     });
 }
 
-async function listenFailure(error: unknown, server: Settings["server"]): Promise<string> {
+function listenFailure(error: unknown, server: Settings["server"]): string {
   const { name, code, message, port: failed } = error as { name?: string; code?: string; message: string; port?: number };
   const isControl = failed !== undefined && failed === server.control?.port;
-  const address = isControl && server.control !== undefined ? server.control : server;
-  const { host, port } = address;
+  const { host, port } = (isControl && server.control) || server;
   const setting = isControl ? "server.control" : "server";
   if (name === "StoreUnavailable") return message;
-  if (code === "EADDRINUSE") {
-    return `port ${port} on ${host} is taken by ${await listenerOn(address)}; change ${setting}.port, or stop that process`;
-  }
+  if (code === "EADDRINUSE") return `port ${port} on ${host} is taken: change ${setting}.port, or stop the process that "ss -ltnp" names`;
   if (code === "EACCES") return `this user may not listen on port ${port}; give ${setting}.port one above 1023`;
   if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see ${setting}.host`;
   return `cannot listen on ${host}:${port}: ${message}`;
-}
-
-const listenerAnswersWithinMs = 3_000;
-
-async function listenerOn(address: Pick<Settings["server"], "host" | "port" | "tls">): Promise<string> {
-  const { ownAddress, probeListener } = await import("./reach-relay.ts");
-  const at = ownAddress(address);
-  const found = at === null ? null : await probeListener(at, listenerAnswersWithinMs).catch(() => null);
-  if (found?.kind === "relay") return `another wamid-relay, instance ${found.instance}, version ${found.version}`;
-  return 'another process, which "ss -ltnp" names';
 }

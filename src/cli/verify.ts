@@ -17,7 +17,6 @@ function declare(command: Command) {
     .option("--source <name>", "verify it as this source of the settings would")
     .option("--secret-env <name>", "the secret is in this environment variable; may be repeated", several, [])
     .option("--secret-file <file>", "the secret is in this file; may be repeated", several, [])
-    .option("--secret <text>", "the secret itself (other users of this machine can see it)", several, [])
     .option("--request <file>", "the captured request: request line, headers, blank line, body; - for standard input")
     .option("--body <file>", "only the captured body, byte for byte; - for standard input")
     .option("-H, --header <header>", 'a header of the request, as "name: value"; may be repeated', several, [])
@@ -44,8 +43,7 @@ async function verify(command: Command, options: Options, io: Io): Promise<void>
   if ((options.request === undefined) === (options.body === undefined)) command.error("error: give --request or --body");
   const secrets = readSecrets(command, options, io);
   if ((secrets.length === 0) === (options.source === undefined))
-    command.error("error: give --source, or the secret with --secret-env, --secret-file or --secret");
-  if (options.secret.length > 0) io.err("warning: --secret shows the secret to everybody who can list processes; --secret-env does not");
+    command.error("error: give --source, or the secret with --secret-env or --secret-file");
 
   const request = await readRequest(command, options, io);
   const { verifyAsSource, verifyWithSecrets } = await import("./verify/run.ts");
@@ -67,11 +65,7 @@ function readSecrets(command: Command, options: Options, io: Io): NamedSecret[] 
     if (text === "") throw new CommandFailed(`${file} is empty`);
     return { name: `in ${file}`, variable: "WEBHOOK_SECRET", text };
   });
-  const fromArguments = options.secret.map((text, index): NamedSecret => {
-    if (text === "") command.error("error: --secret is empty");
-    return { name: options.secret.length === 1 ? "of --secret" : `no. ${index + 1} of --secret`, variable: "WEBHOOK_SECRET", text };
-  });
-  return [...fromEnvironment, ...fromFiles, ...fromArguments];
+  return [...fromEnvironment, ...fromFiles];
 }
 
 async function readRequest(command: Command, options: Options, io: Io): Promise<RawRequest> {

@@ -61,7 +61,7 @@ function runsIn(folder: string, delivery: string): Readonly<Record<string, reado
     resume: [["everything"]],
     reconcile: [["--dry-run"], []],
     trigger: [["message.status.delivered", "--source", "main"]],
-    verify: [["--secret", "of-the-test", "--body", file("body.json"), "-H", `x-signature: ${planted}`]],
+    verify: [["--secret-file", file("secret"), "--body", file("body.json"), "-H", `x-signature: ${planted}`]],
   };
 }
 
@@ -111,6 +111,7 @@ async function plant(): Promise<RelayHere> {
   const line = (more: object) => JSON.stringify({ account: "main", wamid, ...more });
   const refused = [line({ metadata: { customer: "Another" } }), line({ reference: "order-2" }), line({ sentAt: planted }), planted];
   writeFileSync(join(relay.folder, "refused.ndjson"), refused.join("\n"));
+  writeFileSync(join(relay.folder, "secret"), "of-the-test");
   writeFileSync(join(relay.folder, "body.json"), JSON.stringify({ planted }));
   await until("an attempt of each event failed", async () => {
     const { body: stats } = await relay.ask("/v1/stats");
