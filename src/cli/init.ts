@@ -6,7 +6,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { envText, type SettingsParts, settingsText, type Variable } from "./init/texts.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { choice, givenArgument, httpUrl, portFrom } from "./options.ts";
+import { choice, givenArgument, givenFlag, httpUrl, portFrom, wordOf } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -72,14 +72,6 @@ function postgresUrl(text: string): string {
   return secretText(text);
 }
 
-const oneOf =
-  <Word extends string>(words: readonly Word[]) =>
-  (text: string): Word => {
-    const found = words.find((each) => each === text.toLowerCase());
-    if (found === undefined) throw new InvalidArgumentError(`It must be ${words.join(" or ")}.`);
-    return found;
-  };
-
 /** A secret that fits into one line of the env file. */
 function secretText(text: string): string {
   if (text === "" || /[\p{Cc}]/u.test(text)) throw new InvalidArgumentError("It must be one line of text.");
@@ -106,26 +98,33 @@ export async function runInit(command: Command, options: Options, io: Io, termin
     import("../config/json-schema.ts"),
   ]);
   const random = (bytes: number) => randomBytes(bytes).toString("hex");
+  const placeholders: string[] = [];
+  const secret = (name: string, given = givenVariable(io, name)): string => {
+    if (given !== undefined) return given;
+    placeholders.push(name);
+    // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
+    return `${placeholderPrefix}${random(16)}`;
+  };
   const { port, baseUrl } = options;
   const isMeta = answers.provider === "meta";
-  const secretName = isMeta ? "META_APP_SECRET" : "WEBHOOK_SECRET";
-  const apiKey = options.apiKey ?? (isMeta ? undefined : givenVariable(io, "MESSAGING_API_KEY"));
-  const isCallable = baseUrl !== undefined || apiKey !== undefined;
-  const secrets: Readonly<Record<string, string | undefined>> = {
-    [secretName]: (isMeta ? options.appSecret : options.webhookSecret) ?? givenVariable(io, secretName),
-    ...(isCallable ? { MESSAGING_API_KEY: apiKey } : {}),
-  };
-  const placeholders = Object.keys(secrets).filter((name) => secrets[name] === undefined);
-  // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
-  const orPlaceholder = (name: string) => secrets[name] ?? `${placeholderPrefix}${random(16)}`;
+  const isCallable = !isMeta && (baseUrl ?? options.apiKey ?? givenVariable(io, "MESSAGING_API_KEY")) !== undefined;
   const verifyToken = isMeta ? (options.verifyToken ?? random(16)) : null;
-  const about = isMeta
-    ? "App secret of the app at Meta, which signs its webhooks."
-    : "Secret of the webhook at the messaging service, which signs its events.";
-  const variables: Variable[] = [
-    [secretName, orPlaceholder(secretName), about],
-    ["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."],
-    ["MESSAGING_API_KEY", isCallable ? orPlaceholder("MESSAGING_API_KEY") : null, "API key of the account at the messaging service."],
+  const variables: Variable[] =
+    verifyToken === null
+      ? [
+          [
+            "WEBHOOK_SECRET",
+            secret("WEBHOOK_SECRET", options.webhookSecret),
+            "Secret of the webhook at the messaging service, which signs its events.",
+          ],
+        ]
+      : [
+          ["META_APP_SECRET", secret("META_APP_SECRET", options.appSecret), "App secret of the app at Meta, which signs its webhooks."],
+          ["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."],
+        ];
+  if (isCallable)
+    variables.push(["MESSAGING_API_KEY", secret("MESSAGING_API_KEY", options.apiKey), "API key of the account at the messaging service."]);
+  variables.push(
     ["RELAY_TOKEN", random(32), "Bearer token of the control API. The wamid-relay commands use it too."],
     isMeta
       ? ["DOWNSTREAM_SECRET", random(32), "Signs deliveries as Meta does. Give it to the downstream as its app secret."]
@@ -134,12 +133,9 @@ export async function runInit(command: Command, options: Options, io: Io, termin
           `whsec_${randomBytes(32).toString("base64")}`,
           "Signs deliveries (Standard Webhooks). Give it to the downstream.",
         ],
-    [
-      "POSTGRES_URL",
-      answers.storage === "postgres" ? answers.postgresUrl : null,
-      "Address of the PostgreSQL database, with user and password.",
-    ],
-  ];
+  );
+  if (answers.storage === "postgres")
+    variables.push(["POSTGRES_URL", answers.postgresUrl, "Address of the PostgreSQL database, with user and password."]);
   const database = join(folder, "data", "relay.db");
   const text = settingsText({ ...answers, port, baseUrl, isCallable, database, isPrivate: isPrivateHost(answers.downstream) });
   const written: string[] = [];
@@ -220,25 +216,13 @@ function commandText(words: string, settings: string, io: Io): string {
 
 type Answers = Pick<SettingsParts, "provider" | "serviceName" | "downstream" | "storage"> & { readonly postgresUrl: string };
 
-const defaults: Answers = {
-  provider: "standard",
-  serviceName: "acme",
-  downstream: "http://127.0.0.1:3000/webhooks",
-  storage: "sqlite",
-  postgresUrl: "postgres://relay@127.0.0.1:5432/relay",
-};
-
 /** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
 async function answersOf(command: Command, options: Options, terminal: Terminal): Promise<Answers> {
   const { serviceName: name, downstream, postgresUrl: url, yes = false } = options;
   const wrong = (message: string): never => command.error(`error: ${message}`);
   if (url !== undefined && options.storage === "sqlite") wrong("--postgres-url is for --storage postgres");
-  const firstGiven = (...names: readonly (keyof Options)[]) => {
-    const attribute = names.find((each) => options[each] !== undefined);
-    return command.options.find((option) => option.attributeName() === attribute)?.long;
-  };
-  const ofService = firstGiven("serviceName", "baseUrl", "apiKey", "webhookSecret");
-  const ofMeta = firstGiven("appSecret", "verifyToken");
+  const ofService = givenFlag(command, options, ["serviceName", "baseUrl", "apiKey", "webhookSecret"]);
+  const ofMeta = givenFlag(command, options, ["appSecret", "verifyToken"]);
   if (options.provider === "meta" && ofService !== undefined) wrong(`${ofService} is for --provider standard`);
   if (options.provider !== "meta" && ofMeta !== undefined) wrong(`${ofMeta} is for --provider meta`);
   const isAsking = !yes && terminal.isTerminal === true;
@@ -257,14 +241,14 @@ async function answersOf(command: Command, options: Options, terminal: Terminal)
     const provider = await answer(
       options.provider ?? (ofService === undefined ? undefined : "standard"),
       "Provider: standard (the relay's envelope) or meta (Meta's Cloud API)",
-      defaults.provider,
-      oneOf(providers),
+      "standard",
+      wordOf(providers),
     );
     const serviceQuestion = "Short name of the messaging service (header x-<name>-signature)";
     return {
       provider,
-      serviceName: provider === "meta" ? defaults.serviceName : await answer(name, serviceQuestion, defaults.serviceName, serviceName),
-      downstream: await answer(downstream, "Downstream URL, where events are delivered", defaults.downstream, httpUrl),
+      serviceName: provider === "meta" ? "" : await answer(name, serviceQuestion, "acme", serviceName),
+      downstream: await answer(downstream, "Downstream URL, where events are delivered", "http://127.0.0.1:3000/webhooks", httpUrl),
       ...(await storageOf()),
     };
   } finally {
@@ -273,10 +257,9 @@ async function answersOf(command: Command, options: Options, terminal: Terminal)
 
   async function storageOf(): Promise<Pick<Answers, "storage" | "postgresUrl">> {
     const given = options.storage ?? (url === undefined ? undefined : "postgres");
-    const question = "Storage: sqlite (one file) or postgres (several processes)";
-    const storage = await answer(given, question, defaults.storage, oneOf(drivers));
-    const { postgresUrl: fallback } = defaults;
-    return { storage, postgresUrl: storage === "sqlite" ? fallback : await answer(url, "PostgreSQL URL", fallback, postgresUrl) };
+    const storage = await answer(given, "Storage: sqlite (one file) or postgres (several processes)", "sqlite", wordOf(drivers));
+    if (storage === "sqlite") return { storage, postgresUrl: "" };
+    return { storage, postgresUrl: await answer(url, "PostgreSQL URL", "postgres://relay@127.0.0.1:5432/relay", postgresUrl) };
   }
 }
 

@@ -48,15 +48,17 @@ export function choice<Flags extends string, Word extends string, Fallback exten
   words: readonly Word[],
   fallback?: Fallback,
 ): TypedOption<Fallback extends undefined ? Given<Flags, Word> : Always<Flags, Word>> {
-  return new Option(flags, description)
-    .default(fallback)
-    .choices(words)
-    .argParser((text) => {
-      if (words.some((word) => word === text)) return text;
-      const candidate = nearest(text, words);
-      const hint = candidate === undefined ? "" : ` Did you mean ${candidate}?`;
-      throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.${hint}`);
-    });
+  return new Option(flags, description).default(fallback).choices(words).argParser(wordOf(words));
+}
+
+export function wordOf<Word extends string>(words: readonly Word[]) {
+  return (text: string): Word => {
+    const word = words.find((each) => each === text);
+    if (word !== undefined) return word;
+    const candidate = nearest(text, words);
+    const hint = candidate === undefined ? "" : ` Did you mean ${candidate}?`;
+    throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.${hint}`);
+  };
 }
 
 export function count(text: string): number {

@@ -21,7 +21,7 @@ function declare(command: Command) {
     .addOption(
       choice("--plan <plan>", "the account's plan (default: escala, or as in the state file)", ["trial", "growth", "escala", "enterprise"]),
     )
-    .option("--speed <factor>", "speed of messages, retries and automations, as a factor", speed, 1)
+    .option("--speed <factor>", "speed of messages, retries and automations, as a factor", number, 1)
     .option("--seed <text>", "the same seed gives the same statuses (default: others each time)")
     .option("--state <file>", "store everything in this SQLite file (default: memory only)")
     .option("--unlimited", "no caps per minute and no monthly quotas")
@@ -32,14 +32,14 @@ function declare(command: Command) {
     .option("--service <name>", "the service's short name: events are signed in x-<name>-signature", "acme")
     .option("--verify-token <text>", "meta: what the handshake shows (default: SANDBOX_VERIFY_TOKEN, or made from the secret)")
     .option("--number <id>", "meta: a phone_number_id of the account; may be repeated (default: one, made up)", several)
-    .option("--batch <updates>", "meta: gather so many updates for a request, for 1 s at most", batch)
+    .option("--batch <updates>", "meta: gather so many updates for a request, for 1 s at most", number)
     .option("--meta <fault:share>", `meta: ${metaFaults.join(", ")}; may be repeated`, metaFault)
-    .option("--duplicate <share>", "post this share of events twice", share)
-    .option("--reorder <share>", "let later events overtake this share", share)
-    .option("--delay <share>", "post this share of events 5 s late", share)
-    .option("--drop <share>", "never post this share of events", share)
-    .option("--truncate <share>", "post this share of events with their data truncated", share)
-    .option("--wrong-signature <share>", "post this share of events with a wrong signature first", share)
+    .option("--duplicate <share>", "post this share of events twice", number)
+    .option("--reorder <share>", "let later events overtake this share", number)
+    .option("--delay <share>", "post this share of events 5 s late", number)
+    .option("--drop <share>", "never post this share of events", number)
+    .option("--truncate <share>", "post this share of events with their data truncated", number)
+    .option("--wrong-signature <share>", "post this share of events with a wrong signature first", number)
     .option("--fail <answer:share>", "answer API calls with 500, 502, 429, hang, reset or malformed; may be repeated", fail)
     .option("--quiet", "do not print what happens")
     .option("--json", "print JSON lines: the setup, then what happens")
@@ -64,10 +64,9 @@ const metaFaults = ["skip", "early", "group", "username", "call", "unknown"] as 
 
 const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
 
-function share(text: string): number {
-  const number = Number(text);
-  if (text.trim() === "" || !(number >= 0 && number <= 1)) throw new InvalidArgumentError("It must be a share from 0 to 1, such as 0.1.");
-  return number;
+/** The sandbox checks its range. */
+function number(text: string): number {
+  return text.trim() === "" ? Number.NaN : Number(text);
 }
 
 /** `early:0.1`, or without a share the `fallback`. */
@@ -76,7 +75,7 @@ function wordAndShare<Word extends string>(text: string, words: readonly Word[],
   const word = words.find((each) => each === given);
   if (word === undefined || rest.length > 0)
     throw new InvalidArgumentError(`It must be one of ${words.join(", ")}, and a share after a colon, such as ${words[0]}:0.1.`);
-  return { word, share: share(part) };
+  return { word, share: number(part) };
 }
 
 /** `early:0.1`; may be repeated. */
@@ -91,17 +90,6 @@ type Fail = { readonly answer: 500 | 502 | 429 | "hang" | "reset" | "malformed";
 function fail(text: string, before: readonly Fail[] = []): Fail[] {
   const { word, share } = wordAndShare(text, answers, "1");
   return [...before, { answer: (/^\d/.test(word) ? Number(word) : word) as Fail["answer"], share }];
-}
-
-function batch(text: string): number {
-  if (!/^[1-9]\d{0,3}$/.test(text) || Number(text) > 1_000) throw new InvalidArgumentError("It must be a number from 1 to 1000.");
-  return Number(text);
-}
-
-function speed(text: string): number {
-  const number = Number(text);
-  if (!(number > 0 && number <= 1e6)) throw new InvalidArgumentError("It must be a number above 0, such as 10.");
-  return number;
 }
 
 function webhook(text: string, before: readonly string[] | boolean = []): string[] {
@@ -173,7 +161,12 @@ function settingsOf(options: Options, io: Io): SandboxOptions {
 function optionFault(command: Command, error: unknown): unknown {
   const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
   if (name !== "ZodError" || issues === undefined) return error;
-  return command.error(`error: ${issues.map(({ path, message }) => `--${path.map(String).join(".")}: ${message}`).join("; ")}`);
+  const fault = ({ path, message }: (typeof issues)[number]) => {
+    const setting = String(path.findLast((part) => typeof part === "string"));
+    const flag = command.options.find((option) => option.attributeName() === setting)?.long ?? path.map(String).join(".");
+    return `${flag}: ${message}`;
+  };
+  return command.error(`error: ${issues.map(fault).join("; ")}`);
 }
 
 /** Phones are in clear: the people are made up. */

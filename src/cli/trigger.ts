@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
+import { givenFlag } from "./options.ts";
 import { print } from "./output.ts";
 import { declare, type TriggerOptions } from "./trigger/options.ts";
 
@@ -27,8 +28,7 @@ async function trigger(
   const isScenario = event === "scenario";
   if (isScenario && name === undefined) wrong("say which scenario, such as campaign-burst; --list shows all");
   if (!isScenario && name !== undefined) wrong(`too many arguments; one event at a time, or: scenario ${name}`);
-  const given = ofFixturesOnly.find((option) => options[option] !== undefined);
-  const flag = command.options.find((option) => option.attributeName() === given)?.long;
+  const flag = givenFlag(command, options, ofFixturesOnly);
   if (isScenario && flag !== undefined) wrong(`${flag} is for events; a scenario has its own`);
   const outcome = await runTrigger(command, isScenario ? { scenario: name as string } : { fixture: event }, options, io);
   const { posts, answers, unexpected, faults, tookMs, stopped } = outcome;

@@ -115,13 +115,12 @@ const postgresText = `storage:
   url: \${POSTGRES_URL}
 `;
 
-/** Name, value and comment. Null: this relay has no such variable. */
-export type Variable = readonly [string, string | null, string];
+/** Name, value and comment. */
+export type Variable = readonly [string, string, string];
 
 export function envText(variables: readonly Variable[]): string {
   const head = '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.\n';
-  const lines = variables.map(([name, value, comment]) => (value === null ? "" : `\n# ${comment}\n${name}=${quoted(value)}\n`));
-  return head + lines.join("");
+  return head + variables.map(([name, value, comment]) => `\n# ${comment}\n${name}=${quoted(value)}\n`).join("");
 }
 
 /** Plain where possible: systemd and docker read quotes in their own ways. */
