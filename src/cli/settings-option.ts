@@ -26,9 +26,9 @@ export function readPart<Name extends "server" | "storage">(name: Name, options:
 export const isReadable = (secret: Secret): boolean => !(secret instanceof MissingSecret);
 
 /** Those of a source's secrets that this command can read. Throws {@link CommandFailed} when there are none. */
-export function readableSecrets(secrets: readonly Secret[]): readonly Secret[] {
-  const found = secrets.filter(isReadable);
-  if (found.length > 0) return found;
+export function readableSecrets(secrets: readonly Secret[]): readonly [Secret, ...Secret[]] {
+  const [first, ...others] = secrets.filter(isReadable);
+  if (first !== undefined) return [first, ...others];
   const why = secrets.flatMap((secret) => (secret instanceof MissingSecret ? [secret.why] : [])).join("; ");
   throw new CommandFailed(`this command cannot read the source's secret: ${why}. Run it with the relay's user and variables`);
 }

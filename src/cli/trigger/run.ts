@@ -16,15 +16,13 @@ import {
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
 import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/json-text.ts";
 import { createJudge } from "../../sandbox/fixtures/judge-answers.ts";
-import { scenarioPosts, splitAtRegistration, splitForSecrets, triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
+import { scenarioPosts, triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
 import { createRandom } from "../../sandbox/ids.ts";
 import type { Post } from "../../sandbox/traffic/post-result.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
-import type { ControlClient } from "../control-client.ts";
 import { CommandFailed, type Io, interruptible } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { tableLines } from "../output.ts";
-import { withRelay } from "../reach-relay.ts";
 import type { TriggerOptions } from "./options.ts";
 import { createReport } from "./output.ts";
 import { findTarget, type Target } from "./target.ts";
@@ -33,6 +31,7 @@ const usualConcurrency = 16;
 
 interface Order {
   readonly target: Target;
+  readonly posts: Iterable<Post>;
   readonly seed: string;
   readonly concurrency: number;
   /** An id may be in the store already, and may repeat. */
@@ -40,19 +39,11 @@ interface Order {
   /** All posts there will be; null when that is not known. */
   readonly total: number | null;
   readonly showsWamids: boolean;
-  run(posting: Posting): Promise<void>;
-}
-
-interface Posting {
-  /** Posts them all, signed with `secret`. Ends early when the connection is refused. */
-  post(posts: Iterable<Post>, secret?: string): Promise<void>;
-  readonly report: ReturnType<typeof createReport>;
-  readonly signal: AbortSignal;
 }
 
 /**
- * Posts events made from one fixture, or a whole scenario. Throws {@link CommandFailed} when there is no such fixture, scenario
- * or target.
+ * Posts events made from one fixture, or a whole scenario. Ends early when the connection is refused. Throws
+ * {@link CommandFailed} when there is no such fixture, scenario or target.
  */
 export async function runTrigger(
   command: Command,
@@ -61,44 +52,38 @@ export async function runTrigger(
   io: Io,
 ) {
   const order = "fixture" in what ? fixtureOrder(command, what.fixture, options, io) : scenarioOrder(command, what.scenario, options, io);
-  const { target, seed, concurrency, isKnown, total, showsWamids } = order;
+  const { target, posts, seed, concurrency, isKnown, total, showsWamids } = order;
+  const { url, signature, secret, tls, rate, isRelay } = target;
   const startedAt = performance.now();
-  const judge = createJudge(target.isRelay ? "relay" : "any", { known: isKnown });
+  const judge = createJudge(isRelay ? "relay" : "any", { known: isKnown });
   const report = createReport({ io, isJson: options.json === true, now: () => performance.now(), total, showsWamids });
   using stop = interruptible();
-  const { signal } = stop;
-
-  async function post(posts: Iterable<Post>, secret = target.secrets[0]): Promise<void> {
-    const { url, signature, tls, rate } = target;
-    const sender = createSender({
-      url,
-      signature,
-      secret,
-      clock: systemClock,
-      concurrency,
-      // The output shows each answer as it is.
-      retry: { tries: 1, firstMs: 0, longestMs: 0 },
-      ...(tls && { tls: ownPortOptions(tls) }),
-      ...(rate && { rate }),
+  const nobody = new AbortController();
+  const sender = createSender({
+    url,
+    signature,
+    secret,
+    clock: systemClock,
+    concurrency,
+    // The output shows each answer as it is.
+    retry: { tries: 1, firstMs: 0, longestMs: 0 },
+    ...(tls && { tls: ownPortOptions(tls) }),
+    ...(rate && { rate }),
+  });
+  try {
+    await sender.run(posts, {
+      signal: AbortSignal.any([stop.signal, nobody.signal]),
+      onResult(sent, result) {
+        report.post(sent, result, judge.note(sent, result));
+        if (result.kind === "unanswered" && result.error === "ECONNREFUSED") nobody.abort();
+      },
     });
-    const nobody = new AbortController();
-    try {
-      await sender.run(posts, {
-        signal: AbortSignal.any([signal, nobody.signal]),
-        onResult(sent, result) {
-          report.post(sent, result, judge.note(sent, result));
-          if (result.kind === "unanswered" && result.error === "ECONNREFUSED") nobody.abort();
-        },
-      });
-    } finally {
-      await sender.close();
-    }
+  } finally {
+    await sender.close();
   }
-
-  await order.run({ post, report, signal });
   report.leave();
   for (const fault of judge.ended()) report.fault(fault);
-  return { url: target.url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: signal.aborted, ...report.outcome() };
+  return { url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stop.signal.aborted, ...report.outcome() };
 }
 
 function fixtureOrder(command: Command, name: string, options: TriggerOptions, io: Io): Order {
@@ -123,12 +108,12 @@ function fixtureOrder(command: Command, name: string, options: TriggerOptions, i
   const isOrdered = (wamid !== undefined || keepIds) && !shuffle;
   return {
     target,
+    posts,
     seed,
     concurrency: options.concurrency ?? (isOrdered ? 1 : usualConcurrency),
     isKnown: keepIds || set.some(({ path }) => path === "id"),
     total: duplicate > 0 && duplicate < 1 ? null : count * (1 + duplicate),
     showsWamids: !keepIds,
-    run: ({ post }) => post(posts),
   };
 }
 
@@ -136,49 +121,13 @@ function scenarioOrder(command: Command, name: string, options: TriggerOptions, 
   const scenario = triggerScenarios.find((each) => each.name === name);
   const names = triggerScenarios.map((each) => each.name);
   if (scenario === undefined) throw new CommandFailed(unknownName("scenario", name, names));
-  const { registersLate = false, rotatesSecrets = false } = scenario;
-  if (registersLate && options.url !== undefined)
-    command.error(`error: ${name} registers messages, so it needs the relay of the settings and not --url`);
+  const { count: messages = scenario.messages, seed = newSeed(), concurrency = scenario.concurrency } = options;
   const target = findTarget(command, options, "standard", io);
-  const { secrets, account } = target;
-  if (rotatesSecrets && secrets.length === 1)
-    io.err("note: there is one secret; with two, the old and the new one, both are shown to be taken");
-  const { config, envFile, count, seed = newSeed(), concurrency = scenario.concurrency } = options;
-  const posts = scenarioPosts(scenario, { seed, start: Date.now(), ...(count === undefined ? {} : { messages: count }) });
-  return {
-    target,
-    seed,
-    concurrency,
-    isKnown: false,
-    total: null,
-    showsWamids: true,
-    async run({ post, report, signal }) {
-      if (rotatesSecrets) {
-        const parts = splitForSecrets(posts, secrets.length);
-        for (const [part, secret] of secrets.toReversed().entries()) await post(parts[part] ?? [], secret);
-      } else if (registersLate) {
-        const { first, rest } = splitAtRegistration(posts);
-        await post(first);
-        if (report.outcome().unexpected > 0 || signal.aborted) return;
-        const register = (client: ControlClient) => registerAll(client, account, first);
-        const created = await withRelay(command, { config, envFile, tokenEnv: "RELAY_TOKEN" }, io, "track", register);
-        if (created !== first.length) report.fault(`registration: ${first.length} new messages expected, ${created} were`);
-        await post(rest);
-      } else await post(posts);
-    },
-  };
+  const posts = scenarioPosts({ ...scenario, messages }, { seed, start: Date.now() });
+  return { target, posts, seed, concurrency, isKnown: false, total: null, showsWamids: true };
 }
 
 const newSeed = () => randomBytes(6).toString("hex");
-
-async function registerAll(client: ControlClient, account: string, posts: readonly Post[]): Promise<number> {
-  let created = 0;
-  for (const [at, { subject }] of posts.entries()) {
-    const { result } = await client.track({ account, wamid: subject.wamid ?? "", reference: `trigger-${at + 1}` });
-    if (result === "created") created += 1;
-  }
-  return created;
-}
 
 function chosenFixture(name: string, { fixtures }: TriggerOptions): Fixture {
   const folder = fixtureFolder(fixtures);

@@ -35,10 +35,9 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
     /** Of the relay of the settings. */
     tls: own?.tls,
     signature,
-    /** The newest first. */
-    secrets: readableSecrets(secrets).map((secret) => secret.reveal()) as [string, ...string[]],
+    /** The newest. */
+    secret: readableSecrets(secrets)[0].reveal(),
     source: name,
-    account: source.account,
     kind: kindOf(source),
     /** The first of Meta's numbers that the source maps to accounts. */
     phoneNumberId: isMeta ? Object.keys(source.accounts ?? {})[0] : undefined,
