@@ -82,11 +82,15 @@ export function revealedHook({ log, privacy }: Watchers): RevealedHook {
 type FailedEvent = Parameters<NonNullable<Rules["failed"]>>[1];
 
 export function storeHooks({ log, privacy, health, metrics }: Observed, arriving: () => boolean): StoreHooks {
+  let isStoring = true;
   return {
     arriving,
     committed(tookMs, writes) {
-      if (!health.storing()) log.info("storing works again");
-      health.stored();
+      if (!isStoring) {
+        isStoring = true;
+        log.info("storing works again");
+        health.stored();
+      }
       // A shared store has recovered once it is connected, before anything is written.
       if (writes === 0) return;
       metrics.commitSeconds.observe(tookMs / 1000);
@@ -94,7 +98,8 @@ export function storeHooks({ log, privacy, health, metrics }: Observed, arriving
     },
     failed(error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (health.storing()) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
+      if (isStoring) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
+      isStoring = false;
       // Masked, because `/readyz` needs no token.
       health.storeFailed(privacy.text(reason));
       metrics.storeFailures.inc();

@@ -16,7 +16,6 @@ import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver, type Receiver } from "../receive/receiver.ts";
 import { noQuarantine } from "../store/views.ts";
 import { createIntake } from "./accept.ts";
-import { inForce } from "./alarms.ts";
 import { addRelayRoutes } from "./control-routes.ts";
 import type { Delivering } from "./deliver.ts";
 import { receiverHooks } from "./hooks.ts";
@@ -26,6 +25,7 @@ import { inboundSources } from "./rules.ts";
 import type { Service } from "./service.ts";
 import type { Stored } from "./store.ts";
 import { endLeftExchanges } from "./upkeep.ts";
+import { inForce } from "./watching.ts";
 import { createWebServers } from "./web-server.ts";
 
 type Parts = Stored & Delivering & { readonly service: Service };

@@ -42,17 +42,6 @@ export type RedisFaultKind = (typeof redisFaultKinds)[number];
 export const attemptErrors = [...urlErrors, ...redisFaultKinds, "refused"] as const;
 export type AttemptError = (typeof attemptErrors)[number];
 
-/** The result of an attempt in the history and in groups: `delivered`, a status such as `503`, or a cause such as `timeout`. */
-export function outcomeOf(result: AttemptResult): string {
-  if (result.kind === "failed") return result.error;
-  return result.kind === "taken" ? "delivered" : outcomeOfRow(result.status, null);
-}
-
-export function outcomeOfRow(status: number | null, error: string | null): string {
-  if (error !== null) return error;
-  return status === null || (status >= 200 && status < 300) ? "delivered" : String(status);
-}
-
 /** True when the whole destination is unavailable. No delivery is given up for such an error. */
 export function isOutage(error: AttemptError): error is RedisFaultKind {
   return (redisFaultKinds as readonly string[]).includes(error);

@@ -11,7 +11,6 @@ export function createHealth() {
   const listeners: (() => void)[] = [];
   return {
     stored(): void {
-      if (failure === null) return;
       failure = null;
       for (const notify of listeners) notify();
     },

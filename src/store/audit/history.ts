@@ -1,11 +1,10 @@
-import { outcomeOfRow } from "../../model/delivery.ts";
 import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
 import { dispositions } from "../../model/states.ts";
 import { runStatusOf } from "../../model/statuses.ts";
 import { counters } from "../schema/tables.ts";
 import { first, query, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { atOfHour, minutesPerHour } from "../work/counts.ts";
+import { atOfHour, minutesPerHour, outcomeOfRow } from "../work/counts.ts";
 import type { PurgedTable } from "../work/state-rows.ts";
 import type { EventRow, Slice } from "./slices.ts";
 import type { Tally } from "./tally.ts";

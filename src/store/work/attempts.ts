@@ -1,14 +1,13 @@
-import {
-  type Attempt,
-  type DeliverySubject,
-  type DuePlaces,
-  type DueRange,
-  outcomeOf,
-  type QueuedDelivery,
-  type QueueKey,
-  type QueuePlace,
-  type SettledOutcome,
-  type Settling,
+import type {
+  Attempt,
+  DeliverySubject,
+  DuePlaces,
+  DueRange,
+  QueuedDelivery,
+  QueueKey,
+  QueuePlace,
+  SettledOutcome,
+  Settling,
 } from "../../model/delivery.ts";
 import { origins } from "../../model/event.ts";
 import { bucketOf, minuteMs } from "../../model/history.ts";
@@ -32,7 +31,7 @@ import {
   type Work,
 } from "../sql/ops.ts";
 import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
-import type { Counts } from "./counts.ts";
+import { type Counts, outcomeOf } from "./counts.ts";
 import { briefOf } from "./hydrations.ts";
 import { type Held, lostLeases } from "./leases.ts";
 import { noteOfRoute } from "./route-notes.ts";

@@ -1,3 +1,4 @@
+import type { AttemptResult } from "../../model/delivery.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
 import {
   bucketOf,
@@ -15,6 +16,17 @@ import { counters, type RowOf } from "../schema/tables.ts";
 import { add, compareTexts, removal, remove, rows, type Sums, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import { notePurged } from "./state-rows.ts";
+
+/** The result of an attempt in the history and in groups: `delivered`, a status such as `503`, or a cause such as `timeout`. */
+export function outcomeOf(result: AttemptResult): string {
+  if (result.kind === "failed") return result.error;
+  return result.kind === "taken" ? "delivered" : outcomeOfRow(result.status, null);
+}
+
+export function outcomeOfRow(status: number | null, error: string | null): string {
+  if (error !== null) return error;
+  return status === null || (status >= 200 && status < 300) ? "delivered" : String(status);
+}
 
 export const minutesPerHour = hourMs / minuteMs;
 

@@ -4,8 +4,9 @@ import { decide, type SettlingDecision, settledBy } from "../../../src/deliver/d
 import { retrySchema } from "../../../src/deliver/destinations/destination.ts";
 import { queueDestinationSchema } from "../../../src/deliver/destinations/queue.ts";
 import { routeUrlSchema } from "../../../src/deliver/destinations/url.ts";
-import { type AttemptError, type AttemptResult, attemptErrors, outcomeOf } from "../../../src/model/delivery.ts";
+import { type AttemptError, type AttemptResult, attemptErrors } from "../../../src/model/delivery.ts";
 import { deliveryStates } from "../../../src/model/states.ts";
+import { outcomeOf } from "../../../src/store/work/counts.ts";
 
 const page = readFileSync(new URL("../../../docs/concepts/delivery-guarantees.md", import.meta.url), "utf8");
 const causes = [...page.matchAll(/^\| (a status, such as )?`([\w-]+)` \| (counts|free) \|/gm)].map(([, , cause = "", attempt]) => ({
