@@ -171,12 +171,11 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
   }
 
   function readText(text: string, quoted: boolean, path: SettingsPath, offset: number): string {
-    const filled = fillIn(text);
-    for (const message of filled.problems) findings.push({ path, message, offset, isMissing: filled.missing.includes(message) });
-    const variable = filled.whole && filled.problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
-    const { origins, hidden } = filled;
+    const { text: filled, origins, hidden, whole, problems } = fillIn(text);
+    for (const problem of problems) findings.push({ path, offset, ...problem });
+    const variable = whole && problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
     places.set(placeKey(path), { ...(places.get(placeKey(path)) ?? fileStart), origins, hidden, variable });
-    return filled.text;
+    return filled;
   }
 
   return { read, places, refused: () => refused };
@@ -219,9 +218,7 @@ interface Substituted {
   readonly hidden: readonly string[];
   readonly whole: boolean;
   /** Faults of the variables, quoting names only. */
-  readonly problems: readonly string[];
-  /** Those of the faults that say that a variable is not set or a file cannot be read. */
-  readonly missing: readonly string[];
+  readonly problems: readonly Pick<Finding, "message" | "isMissing">[];
 }
 
 const variable =
@@ -234,30 +231,29 @@ const largestSecretFile = 64 * 1024;
  * Filled-in text is not substituted again. Never throws.
  */
 export function substitute(text: string, env: Environment, folder = "."): Substituted {
-  if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [], missing: [] };
+  if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [] };
   const origins: string[] = [];
   const hidden: string[] = [];
-  const problems: string[] = [];
-  const missing: string[] = [];
+  const problems: Substituted["problems"][number][] = [];
   let whole = false;
   const filled = text.replace(variable, (found, path: string | undefined, name: string | undefined, fallback: string | undefined) => {
     if (found === "$${") return "${";
     if (path === undefined && name === undefined) {
-      problems.push(`has \${ that begins no variable: write \${NAME}, \${NAME:-default} or \${file:path}, and $\${ for \${ itself`);
+      const message = `has \${ that begins no variable: write \${NAME}, \${NAME:-default} or \${file:path}, and $\${ for \${ itself`;
+      problems.push({ message });
       return found;
     }
     whole = found === text;
     const value = path === undefined ? variableText(name as string, fallback, env) : readSecretFile(path, env, folder);
     if ("problem" in value) {
-      problems.push(value.problem);
-      missing.push(value.problem);
+      problems.push({ message: value.problem, isMissing: true });
       return found;
     }
     origins.push(value.origin ?? found);
     if (value.text !== "") hidden.push(value.text);
     return value.text;
   });
-  return { text: filled, origins, hidden, whole, problems, missing };
+  return { text: filled, origins, hidden, whole, problems };
 }
 
 type Filled = { readonly text: string; readonly origin?: string } | { readonly problem: string };
@@ -281,7 +277,7 @@ const fileFaults: Readonly<Record<string, string>> = {
 
 function readSecretFile(shown: string, env: Environment, folder: string): Filled {
   const { text: path, problems } = substitute(shown, env);
-  if (problems.length > 0) return { problem: problems.join("; ") };
+  if (problems.length > 0) return { problem: problems.map(({ message }) => message).join("; ") };
   const problem = (what: string) => ({ problem: `needs the file ${shown}, which ${what}` });
   let bytes: Buffer;
   try {

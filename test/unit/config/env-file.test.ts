@@ -127,7 +127,7 @@ describe("${file:path}", () => {
     write("empty", "\n");
     write("large", "x".repeat(64 * 1024 + 1));
     write("binary", Buffer.from([0xe9]));
-    const problem = (text: string) => substitute(text, {}, folder).problems;
+    const problem = (text: string) => substitute(text, {}, folder).problems.map(({ message }) => message);
     expect(problem("${file:none}")).toEqual(["needs the file none, which does not exist"]);
     expect(problem("${file:.}")).toEqual(["needs the file ., which is not a regular file"]);
     expect(problem("${file:empty}")).toEqual(["needs the file empty, which is empty"]);

@@ -27,11 +27,13 @@ describe("substitution", () => {
   });
 
   test.each(["${", "${}", "${1A}", "${A-b}", "${A:-${B}}", "a ${ b"])("%s begins no variable", (text) => {
-    expect(substitute(text, { A: "1", B: "2" }).problems[0]).toMatch(/^has \$\{ that begins no variable/);
+    expect(substitute(text, { A: "1", B: "2" }).problems[0]?.message).toMatch(/^has \$\{ that begins no variable/);
   });
 
   test("inherited properties are not variables", () => {
-    expect(substitute("${constructor}", {}).problems).toEqual(["needs the environment variable constructor, which is not set"]);
+    expect(substitute("${constructor}", {}).problems).toEqual([
+      { message: "needs the environment variable constructor, which is not set", isMissing: true },
+    ]);
   });
 
   test("numbers and booleans of YAML's core schema, and nothing else", () => {
