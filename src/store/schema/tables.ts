@@ -64,6 +64,9 @@ export function table<const C extends Columns>(name: string, columns: C, { key, 
   };
 }
 
+export const blankRow = <T extends Table>(table: T) =>
+  Object.fromEntries(table.names.map((name) => [name, null])) as { readonly [Name in keyof RowOf<T>]: null };
+
 /*
  * The tables of both databases. Times are unix ms, JSON is text, and words (dispositions, states) are stored as their place in their
  * list.

@@ -1,6 +1,6 @@
 import type { SettledOutcome, Settlement } from "../../model/delivery.ts";
 import { minuteMs } from "../../model/history.ts";
-import { deliveries, never, queue, queueState, settledState } from "../schema/tables.ts";
+import { blankRow, deliveries, never, queue, queueState, settledState } from "../schema/tables.ts";
 import { ask, find, insert, look, query, removal, remove, rows, together, type Work } from "../sql/ops.ts";
 import { settle } from "./attempts.ts";
 import type { Counts } from "./counts.ts";
@@ -48,15 +48,4 @@ export function* endLeftExchanges(at: number, reason: string, limit: number, cou
   return ended.length;
 }
 
-const abandoned = {
-  state: settledState.dead,
-  attempts: 0,
-  spent: 0,
-  replays: 0,
-  cause: null,
-  at: null,
-  took_ms: null,
-  status: null,
-  error: null,
-  response: null,
-};
+const abandoned = { ...blankRow(deliveries), state: settledState.dead, attempts: 0, spent: 0, replays: 0 };

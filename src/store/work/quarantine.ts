@@ -2,7 +2,7 @@ import { origins, type QuarantinedBody } from "../../model/event.ts";
 import { minuteMs } from "../../model/history.ts";
 import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReplayCursor } from "../port.ts";
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
-import { events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
+import { blankRow, events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
 import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, indexedBy, pick, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
@@ -66,7 +66,7 @@ export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Co
   return outcomes;
 }
 
-const blank = Object.fromEntries(events.names.map((name) => [name, null])) as { [Name in keyof EventRow]: null };
+const blank = blankRow(events);
 
 function rowOf(seq: number, one: QuarantinedBody): EventRow {
   const { account, format, request, place, source, origin, receivedAt, secret, disposition = "quarantined", error, headers, body } = one;

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { lastPhoneDigits } from "../../model/mask.ts";
 import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/planning.ts";
-import { failedFlag, type RowOf, subjects } from "../schema/tables.ts";
+import { blankRow, failedFlag, type RowOf, subjects } from "../schema/tables.ts";
 import { ask, compareTexts, find, look, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;
@@ -44,30 +44,11 @@ export function* findSubjects(seqs: readonly number[]): Work<ReadonlyMap<number,
   return bySeq(rows);
 }
 
+const blank = blankRow(subjects);
+
 export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {
   const phone = type === 0 ? lastPhoneDigits(name) : null;
-  return {
-    seq,
-    type,
-    account,
-    key,
-    name,
-    service_id: null,
-    service_mask: null,
-    reference: null,
-    metadata: null,
-    registered_at: null,
-    status: null,
-    flag: null,
-    error: null,
-    times: "{}",
-    updated_at: 0,
-    conversation_id: null,
-    registered_sent_at: null,
-    polled_at: null,
-    missing: null,
-    phone: phone === null ? null : Number(phone),
-  };
+  return { ...blank, seq, type, account, key, name, times: "{}", updated_at: 0, phone: phone === null ? null : Number(phone) };
 }
 
 export const movedColumns = ["status", "flag", "error", "times", "updated_at"] as const;
