@@ -13,17 +13,18 @@ import type {
   statsSchema,
 } from "../model/answers.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
-import {
-  keysOf,
-  mostSteps,
-  type QualityQuery,
-  type QualityView,
-  type SeriesQuery,
-  type SeriesView,
-  seriesQuery,
-} from "../model/history.ts";
+import { keysOf, mostSteps, type QualityView, type SeriesQuery, type SeriesView, seriesQuery } from "../model/history.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { DeliveryQuery, EventQuery, ExplainQuery, GroupQuery, MessageQuery, OfAccounts, RunQuery } from "../model/queries.ts";
+import type {
+  DeliveryQuery,
+  EventQuery,
+  ExplainQuery,
+  GroupQuery,
+  MessageQuery,
+  OfAccounts,
+  QualityQuery,
+  RunQuery,
+} from "../model/queries.ts";
 import type { searchSchema } from "../model/search.ts";
 import type { View } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";

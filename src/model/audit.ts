@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { count, counts } from "./answers.ts";
+import type { auditQuery } from "./queries.ts";
 import { deliveryStates, dispositions } from "./states.ts";
 import { component, foreign, pii, time, type View } from "./view.ts";
 
@@ -27,12 +28,7 @@ export const auditRules = {
 } as const;
 export type AuditRule = keyof typeof auditRules;
 
-export interface AuditFilter {
-  /** Of acceptance, from (included) and to (not included). */
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-  readonly source?: string | undefined;
-}
+export type AuditFilter = Partial<Omit<z.infer<typeof auditQuery>, "wait">>;
 
 export const eventSums = {
   received: count.describe("Events received."),

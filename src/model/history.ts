@@ -322,14 +322,6 @@ export const qualitySchema = component("Quality", "How many messages arrived, wh
 export type QualityView = View<typeof qualitySchema>;
 export type RelayQuality = z.infer<typeof qualitySchema>;
 
-export interface QualityQuery {
-  /** Of receipt, from (included) and to (not included). */
-  readonly from: number;
-  readonly to: number;
-  readonly route?: string | undefined;
-  readonly reference?: string | undefined;
-}
-
 const meanings: ReadonlyMap<string, string> = new Map([
   ["131016", "The messaging network was not available for a moment."],
   ["131026", "The phone number has no account on the network."],

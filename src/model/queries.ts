@@ -215,6 +215,8 @@ export const qualityQuery = z.strictObject({
   reference: z.string().min(1).max(maxIdLength).optional().describe("Only messages whose reference begins with it."),
 });
 
+export type QualityQuery = z.infer<typeof qualityQuery> & { readonly from: number; readonly to: number };
+
 export const auditQuery = z.strictObject({
   ...received,
   source: word.describe("Only from this source."),

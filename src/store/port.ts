@@ -1,8 +1,8 @@
 import type { QueuePlace } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { HydrationStart } from "../model/hydration.ts";
-import type { Limited } from "../model/queries.ts";
-import type { DeliveryState, Disposition } from "../model/states.ts";
+import type { ReplayQuery } from "../model/queries.ts";
+import type { DeliveryState } from "../model/states.ts";
 import type { MessageState, Observation, RunState, Step } from "../model/tracking.ts";
 import type { Planner } from "../track/planning.ts";
 import type { Conflicts } from "../track/registration.ts";
@@ -83,25 +83,12 @@ export interface Purged {
   readonly done: boolean;
 }
 
-/** From (included) and to (not included): of acceptance, or of the receipt of a quarantined body. */
-interface Span extends Limited {
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
+export interface ReplayFilter extends Omit<ReplayQuery, "disposition" | "source" | "event" | "states"> {
+  readonly states: readonly ReplayQuery["states"][number][];
 }
 
-export interface ReplayFilter extends Span {
-  readonly route?: string | undefined;
-  /** `waiting` stands alone. */
-  readonly states: readonly Exclude<DeliveryState, "held">[];
-  /** Of the last failed attempt; null: none failed. */
-  readonly cause?: string | null | undefined;
-  readonly errorCode?: string | undefined;
-}
-
-export interface BackfillFilter extends Span {
-  readonly disposition: Extract<Disposition, "filtered" | "ignored">;
-  readonly route?: string | undefined;
-  readonly errorCode?: string | undefined;
+export interface BackfillFilter extends Omit<ReplayFilter, "states" | "cause"> {
+  readonly disposition: "filtered" | "ignored";
 }
 
 /** It began at `since`: what settled later is skipped. */
@@ -127,9 +114,8 @@ export interface Retried {
   readonly due: DueDelivery | null;
 }
 
-export interface QuarantineFilter extends Span {
+export interface QuarantineFilter extends Pick<ReplayQuery, "accounts" | "from" | "to" | "source"> {
   readonly disposition?: "quarantined" | "unassigned" | undefined;
-  readonly source?: string | undefined;
 }
 
 export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error" | "id"> {

@@ -1,8 +1,8 @@
 import type { DeliveryCounts, EventView, statsSchema } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
-import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../model/history.ts";
+import type { QualityView, SeriesQuery, SeriesView } from "../model/history.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
-import type { DeliveryQuery, EventQuery, MessageQuery, RunQuery } from "../model/queries.ts";
+import type { DeliveryQuery, EventQuery, MessageQuery, QualityQuery, RunQuery } from "../model/queries.ts";
 import type { DeliveryState, Disposition } from "../model/states.ts";
 import type { View } from "../model/view.ts";
 

@@ -1,7 +1,8 @@
 import type { AuditFilter } from "../../src/model/audit.ts";
 import type { Settlement } from "../../src/model/delivery.ts";
-import type { QualityQuery, SeriesQuery } from "../../src/model/history.ts";
+import type { SeriesQuery } from "../../src/model/history.ts";
 import type { MaybePromise } from "../../src/model/maybe-promise.ts";
+import type { QualityQuery } from "../../src/model/queries.ts";
 import { audit } from "../../src/store/audit/audit.ts";
 import type { createStore } from "../../src/store/create-store.ts";
 import type { DueDelivery, ReplayCursor, ReplayFilter, ReplayFound, Rules } from "../../src/store/port.ts";

@@ -4,7 +4,6 @@ import {
   type HistoryCell,
   hourMs,
   minuteMs,
-  type QualityQuery,
   type QualityView,
   qualitySeries,
   type SeriesName,
@@ -12,6 +11,7 @@ import {
   type SeriesView,
 } from "../../model/history.ts";
 import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
+import type { QualityQuery } from "../../model/queries.ts";
 import { counters, events, never, subjects } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
 import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
