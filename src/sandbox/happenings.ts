@@ -30,7 +30,6 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
     last.set(record, state);
     return true;
   };
-  const changing = new Set<object>();
   const tellDelivery = (delivery: DeliveryRecord): void => {
     const { eventId, webhookId, status, tries } = delivery;
     if ((status === "waiting" && tries === 0) || !isNew(delivery, `${status} ${tries}`)) return;
@@ -47,14 +46,7 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
       } else if (kind === "run") {
         const run = record as RunRecord;
         if (isNew(run, run.status)) report({ what: "run", run });
-      } else if (kind === "delivery" && !changing.has(record)) {
-        // An answer changes a delivery twice; only the second is reported.
-        changing.add(record);
-        queueMicrotask(() => {
-          changing.delete(record);
-          tellDelivery(record as DeliveryRecord);
-        });
-      }
+      } else if (kind === "delivery") tellDelivery(record as DeliveryRecord);
     },
   };
 }

@@ -3,19 +3,6 @@ import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
 
 const header = z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name");
-const axes = {
-  algorithm: z.enum(["sha1", "sha256", "sha384", "sha512"]).optional(),
-  encoding: z.enum(["hex", "base64", "base64url"]).optional(),
-  prefix: z.string().max(32).optional(),
-  separator: z.string().min(1).max(4).optional(),
-  timestampHeader: header.optional(),
-  timestampField: z.string().min(1).max(32).optional(),
-  timestampUnit: z.enum(["s", "ms", "iso"]).optional(),
-  idHeader: header.optional(),
-  content: z.string().max(256).includes("{body}", { error: "must contain {body}" }).optional(),
-  secretEncoding: z.enum(["utf8", "hex", "base64", "whsec"]).optional(),
-};
-
 const presets = {
   plain: { prefix: "" },
   meta: { header: "x-hub-signature-256", prefix: "sha256=" },
@@ -54,7 +41,16 @@ export const signingSchema = z
       .regex(/^[A-Za-z0-9-]+$/, "is not a short name (letters, digits and hyphens)")
       .optional(),
     header: header.optional(),
-    ...axes,
+    algorithm: z.enum(["sha1", "sha256", "sha384", "sha512"]).optional(),
+    encoding: z.enum(["hex", "base64", "base64url"]).optional(),
+    prefix: z.string().max(32).optional(),
+    separator: z.string().min(1).max(4).optional(),
+    timestampHeader: header.optional(),
+    timestampField: z.string().min(1).max(32).optional(),
+    timestampUnit: z.enum(["s", "ms", "iso"]).optional(),
+    idHeader: header.optional(),
+    content: z.string().max(256).includes("{body}", { error: "must contain {body}" }).optional(),
+    secretEncoding: z.enum(["utf8", "hex", "base64", "whsec"]).optional(),
     tolerance: z.union([z.string(), z.number()]).optional(),
     publicUrl: z.url().optional(),
   })

@@ -65,7 +65,7 @@ export function addWorldRoutes({ on }: Routes, { world, clock, faults, events, l
 }
 
 export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, events, callbacks, defaultPlan }: ControlParts): void {
-  const { on, create, listed, put } = routes;
+  const { on, create, listed } = routes;
   on("GET", "/accounts", () => ({ data: [...world.accounts.all()].map(shownAccount) }));
   create("/accounts", ({ body }) => {
     const { name, plan: asked = defaultPlan, contactLimit: limit } = body(newAccount);
@@ -76,7 +76,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   });
   on("PATCH", "/accounts/:name", ({ id, body }) => {
     const account = found(world.accounts.get(id), `account ${id}`);
-    return shownAccount(put("accounts", Object.assign(account, body(accountChange))));
+    return shownAccount(world.accounts.put(Object.assign(account, body(accountChange))));
   });
 
   const usageOf = ({ id, plan: its }: AccountRecord, { month, ...used }: AccountRecord["usage"]) => ({
@@ -90,7 +90,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   on("PUT", "/usage", ({ account, body }) => {
     // Read first: it may begin a new month, which clears the old numbers.
     account.usage = { ...limits.usage(account), ...body(usageChange) };
-    put("accounts", account);
+    world.accounts.put(account);
     return usageOf(account, limits.usage(account));
   });
 
@@ -108,11 +108,11 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
       `number ${id}`,
     );
     Object.assign(number, body(numberChange));
-    put("accounts", account);
+    world.accounts.put(account);
     return number;
   });
 
-  const keyOf = listed("keys", ({ id, key, label, revokedAt }) => ({ id, key, label, isRevoked: revokedAt !== null }));
+  const keyOf = listed("key", world.keys, ({ id, key, label, revokedAt }) => ({ id, key, label, isRevoked: revokedAt !== null }));
   create("/keys", ({ account, body }) => {
     const { id, key, label } = setup.addKey(account, body(newKey).label);
     return { id, key, label };
@@ -120,10 +120,10 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   on("DELETE", "/keys/:id", (call) => {
     const key = keyOf(call);
     key.revokedAt ??= clock.now();
-    put("keys", key);
+    world.keys.put(key);
   });
 
-  const webhookOf = listed("webhooks");
+  const webhookOf = listed("webhook", world.webhooks);
   /** As Meta does it, a URL is not saved when its handshake fails. */
   const verified = async (webhook: WebhookRecord): Promise<void> => {
     const failure = (await callbacks?.verify(webhook))?.reason ?? null;
@@ -147,7 +147,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
     const webhook = webhookOf(call);
     const change = call.body(webhookChange);
     if (change.url !== undefined) await verified({ ...webhook, url: change.url });
-    put("webhooks", Object.assign(webhook, change));
+    world.webhooks.put(Object.assign(webhook, change));
     events.posting.webhookChanged(webhook.id);
     return webhook;
   });
@@ -160,11 +160,11 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   on("POST", "/webhooks/:id/rotate", (call) => {
     const webhook = webhookOf(call);
     webhook.secret = call.body(rotation).secret ?? newSecret();
-    put("webhooks", webhook);
+    world.webhooks.put(webhook);
     return { secret: webhook.secret };
   });
 
-  const appOf = listed("apps");
+  const appOf = listed("app", world.apps);
   create("/apps", ({ account, body }) => {
     const { id, name, token } = setup.addApp(account, body(newApp).name);
     return { id, name, token };

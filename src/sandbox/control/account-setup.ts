@@ -1,7 +1,8 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
 import { planRefused } from "../api/fault.ts";
 import { noUsage } from "../limits/limits.ts";
+import { digitsOf } from "../meta/update.ts";
 import type { WebhookOptions } from "../options.ts";
 import {
   type AccountRecord,
@@ -36,16 +37,8 @@ export function createAccountSetup(parts: {
 
   return {
     addAccount(name: string, plan: Plan, contactLimit: number | null, phoneNumberId?: string): AccountRecord {
-      const account: AccountRecord = {
-        id: name,
-        account: name,
-        createdAt: now(),
-        plan,
-        contactLimit,
-        isConnected: true,
-        numbers: [],
-        usage: noUsage,
-      };
+      const owned = { id: name, account: name, createdAt: now() };
+      const account = { ...owned, plan, contactLimit, isConnected: true, numbers: [], usage: noUsage };
       this.addNumber(account, phoneNumberId);
       return account;
     },
@@ -61,66 +54,43 @@ export function createAccountSetup(parts: {
       mustFit(account, "apiKeys", valid, plans[account.plan].keys, "claves de API");
       return this.giveKey(account, label);
     },
-    /** Past the maximum, so that a plan without the API has a key to be refused with. */
-    giveKey(account: AccountRecord, label: string, key = newKey(service)): KeyRecord {
-      const record = { ...owned(account.id), key, label, revokedAt: null };
-      world.keys.put(record);
-      return record;
+    /** Past the maximum, so that a plan without the API has a key to be refused with. The prefix is the sandbox's choice. */
+    giveKey({ id }: AccountRecord, label: string, key = `${service}_live_${randomBytes(20).toString("hex")}`): KeyRecord {
+      return world.keys.put({ ...owned(id), key, label, revokedAt: null });
     },
     addWebhook(account: AccountRecord, order: WebhookOptions): WebhookRecord {
-      mustFit(account, "webhookUrls", world.webhooks.list(account.id).length, plans[account.plan].urls, "URLs de webhook");
-      const record: WebhookRecord = {
-        ...owned(account.id),
+      const { id, plan } = account;
+      mustFit(account, "webhookUrls", world.webhooks.list(id).length, plans[plan].urls, "URLs de webhook");
+      return world.webhooks.put({
+        ...owned(id),
         url: order.url,
-        events: [...order.events],
+        events: order.events,
         secret: order.secret ?? secret,
         signature: order.signature ?? (verifyToken === null ? { service } : { preset: "meta" }),
         isEnabled: true,
-        ...(verifyToken === null ? {} : { meta: { verifyToken: order.verifyToken ?? verifyToken, isVerified: false } }),
-      };
-      world.webhooks.put(record);
-      return record;
+        ...(verifyToken !== null && { meta: { verifyToken: order.verifyToken ?? verifyToken, isVerified: false } }),
+      });
     },
     addApp(account: AccountRecord, name: string): AppRecord {
-      const used = world.apps.list(account.id).length;
-      mustFit(account, "aiApps", used, plans[account.plan].apps, "apps de IA conectadas");
-      const record = { ...owned(account.id), name, token: `mcp_${randomBytes(18).toString("hex")}` };
-      world.apps.put(record);
-      return record;
+      const { id, plan } = account;
+      mustFit(account, "aiApps", world.apps.list(id).length, plans[plan].apps, "apps de IA conectadas");
+      return world.apps.put({ ...owned(id), name, token: `mcp_${randomBytes(18).toString("hex")}` });
     },
-    addTemplate(account: AccountRecord, order: z.output<typeof templateOrder>): TemplateRecord {
-      const record = { ...owned(account.id), ...order, metaName: metaNameOf(order.name), wabaId: wabaIdOf(account.id) };
-      world.templates.put(record);
-      return record;
+    addTemplate({ id }: AccountRecord, order: z.output<typeof templateOrder>): TemplateRecord {
+      return world.templates.put({ ...owned(id), ...order, metaName: metaNameOf(order.name), wabaId: wabaIdOf(id) });
     },
-    addAutomation(account: AccountRecord, { signature, ...order }: z.output<typeof automationOrder>): AutomationRecord {
-      const record: AutomationRecord = {
-        ...owned(account.id),
-        ...order,
-        token: `ats_${randomBytes(18).toString("hex")}`,
-        hookId: randomBytes(12).toString("hex"),
-        signature: signature ?? { service },
-      };
-      world.automations.put(record);
-      return record;
+    addAutomation({ id }: AccountRecord, { signature = { service }, ...order }: z.output<typeof automationOrder>): AutomationRecord {
+      const secrets = { token: `ats_${randomBytes(18).toString("hex")}`, hookId: randomBytes(12).toString("hex") };
+      return world.automations.put({ ...owned(id), ...order, ...secrets, signature });
     },
   };
-}
-
-/** The sandbox's choice of prefix ("Authentication", 2). */
-function newKey(service: string): string {
-  return `${service}_live_${randomBytes(20).toString("hex")}`;
 }
 
 export function newSecret(): string {
   return `whsec_${randomBytes(24).toString("base64")}`;
 }
 
-function digits(count: number): string {
-  return Array.from({ length: count }, (_, place) => ((randomBytes(1)[0] as number) % (place === 0 ? 9 : 10)) + (place === 0 ? 1 : 0)).join(
-    "",
-  );
-}
+const digits = (count: number): string => digitsOf(randomUUID(), count);
 
 function mustFit(account: AccountRecord, resource: string, used: number, limit: number | null, what: string): void {
   if (limit === null || used < limit) return;

@@ -46,10 +46,10 @@ export function addPeopleRoutes({ on, create }: Routes, { world, messaging, cust
   );
 }
 
-export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setup, campaigns, url }: ControlParts): void {
-  const templateOf = listed("templates");
+export function addFlowRoutes({ on, create, listed }: Routes, { world, setup, campaigns, url }: ControlParts): void {
+  const templateOf = listed("template", world.templates);
   create("/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)));
-  on("PATCH", "/templates/:id", (call) => put("templates", Object.assign(templateOf(call), call.body(templateChange))));
+  on("PATCH", "/templates/:id", (call) => world.templates.put(Object.assign(templateOf(call), call.body(templateChange))));
   on("DELETE", "/templates/:id", (call) => world.templates.delete(templateOf(call).id));
   create("/campaigns", ({ account, body }) => campaigns.start(account.id, body(campaignOrder)));
 
@@ -57,9 +57,9 @@ export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setu
     ...automation,
     hookUrl: automation.trigger === "incoming-webhook" ? `${url()}${hookPath(automation)}` : null,
   });
-  const automationOf = listed("automations", shown);
+  const automationOf = listed("automation", world.automations, shown);
   create("/automations", ({ account, body }) => shown(setup.addAutomation(account, body(automationOrder))));
-  on("PATCH", "/automations/:id", (call) => shown(put("automations", Object.assign(automationOf(call), call.body(automationChange)))));
+  on("PATCH", "/automations/:id", (call) => shown(world.automations.put(Object.assign(automationOf(call), call.body(automationChange)))));
   on("GET", "/runs", ({ account, query }) => pageOf(world.runs.list(account.id), query(pageQuery)));
   on("GET", "/runs/:id", ({ account, id }) => found(world.runs.of(account.id, id), `run ${id}`));
 }

@@ -11,7 +11,7 @@ import type { Limits } from "../limits/limits.ts";
 import type { IncomingMessage, Messaging } from "../messaging/messaging.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
 import type { MessageRecord, Plan } from "../world/records.ts";
-import { firstAfter, mainAccount, type Table, type World } from "../world/world.ts";
+import { firstAfter, mainAccount, type Stored, type Table, type World } from "../world/world.ts";
 import type { AccountSetup } from "./account-setup.ts";
 
 export interface ControlParts {
@@ -83,13 +83,9 @@ function callOf(world: World, { query, params, body }: FastifyRequest) {
   };
 }
 
-type RecordOf<K extends keyof World> = NonNullable<ReturnType<World[K]["get"]>>;
-
 export type Routes = ReturnType<typeof createRoutes>;
 
 export function createRoutes(app: FastifyInstance, world: World) {
-  const tableOf = <K extends keyof World>(name: K) => world[name] as unknown as Table<RecordOf<K>>;
-
   app.setErrorHandler((error: FastifyError, _request, reply) => {
     if (error instanceof ApiFault) return reply.code(error.status).headers(error.headers).send(error.body);
     const { statusCode = 500, message, stack } = error;
@@ -119,14 +115,10 @@ export function createRoutes(app: FastifyInstance, world: World) {
     /** Answers 200 with what `act` returns, or 204 after DELETE. */
     on,
     create: (path: string, act: (call: Call) => unknown): void => route("POST", path, 201, act),
-    /** Adds `GET /{table}`. Returns what finds the record of a path's `:id`. */
-    listed<K extends keyof World>(table: K, shown: (record: RecordOf<K>) => unknown = (record) => record) {
-      on("GET", `/${table}`, ({ account }) => ({ data: tableOf(table).list(account.id).map(shown) }));
-      return ({ account, id }: Call): RecordOf<K> => found(tableOf(table).of(account.id, id), `${table.slice(0, -1)} ${id}`);
-    },
-    put<K extends keyof World>(table: K, record: RecordOf<K>): RecordOf<K> {
-      tableOf(table).put(record);
-      return record;
+    /** Adds `GET /{name}s`. Returns what finds the record of a path's `:id`. */
+    listed<T extends Stored>(name: string, table: Table<T>, shown: (record: T) => unknown = (record) => record) {
+      on("GET", `/${name}s`, ({ account }) => ({ data: table.list(account.id).map(shown) }));
+      return ({ account, id }: Call): T => found(table.of(account.id, id), `${name} ${id}`);
     },
   };
 }

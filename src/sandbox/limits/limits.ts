@@ -7,11 +7,11 @@ type Quota = Exclude<keyof Usage, "month">;
 
 type Cap = "requests" | "messages";
 
-interface AccountCalls {
-  readonly windows: Readonly<Record<Cap, MinuteWindow>>;
-  readonly busiest: Readonly<Record<Cap, ReturnType<typeof createBusiestMinute>>>;
-  refused: number;
-}
+const createAccountCalls = () => ({
+  windows: { requests: createMinuteWindow(), messages: createMinuteWindow() },
+  busiest: { requests: createBusiestMinute(), messages: createBusiestMinute() },
+  refused: 0,
+});
 
 const inSpanish = new Intl.NumberFormat("es-AR");
 /** "Monthly quotas and maximums". */
@@ -29,17 +29,13 @@ interface LimitsParts {
 /** `isUnlimited` lifts caps and quotas only: keys must be valid, and a plan without the API stays without. */
 export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
   const badKeys = createBadKeys();
-  const calls = new Map<string, AccountCalls>();
+  const calls = new Map<string, ReturnType<typeof createAccountCalls>>();
   /** Usage at the beginning of the half minute last counted in. */
   const snapshots = new Map<string, { readonly halfMinute: number; readonly usage: Usage }>();
   const halfMinute = () => Math.floor(clock.now() / shownEveryMs);
 
-  function callsOf(account: string): AccountCalls {
-    const found = calls.get(account) ?? {
-      windows: { requests: createMinuteWindow(), messages: createMinuteWindow() },
-      busiest: { requests: createBusiestMinute(), messages: createBusiestMinute() },
-      refused: 0,
-    };
+  function callsOf(account: string) {
+    const found = calls.get(account) ?? createAccountCalls();
     calls.set(account, found);
     return found;
   }

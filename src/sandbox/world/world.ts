@@ -54,31 +54,16 @@ export interface Journal {
   changed(kind: string, id: string, record: object | null): void;
 }
 
-interface Stored {
+export interface Stored {
   readonly id: string;
   readonly account: string;
 }
 
-/** In order of ids. */
-export interface Table<T extends Stored> {
-  readonly kind: string;
-  get(id: string): T | undefined;
-  /** Ids are scoped to the account. */
-  of(account: string, id: string): T | undefined;
-  /** By the second key. */
-  find(account: string, key: string): T | undefined;
-  /** Also after changing a record in place, which must not change its id, account or second key. */
-  put(record: T): void;
-  delete(id: string): void;
-  /** Oldest first. Not to be kept over changes. */
-  list(account: string): readonly T[];
-  all(): IterableIterator<T>;
-  readonly size: number;
-}
+export type Table<T extends Stored> = ReturnType<typeof createTable<T>>;
 
 /**
- * `keyOf` gives the second key, unique within an account. Beyond `most` the oldest that are over are forgotten, in batches, as
- * shifting a long list moves all of it.
+ * In order of ids. `keyOf` gives the second key, unique within an account. Beyond `most` the oldest that are over are forgotten, in
+ * batches, as shifting a long list moves all of it.
  */
 export function createTable<T extends Stored>(
   kind: string,
@@ -88,7 +73,7 @@ export function createTable<T extends Stored>(
     most = Number.POSITIVE_INFINITY,
     isOver = () => true,
   }: { keyOf?: (record: T) => string; most?: number; isOver?: (record: T) => boolean } = {},
-): Table<T> {
+) {
   const byId = new Map<string, T>();
   const byKey = new Map<string, T>();
   const byAccount = new Map<string, T[]>();
@@ -116,38 +101,44 @@ export function createTable<T extends Stored>(
   };
   return {
     kind,
-    get: (id) => byId.get(id),
-    of(account, id) {
+    get: (id: string): T | undefined => byId.get(id),
+    /** Ids are scoped to the account. */
+    of(account: string, id: string): T | undefined {
       const record = byId.get(id);
       return record?.account === account ? record : undefined;
     },
-    find: (account, key) => byKey.get(`${account}\0${key}`),
-    put(record) {
+    /** By the second key. */
+    find: (account: string, key: string): T | undefined => byKey.get(`${account}\0${key}`),
+    /** Also after changing a record in place, which must not change its id, account or second key. */
+    put(record: T): T {
       const before = byId.get(record.id);
-      // Changed in place: it is where it was.
-      if (before === record) return journal.changed(kind, record.id, record);
-      const list = byAccount.get(record.account) ?? [];
-      byAccount.set(record.account, list);
-      if (before === undefined) list.push(record);
-      else {
-        list[list.indexOf(before)] = record;
-        if (keyOf !== undefined) byKey.delete(`${before.account}\0${keyOf(before)}`);
+      // Else changed in place: it is where it was.
+      if (before !== record) {
+        const list = byAccount.get(record.account) ?? [];
+        byAccount.set(record.account, list);
+        if (before === undefined) list.push(record);
+        else {
+          list[list.indexOf(before)] = record;
+          if (keyOf !== undefined) byKey.delete(`${before.account}\0${keyOf(before)}`);
+        }
+        byId.set(record.id, record);
+        if (keyOf !== undefined) byKey.set(`${record.account}\0${keyOf(record)}`, record);
       }
-      byId.set(record.id, record);
-      if (keyOf !== undefined) byKey.set(`${record.account}\0${keyOf(record)}`, record);
       journal.changed(kind, record.id, record);
       if (byId.size > forgetAt) forgetOldest();
+      return record;
     },
-    delete(id) {
+    delete(id: string): void {
       const record = byId.get(id);
       if (record === undefined) return;
       drop(record);
       const list = byAccount.get(record.account) ?? [];
       list.splice(list.indexOf(record), 1);
     },
-    list: (account) => byAccount.get(account) ?? [],
+    /** Oldest first. Not to be kept over changes. */
+    list: (account: string): readonly T[] => byAccount.get(account) ?? [],
     all: () => byId.values(),
-    get size() {
+    get size(): number {
       return byId.size;
     },
   };

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { addControlRoutes } from "../../../../src/sandbox/control/control.ts";
 import type { ControlParts } from "../../../../src/sandbox/control/routes.ts";
 import { type Answer, type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import { createWorld } from "../../../../src/sandbox/world/world.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";
 import { until } from "../../../harness/until.ts";
@@ -17,7 +18,7 @@ async function registered(): Promise<string[]> {
   app.addHook("onRoute", ({ method, url }) => {
     for (const one of [method].flat()) if (one !== "HEAD") found.push(`${one} ${url.replace(/:(\w+)/g, "{$1}")}`);
   });
-  addControlRoutes(app, {} as ControlParts);
+  addControlRoutes(app, { world: createWorld({ changed() {} }) } as ControlParts);
   await app.ready();
   await app.close();
   return found;
