@@ -45,8 +45,8 @@ export function phoneInWamid(wamid: string): string | null {
 
 /** UUIDs that grow and never repeat, even when the clock stands still. `after`: the greatest id of an earlier run. */
 export function createGrowingIds(options: { readonly now: () => number; readonly random: Random; readonly after?: string }): () => string {
-  const { now, random, after } = options;
-  let lastTime = after === undefined ? 0 : Number.parseInt(after.replaceAll("-", "").slice(0, 12), 16) + 1;
+  const { now, random, after = "" } = options;
+  let lastTime = after === "" ? 0 : Number.parseInt(after.replaceAll("-", "").slice(0, 12), 16) + 1;
   let inTime = 0;
   /** RFC 9562, 6.2, method 1: a counter in the 12 bits after the time. */
   return () => {

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Database } from "better-sqlite3";
 import type { z } from "zod";
 import type { Clock } from "../model/clock.ts";
@@ -59,7 +60,7 @@ export async function openMemory(settings: MemorySettings) {
   return {
     world,
     clock,
-    ids: createGrowingIds({ now: clock.now, random: random.fork("ids"), ...(greatestId === undefined ? {} : { after: greatestId }) }),
+    ids: createGrowingIds({ now: clock.now, random: random.fork("ids"), after: greatestId }),
     random,
     secret: state.secret,
     /** Of the earlier run, if any. */
@@ -75,16 +76,15 @@ export async function openMemory(settings: MemorySettings) {
 function readWorld(file: StateFile | null, world: World) {
   const tables = new Map(Object.values(world).map((table) => [table.kind, table as { put(record: unknown): void }]));
   let setup: Setup | null = null;
-  let greatestId: string | undefined;
+  let greatestId = "";
   for (const { kind, record } of file?.records() ?? []) {
     if (kind === "setup") setup = record as Setup;
     else tables.get(kind)?.put(record);
-    if (isUuid.test(record.id) && record.id > (greatestId ?? "")) greatestId = record.id;
+    // The others are UUIDs.
+    if (kind !== "setup" && kind !== "account" && record.id > greatestId) greatestId = record.id;
   }
   return { setup, greatestId };
 }
-
-const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 type StateFile = Awaited<ReturnType<typeof openStateFile>>;
 
@@ -116,16 +116,9 @@ export async function openStateFile(path: string) {
     noted = new Map();
   };
   const atTurnsEnd = (): Promise<void> => {
-    turn ??= new Promise((resolve, reject) => {
-      setImmediate(() => {
-        turn = null;
-        try {
-          if (database.open) write();
-          resolve();
-        } catch (error) {
-          reject(error as Error);
-        }
-      });
+    turn ??= nextTurn().then(() => {
+      turn = null;
+      if (database.open) write();
     });
     // Only callers of `written` receive a failure.
     turn.catch(() => {});

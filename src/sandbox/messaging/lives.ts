@@ -13,20 +13,17 @@ interface Parts {
   readonly totals: ReturnType<typeof createCampaignTotals>;
 }
 
-function become(message: MessageRecord, now: number, { status, errorCode }: Omit<FutureStep, "at">): void {
-  message.status = status;
-  message.statusAt = now;
-  delete message.errorCode;
-  if (status === "failed" && errorCode !== undefined) message.errorCode = errorCode;
-  if (reaches(status, "delivered")) message.deliveredAt ??= now;
-  if (reaches(status, "read")) message.readAt ??= now;
-}
-
 /** The only place that changes a status. */
 export function createLives({ world, clock, publisher, totals }: Parts) {
-  const change = (message: MessageRecord, step: Omit<FutureStep, "at">): void => {
+  const change = (message: MessageRecord, { status, errorCode }: Omit<FutureStep, "at">): void => {
     const before = { ...message };
-    become(message, clock.now(), step);
+    const now = clock.now();
+    message.status = status;
+    message.statusAt = now;
+    delete message.errorCode;
+    if (status === "failed" && errorCode !== undefined) message.errorCode = errorCode;
+    if (reaches(status, "delivered")) message.deliveredAt ??= now;
+    if (reaches(status, "read")) message.readAt ??= now;
     totals.moved(message, before);
   };
   const publish = (message: MessageRecord): void => {

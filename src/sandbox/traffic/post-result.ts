@@ -1,21 +1,15 @@
 import type { EventId, RunId, Wamid } from "../../model/ids.ts";
 
-export type PostResult =
+export type PostResult = { readonly tries: number; readonly tookMs: number } & (
   | {
       readonly kind: "answered";
       readonly status: number;
       /** Null for an answer that the relay does not document, and for 5xx after the last try. */
       readonly answer: Answer | null;
       readonly said?: string;
-      readonly tries: number;
-      readonly tookMs: number;
     }
-  | {
-      readonly kind: "unanswered";
-      readonly error: string;
-      readonly tries: number;
-      readonly tookMs: number;
-    };
+  | { readonly kind: "unanswered"; readonly error: string }
+);
 
 /** 429 is for an address with too many bad signatures, and refuses like 401. */
 export function readAnswer(status: number, body: string): Answer | null {
@@ -38,20 +32,17 @@ function wordOf(counts: Readonly<Record<string, unknown>>): Answer | null {
   return found?.[1] ?? null;
 }
 
-export const postSorts = [
-  "status",
-  "campaign",
-  "automation",
-  "truncated",
-  "duplicate",
-  "altered-duplicate",
-  "malformed",
-  "wrongly-signed",
-] as const;
-export type PostSort = (typeof postSorts)[number];
+export type PostSort =
+  | "status"
+  | "campaign"
+  | "automation"
+  | "truncated"
+  | "duplicate"
+  | "altered-duplicate"
+  | "malformed"
+  | "wrongly-signed";
 
-const answers = ["accepted", "duplicate", "quarantined", "unassigned", "unauthorized"] as const;
-export type Answer = (typeof answers)[number];
+export type Answer = "accepted" | "duplicate" | "quarantined" | "unassigned" | "unauthorized";
 
 /** Duplicates may travel side by side: of all posts of one event, one is `accepted` and each other is `duplicate`. */
 export type Expectation =
