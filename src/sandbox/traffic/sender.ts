@@ -76,7 +76,7 @@ export function createSender(settings: SenderSettings) {
     for (;;) {
       last = await tryOnce(one);
       tries += 1;
-      if (!("error" in last) && !isWorthRetry(last.status)) break;
+      if (!("error" in last) && last.status < 500) break;
       if (tries >= retry.tries || stopped()) break;
       await waitFor(clock, retryWait(retry, tries, last.retryAfter, clock.now()), signal);
       if (stopped()) break;
@@ -145,11 +145,7 @@ interface SenderRetry {
 
 const usualRetry: SenderRetry = { tries: 6, firstMs: 200, longestMs: 30_000 };
 
-export function isWorthRetry(status: number): boolean {
-  return status >= 500;
-}
-
 /** Milliseconds; `tried` is 1 after the first. */
-export function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
+function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
   return Math.min(retry.longestMs, Math.max(growingWait(tried, retry.firstMs, retry.longestMs), readRetryAfter(retryAfter, now)));
 }

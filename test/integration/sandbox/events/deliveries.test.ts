@@ -9,25 +9,6 @@ import { createStage } from "./stage.ts";
 
 const bodyOf = (body: Buffer | null) => JSON.parse(body?.toString("utf8") ?? "null");
 
-test("a receiver that is away gets its events once it is back, each once, with the same id and bytes", async () => {
-  const downstream = await startDownstream();
-  await using stage = createStage();
-  stage.addWebhook(`${downstream.url}/hook`);
-  for (const failure of [{ status: 503 }, "reset", { status: 301 }, { status: 404 }] as const) {
-    downstream.fail(failure);
-    const before = downstream.arrivals.length;
-    stage.status("wamid.A", "sent");
-    await until("two tries", () => downstream.arrivals.length >= before + 2);
-    downstream.recover();
-    await stage.posting.idle();
-    const bodies = downstream.arrivals.slice(before).map(({ body }) => body?.toString("utf8"));
-    expect(new Set(bodies).size).toBe(1);
-    expect(downstream.arrivals.slice(before).filter(({ answered }) => answered === 200)).toHaveLength(1);
-    expect(stage.deliveries().at(-1)).toMatchObject({ status: "delivered", answered: 200, tries: bodies.length });
-  }
-  await downstream.close();
-});
-
 test("a 100 Continue that the sandbox did not ask for is no answer", async () => {
   await using server = await startTestServer((response) => {
     response.writeContinue();

@@ -2,7 +2,6 @@ import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../../src/model/envelope.ts";
 import type { EventFaults } from "../../../../src/sandbox/faults.ts";
-import { createManualClock } from "../../../harness/manual-clock.ts";
 import { type SeenRequest, startTestServer } from "../test-server.ts";
 import { createStage, secret } from "./stage.ts";
 
@@ -32,30 +31,6 @@ async function run(faults: Partial<EventFaults>, messages: number, seed = "1") {
   };
 }
 const delivered = { status: "delivered", reason: null, tries: 1 };
-
-test("reorder: later events of the message overtake", async () => {
-  const { seen, deliveries } = await run({ reorder: 1 }, 20);
-  expect(deliveries).toEqual(Array.from({ length: 60 }, () => delivered));
-  for (let number = 0; number < 20; number += 1) {
-    const order = seen.filter(({ wamid }) => wamid === `wamid.${number}`).map(({ status }) => status);
-    expect([...order].sort()).toEqual(["delivered", "read", "sent"]);
-    expect(order[0]).not.toBe("sent");
-  }
-});
-
-test("delay: nothing arrives before its time", async () => {
-  await using server = await startTestServer((response) => response.end());
-  const clock = createManualClock();
-  await using stage = createStage({ clock, faults: { delay: 1, delayMs: 3_000 } });
-  stage.addWebhook(server.url);
-  stage.status("wamid.A", "sent");
-  await clock.advance(2_999);
-  expect(server.seen).toHaveLength(0);
-  expect(stage.deliveries()).toMatchObject([{ status: "waiting", nextAt: clock.now() + 1 }]);
-  await clock.advance(1);
-  await stage.posting.idle();
-  expect(server.seen).toHaveLength(1);
-});
 
 test("drop: never posted, and recorded with its reason", async () => {
   const { seen, deliveries } = await run({ drop: 1 }, 5);

@@ -54,13 +54,15 @@ test("posts the very bytes, with the service's signature over them", async () =>
   expect(seen?.headers["x-acme-signature"]).toMatch(new RegExp(`^(sha256=)?${hmac(post.body)}$`));
 });
 
-test("503 with Retry-After is tried again after that wait, and the outcome is one accepted post", async () => {
-  await using server = await startTestServer((response, _request, count) =>
-    count === 1 ? json(response, 503, { error: "full" }, { "retry-after": "2" }) : accepted(response),
-  );
+test("503 with Retry-After is tried again after that wait, within a bound, and the outcome is one accepted post", async () => {
+  await using server = await startTestServer((response, _request, count) => {
+    const wait = ["2", "3600", "soon"][count - 1];
+    if (wait === undefined) accepted(response);
+    else json(response, 503, { error: "full" }, { "retry-after": wait });
+  });
   await using sender = openSender(server.url);
-  expect(await sender.post(firstPost())).toMatchObject({ answer: "accepted", tries: 2 });
-  expect(waits).toEqual([2_000]);
+  expect(await sender.post(firstPost())).toMatchObject({ answer: "accepted", tries: 4 });
+  expect(waits).toEqual([2_000, 60_000, 400]);
 });
 
 test("a connection cut is tried again with growing waits; signatures are made anew", async () => {
