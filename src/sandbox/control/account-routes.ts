@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { faultsSchema } from "../faults.ts";
 import { eventKinds, webhookOptionsSchema, webhookUrl } from "../options.ts";
-import { type AccountRecord, planNames, plans, type WebhookRecord } from "../world/records.ts";
+import { type AccountRecord, planNames, plans, quotas, type WebhookRecord } from "../world/records.ts";
 import { newSecret } from "./account-setup.ts";
 import { type ControlParts, found, type Routes, refusal } from "./routes.ts";
 
@@ -10,8 +10,7 @@ const clockOrder = z.strictObject({
   advanceMs: z.number().int().min(0).max(longestAdvanceMs).optional(),
   frozen: z.boolean().optional(),
 });
-const countNames = ["apiCalls", "webhookDeliveries", "automationSteps", "automationRequests"] as const;
-const usageChange = z.partialRecord(z.enum(countNames), z.number().int().min(0));
+const usageChange = z.partialRecord(z.enum(quotas), z.number().int().min(0));
 const usageQuery = z.object({ shown: z.enum(["0", "1"]).default("0") });
 const plan = z.enum(planNames).exactOptional();
 const contactLimit = z.number().int().min(0).nullable();
@@ -81,7 +80,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
 
   const usageOf = ({ id, plan: its }: AccountRecord, { month, ...used }: AccountRecord["usage"]) => ({
     month,
-    ...Object.fromEntries(countNames.map((name) => [name, { used: used[name], limit: plans[its][name] }])),
+    ...Object.fromEntries(quotas.map((name) => [name, { used: used[name], limit: plans[its][name] }])),
     perMinute: limits.perMinute(id),
   });
   on("GET", "/usage", ({ account, query }) =>

@@ -33,20 +33,15 @@ export function bodyOf(event: SandboxEvent): Buffer {
 /** The sandbox's choice: a KB is 1,024 bytes of `data` as JSON ("Events", 3). */
 export const mostDataBytes = 256 * 1024;
 
-/** Throws TypeError for data that JSON cannot hold. */
 export function eventBody(envelope: Omit<SandboxEvent, "data">, data: EventData): string {
-  const text = JSON.stringify(data);
-  // A UTF-16 unit takes three bytes at most: nearly all data needs no count.
-  const size = text.length * 3 <= mostDataBytes ? 0 : Buffer.byteLength(text, "utf8");
-  const sent = size > mostDataBytes ? JSON.stringify(truncatedData(size)) : text;
-  const { id, event, createdAt } = envelope;
-  return `{"id":${JSON.stringify(id)},"event":${JSON.stringify(event)},"createdAt":"${createdAt}","data":${sent}}`;
+  const size = Buffer.byteLength(JSON.stringify(data));
+  return JSON.stringify({ ...envelope, data: size > mostDataBytes ? truncatedData(size) : data });
 }
 
 export function truncatedBody(body: string): Buffer {
   const event = JSON.parse(body) as SandboxEvent;
-  if (event.data["truncated"] === true) return Buffer.from(body, "utf8");
-  return bodyOf({ ...event, data: truncatedData(Buffer.byteLength(JSON.stringify(event.data), "utf8")) });
+  const { data } = event;
+  return bodyOf({ ...event, data: data["truncated"] === true ? data : truncatedData(Buffer.byteLength(JSON.stringify(data))) });
 }
 
 type EventData = Readonly<Record<string, unknown>>;

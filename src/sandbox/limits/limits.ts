@@ -1,9 +1,7 @@
 import type { Clock } from "../../model/clock.ts";
 import { ApiFault, planRefused, refused } from "../api/fault.ts";
-import { type AccountRecord, plans, type Usage } from "../world/records.ts";
+import { type AccountRecord, plans, type Quota, type Usage } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-
-type Quota = Exclude<keyof Usage, "month">;
 
 type Cap = "requests" | "messages";
 

@@ -10,13 +10,13 @@ interface Owned {
   readonly createdAt: number;
 }
 
+/** Counted by the month. */
+export const quotas = ["apiCalls", "webhookDeliveries", "automationSteps", "automationRequests"] as const;
+export type Quota = (typeof quotas)[number];
+
 /** Since day 1 of `month`, as `2026-11`. */
-export interface Usage {
+export interface Usage extends Record<Quota, number> {
   month: string;
-  apiCalls: number;
-  webhookDeliveries: number;
-  automationSteps: number;
-  automationRequests: number;
 }
 
 export interface SendingNumber {
@@ -220,18 +220,13 @@ export const planNames = ["trial", "growth", "escala", "enterprise"] as const;
 export type Plan = (typeof planNames)[number];
 
 /** Null is unlimited. */
-interface PlanLimits {
+interface PlanLimits extends Readonly<Record<Quota, number | null>> {
   /** API and webhooks. */
   readonly api: boolean;
   /** A minute, all routes. */
   readonly requests: number;
   /** `POST /messages` a minute. */
   readonly messages: number;
-  /** A month, as what follows. */
-  readonly apiCalls: number | null;
-  readonly webhookDeliveries: number | null;
-  readonly automationSteps: number | null;
-  readonly automationRequests: number | null;
   readonly keys: number;
   readonly urls: number;
   readonly apps: number | null;
