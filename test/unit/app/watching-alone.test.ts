@@ -2,19 +2,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { createSupervisor } from "../../../src/app/supervise.ts";
-import { createWatching } from "../../../src/app/watching.ts";
-import { parseSettings } from "../../../src/config/load.ts";
 import { conditions } from "../../../src/model/attention.ts";
 import type { Attention } from "../../../src/model/overview.ts";
-import { createLogger } from "../../../src/observe/logger.ts";
-import { createMetrics } from "../../../src/observe/metrics.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { rulesFor } from "../../contract/store-events.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { until } from "../../harness/until.ts";
+import { createWatcher } from "./watcher.ts";
 
-const settings = parseSettings('{"accounts":{"main":{"baseUrl":"http://127.0.0.1:1","apiKey":"the-key-of-main"}}}', "relay.yaml", {});
+const settings = { accounts: { main: { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-main" } } };
 const { after } = conditions["destination-failing"];
 
 /** A file, and the processes that open it one after the other. */
@@ -29,26 +25,18 @@ function open() {
 
   function start() {
     const store = openSqliteStore(join(folder, "relay.db"), rulesFor([]), { committed: () => {}, failed: () => {} });
-    const log = createLogger(
-      { level: "info", pii: "masked" },
-      {
-        write(line: string) {
-          const { alarm, route, account, msg } = JSON.parse(line) as Record<string, string>;
-          told.push(`${alarm} ${route ?? account} ${msg?.startsWith("over") ? "ended" : "began"}`);
-        },
-      },
-    );
-    const metrics = createMetrics({ version: "0", node: "24", storage: "sqlite" });
-    const watching = createWatching({
+    const watching = createWatcher({
       store,
-      settings: () => settings,
-      services: { limiters: () => new Map([["main", { stops: { unauthenticated: refusedAt } }]]) as never },
       clock,
-      supervise: createSupervisor({ clock, log }).supervise,
-      log,
-      metrics,
+      settings,
+      write(line) {
+        const { alarm, route, account, msg } = JSON.parse(line) as Record<string, string>;
+        told.push(`${alarm} ${route ?? account} ${msg?.startsWith("over") ? "ended" : "began"}`);
+      },
+      limiters: () => new Map([["main", { stops: { unauthenticated: refusedAt } }]]),
+      attention: () => attention,
     });
-    const started = watching.start(async () => ({ attention }));
+    const started = watching.start();
     return {
       watching,
       alarms: () => watching.alarms().map(({ alarm, route, account, since }) => [alarm, route ?? account, since]),

@@ -1,21 +1,14 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createSupervisor } from "../../../src/app/supervise.ts";
-import { createWatching } from "../../../src/app/watching.ts";
-import { parseSettings } from "../../../src/config/load.ts";
-import { createLogger } from "../../../src/observe/logger.ts";
-import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { until } from "../../harness/until.ts";
 import { arrival } from "./arrival.ts";
 import { createSharedStore } from "./shared-observations.ts";
-
-const afterMs = 900_000;
-type Store = Parameters<typeof createWatching>[0]["store"];
+import { afterMs, createWatcher } from "./watcher.ts";
 
 /** A store whose answers its process does not live to see: none comes once `isDead`. */
-function mortal(store: object, isDead: (call: string) => boolean): Store {
+function mortal(store: object, isDead: (call: string) => boolean): object {
   const never = new Promise<never>(() => {});
   return new Proxy(store, {
     get(target, name: string) {
@@ -27,7 +20,7 @@ function mortal(store: object, isDead: (call: string) => boolean): Store {
         return isDead(name) ? never : answer;
       };
     },
-  }) as Store;
+  });
 }
 
 /** Two processes that watch, one after the other, and the URL to which they post. */
@@ -48,25 +41,13 @@ async function open() {
     server.close();
   });
   const alertUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const settings = parseSettings(JSON.stringify({ accounts: { main: {} }, silence: { alertUrl } }), "relay.yaml", {});
+  const settings = { accounts: { main: {} }, silence: { alertUrl } };
 
   const clock = createManualClock();
   const shared = createSharedStore(clock);
   let whereItDies: string | null = null;
   let isDead = false;
-  function process(store: Store) {
-    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" });
-    const log = createLogger({ level: "silent", pii: "masked" }, { write: () => {} });
-    const { supervise } = createSupervisor({ clock, log });
-    const parts = {
-      settings: () => settings,
-      services: { limiters: () => new Map() },
-      clock,
-      metrics,
-    };
-    const watching = createWatching({ ...parts, store, supervise, log });
-    return { ...watching, start: () => watching.start(async () => ({ attention: [] })) };
-  }
+  const process = (store: object) => createWatcher({ store, clock, settings, level: "silent" });
   return {
     clock,
     shared,
@@ -79,7 +60,7 @@ async function open() {
         return isDead;
       }),
     ),
-    second: process(shared.of("second") as unknown as Store),
+    second: process(shared.of("second")),
     /** The first one ends as it has noted the next change, before it posts. */
     diesAsItNotes(): void {
       whereItDies = "keepAlarm";

@@ -1,48 +1,26 @@
 import { expect, test } from "vitest";
-import { createSupervisor } from "../../../src/app/supervise.ts";
-import { createWatching } from "../../../src/app/watching.ts";
-import { parseSettings } from "../../../src/config/load.ts";
-import { createLogger } from "../../../src/observe/logger.ts";
-import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { arrival } from "./arrival.ts";
 import { createSharedStore } from "./shared-observations.ts";
+import { afterMs, createWatcher } from "./watcher.ts";
 
-const afterMs = 900_000;
-const settings = parseSettings(
-  '{"accounts":{"main":{}},"sources":{"main":{"account":"main","signature":{"service":"acme","secrets":["whsec_0123456789"]}}}}',
-  "relay.yaml",
-  {},
-);
+const settings = {
+  accounts: { main: {} },
+  sources: { main: { account: "main", signature: { service: "acme", secrets: ["whsec_0123456789"] } } },
+};
 
 function open(level: "error" | "info" = "error") {
   const clock = createManualClock();
   const shared = createSharedStore(clock);
   const lines: string[] = [];
-  function process(name: string) {
-    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" });
-    const log = createLogger({ level, pii: "masked" }, { write: (line: string) => void lines.push(line) });
-    const watching = createWatching({
-      store: shared.of(name) as unknown as Parameters<typeof createWatching>[0]["store"],
-      settings: () => settings,
-      services: { limiters: () => new Map() },
-      clock,
-      supervise: createSupervisor({ clock, log }).supervise,
-      log,
-      metrics,
-    });
-    return { ...watching, start: () => watching.start(async () => ({ attention: [] })) };
-  }
+  const process = (name: string) =>
+    createWatcher({ store: shared.of(name), clock, settings, level, write: (line) => void lines.push(line) });
   return { clock, shared, lines, process };
 }
 
 test("what receivers took in counts for the worker that watches: one alarm, at one process, over with the next event", async () => {
   const { clock, lines, process } = open();
-  const [receiver, first, second] = ["receiver", "first", "second"].map(process) as [
-    ReturnType<typeof process>,
-    ReturnType<typeof process>,
-    ReturnType<typeof process>,
-  ];
+  const [receiver, first, second] = [process("receiver"), process("first"), process("second")];
   for (const each of [first, second, receiver]) each.start();
   for (let n = 0; n < 5; n++) receiver.registered("main", undefined);
   await clock.advance(afterMs + 60_000);
