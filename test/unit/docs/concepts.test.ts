@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { scopes } from "../../../src/config/schema.ts";
@@ -9,27 +8,20 @@ import { dispositions } from "../../../src/model/states.ts";
 import { trackingSchema } from "../../../src/route/settings.ts";
 import { monthlyCalls, planCaps, quotasOf, shareOf } from "../../../src/service/limits/caps.ts";
 import { quotaReasons } from "../../../src/service/limits/stops.ts";
+import { namesIn, read as readFile } from "./pages.ts";
 
-const read = (page: string) => readFileSync(new URL(`../../../docs/concepts/${page}.md`, import.meta.url), "utf8");
+const read = (page: string) => readFile(`docs/concepts/${page}.md`);
 const settings = parseSettings("accounts: { main: { plan: escala } }", "relay.yaml", {});
-
-/** The words in code of the first column of the table that begins with `head`. */
-function firstColumn(page: string, head: string): string[] {
-  const start = page.indexOf(head);
-  expect(start, head).not.toBe(-1);
-  const rows = page.slice(start).split("\n\n")[0]?.split("\n").slice(2) ?? [];
-  return rows.flatMap((row) => [...(row.split("|")[1] ?? "").matchAll(/`([^`]+)`/g)].map(([, word = ""]) => word));
-}
 
 const hours = (ms: number) => `${ms / 3_600_000}`;
 
 test("routing has every disposition", () => {
-  expect(firstColumn(read("routing"), "| disposition |").toSorted()).toEqual([...dispositions].toSorted());
+  expect(namesIn(read("routing"), "disposition").toSorted()).toEqual([...dispositions].toSorted());
 });
 
 test("parking has every policy for unknown messages, and the defaults", () => {
   const page = read("parking");
-  expect(firstColumn(page, "| `tracking.unknown` |")).toEqual(trackingSchema.options);
+  expect(namesIn(page, "`tracking.unknown`")).toEqual(trackingSchema.options);
   expect(page).toContain(`\`${settings.tracking.unknown}\` (default)`);
   expect(page).toContain(`\`parkFor\`, ${settings.tracking.parkFor / 1000} s by default`);
   expect(settings.retention.ignored).toBe(86_400_000);
@@ -38,8 +30,8 @@ test("parking has every policy for unknown messages, and the defaults", () => {
 test("truncated events have every state and reason of a hydration, and the defaults", () => {
   const page = read("truncated-events");
   const { delay, reach, settledAfter, giveUpAfter, callsPerDay } = settings.hydrate;
-  expect(firstColumn(page, "| `state` |")).toEqual(hydrationStates);
-  expect(firstColumn(page, "| `reason` |")).toEqual(giveUpReasons);
+  expect(namesIn(page, "`state`")).toEqual(hydrationStates);
+  expect(namesIn(page, "`reason`")).toEqual(giveUpReasons);
   expect(page).toContain(`\`hydrate.delay\` (${delay / 1000} s)`);
   expect(page).toContain(`at most ${hours(reach)} hours before the event | \`hydrate.reach\``);
   expect(page).toContain(`for over ${hours(settledAfter)} hours | \`hydrate.settledAfter\``);
@@ -60,13 +52,13 @@ test("reconciliation has the quota, every stop, and the defaults", () => {
 
 test("sending has every state of a key, and the defaults", () => {
   const page = read("sending");
-  expect(firstColumn(page, "| state of the key |")).toEqual(keyStates);
+  expect(namesIn(page, "state of the key")).toEqual(keyStates);
   expect(page).toContain(`\`send.maxWait\` (${settings.send.maxWait / 1000} s)`);
   expect(page).toContain(`\`send.keepKeys\` (${settings.send.keepKeys / 86_400_000} days)`);
 });
 
 test("the security model has every scope", () => {
-  expect(firstColumn(read("security-model"), "| scope |")).toEqual(scopes);
+  expect(namesIn(read("security-model"), "scope")).toEqual(scopes);
 });
 
 test("engines and the design have the times of leases", () => {

@@ -1,24 +1,8 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { attentionKinds } from "../../../src/model/attention.ts";
 import { auditRules } from "../../../src/model/audit.ts";
-
-const root = new URL("../../../", import.meta.url);
-const read = (path: string) => readFileSync(new URL(path, root), "utf8");
-const number = (text: string): number => Number(text.replaceAll(",", ""));
-
-/** The rows of the table with this head, each a list of cells. */
-function rowsOf(page: string, head: string): string[][] {
-  const [, body] = page.split(`| ${head} |\n`);
-  if (body === undefined) throw new Error(`no table with the head ${head}`);
-  const rows = (body.split(/\n(?!\|)/)[0] as string).split("\n").slice(1);
-  return rows.map((row) => row.split("|").slice(1, -1)).map((row) => row.map((cell) => cell.trim()));
-}
-
-/** The words in code style in the first cells of that table. */
-const namesIn = (page: string, head: string): string[] =>
-  rowsOf(page, head).flatMap(([cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+import { namesIn, read, rowsOf } from "./pages.ts";
 
 const explain = read("docs/how-to/explain-an-event.md");
 
@@ -78,14 +62,6 @@ test("trace-requests.md has the limits of the code", () => {
 });
 
 const hosts = read("docs/how-to/run-on-several-hosts.md");
-
-test("the disk in run-on-several-hosts.md is bytes times rows", () => {
-  const products = [...hosts.matchAll(/([\d,.]+) M × ([\d,]+) B = ([\d.]+) GB/g)];
-  expect(products).toHaveLength(4);
-  for (const [text, millions = "", bytes = "", product = ""] of products) {
-    expect(Math.abs((number(millions) * number(bytes)) / 1000 / Number(product) - 1), text).toBeLessThan(0.02);
-  }
-});
 
 test("run-on-several-hosts.md has the connections of a process, and each line of doctor about PostgreSQL", () => {
   const [, connections] = /const connectionsOfProcess = (\d+);/.exec(read("src/model/database.ts")) ?? [];

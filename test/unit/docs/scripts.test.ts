@@ -1,7 +1,5 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-
-const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8");
+import { read } from "./pages.ts";
 
 test("no script counts on npm to run another one before or after it", () => {
   expect(read(".npmrc")).toMatch(/^ignore-scripts=true$/m);
