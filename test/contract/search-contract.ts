@@ -258,21 +258,9 @@ export function searchContract(open: OpenSubject): void {
       const seqs = (await Promise.all(accepted.map(([first]) => first))).sort((a = 0, b = 0) => b - a);
       await Promise.all(accepted.flat());
       for (const q of ["campaign", "0100", "+54 9 11 5555 0100"]) {
-        expect(
-          await allPages(
-            (before) => reading.listEvents({ q, before, limit: 40 }),
-            ({ seq }) => seq,
-          ),
-        ).toEqual(seqs);
+        expect(await allRows(listOf(reading.listEvents, "seq", { q }))).toEqual(seqs);
       }
-      expect(
-        (
-          await allPages(
-            (before) => reading.listMessages({ q: "camp", before, limit: 40 }),
-            ({ wamid }) => wamid,
-          )
-        ).length,
-      ).toBe(130);
+      expect(await allRows(listOf(reading.listMessages, "wamid", { q: "camp" }))).toHaveLength(130);
       expect(await reading.search("camp")).toMatchObject({ data: { length: 20 }, more: true });
     });
   });
@@ -319,27 +307,16 @@ export function searchContract(open: OpenSubject): void {
     async function readWhileWriting(store: ContractStore, first: readonly Act[], later: readonly Act[][], limit: number): Promise<void> {
       for (const one of [...first, ...first]) await act(store, one);
       const reading = readingOf(store);
-      // Each list with what names a row, newest first.
-      const lists: { list: (before: number | string | undefined, most: number) => Promise<Listed> }[] = [
-        ...[{}, { errorCode: "131026" }, { q: "0100" }, { q: "order-1" }].map((filter) => ({
-          list: async (before: number | string | undefined, most: number) =>
-            named(await reading.listEvents({ ...filter, before: before as number, limit: most }), ({ seq }) => seq),
-        })),
-        ...[{}, { phone: "0100" }, { q: "0100" }, { q: "order-" }].map((filter) => ({
-          list: async (before: number | string | undefined, most: number) =>
-            named(await reading.listMessages({ ...filter, before: before as number, limit: most }), ({ wamid }) => wamid),
-        })),
-        {
-          list: async (before, most) => named(await reading.listRuns({ before: before as number, limit: most }), ({ runId }) => runId),
-        },
-        {
-          list: async (before, most) => named(await reading.listDeliveries({ before: before as string, limit: most }), ({ id }) => id),
-        },
+      const lists = [
+        ...[{}, { errorCode: "131026" }, { q: "0100" }, { q: "order-1" }].map((filter) => listOf(reading.listEvents, "seq", filter)),
+        ...[{}, { phone: "0100" }, { q: "0100" }, { q: "order-" }].map((filter) => listOf(reading.listMessages, "wamid", filter)),
+        listOf(reading.listRuns, "runId"),
+        listOf(reading.listDeliveries, "id"),
       ];
       const read = lists.map(() => ({ rows: [] as unknown[], next: undefined as number | string | null | undefined }));
-      const atStart = await Promise.all(lists.map(({ list }) => list(undefined, 1_000)));
+      const atStart = await Promise.all(lists.map((list) => list(undefined, 1_000)));
       for (let turn = 0; read.some(({ next }) => next !== null); turn += 1) {
-        for (const [index, { list }] of lists.entries()) {
+        for (const [index, list] of lists.entries()) {
           const one = read[index];
           if (one === undefined || one.next === null) continue;
           const page = await list(one.next, limit);
@@ -348,7 +325,7 @@ export function searchContract(open: OpenSubject): void {
         }
         for (const one of later[turn] ?? []) await act(store, one);
       }
-      const atEnd = await Promise.all(lists.map(({ list }) => list(undefined, 1_000)));
+      const atEnd = await Promise.all(lists.map((list) => list(undefined, 1_000)));
       for (const [index, { rows }] of read.entries()) {
         expect(new Set(rows).size).toBe(rows.length);
         expect(rows).toEqual(expect.arrayContaining(atStart[index]?.rows ?? []));
@@ -359,25 +336,23 @@ export function searchContract(open: OpenSubject): void {
   });
 }
 
-interface Listed {
-  readonly rows: unknown[];
-  readonly next: number | string | null;
-}
+type Before = number | string | null | undefined;
 
-const named = <T>(page: { readonly data: readonly T[]; readonly next: number | string | null }, nameOf: (row: T) => unknown): Listed => ({
-  rows: page.data.map(nameOf),
-  next: page.next,
-});
+/** Reads a page of a list, newest first, as what names its rows. */
+const listOf =
+  (list: (query: never) => Promise<{ readonly data: readonly object[]; readonly next: Before }>, name: string, filter: object = {}) =>
+  async (before: Before, limit: number) => {
+    const { data, next } = await list({ ...filter, before, limit } as never);
+    return { rows: data.map((row) => row[name as never] as unknown), next };
+  };
 
-async function allPages<T>(
-  read: (before: number | undefined) => Promise<{ readonly data: readonly T[]; readonly next: number | null }>,
-  nameOf: (row: T) => unknown,
-): Promise<unknown[]> {
-  const rows: unknown[] = [];
-  for (let before: number | undefined; ; ) {
-    const page = await read(before);
-    rows.push(...page.data.map(nameOf));
-    if (page.next === null) return rows;
-    before = page.next;
+/** All rows of a list, in pages. */
+async function allRows(list: ReturnType<typeof listOf>): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for (let before: Before; before !== null; ) {
+    const { rows, next } = await list(before, 40);
+    all.push(...rows);
+    before = next;
   }
+  return all;
 }
