@@ -7,15 +7,19 @@ export interface RelayAnswer {
   readonly body: unknown;
 }
 
+export interface RelayRequest {
+  readonly method?: string;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
 /** Asks the relay at `url` (a path such as `/readyz` or `/v1/stats`), the harness's token along. */
-export async function askRelay(
-  url: string,
-  path: string,
-  { method = "GET", body }: { readonly method?: string; readonly body?: unknown } = {},
-): Promise<RelayAnswer> {
+export async function askRelay(url: string, path: string, { body, headers, ...request }: RelayRequest = {}): Promise<RelayAnswer> {
   const answer = await fetch(`${url}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${relayToken}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+    ...request,
+    headers: { authorization: `Bearer ${relayToken}`, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await answer.text();

@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 import { createRelay, type Relay } from "../../src/app/relay.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { freePort } from "../setup/free-port.ts";
-import { askRelay, type RelayAnswer } from "./ask-relay.ts";
+import { askRelay, type RelayAnswer, type RelayRequest } from "./ask-relay.ts";
 import type { RelayOptions } from "./relay-process.ts";
 import { type SettingsParts, settingsOf } from "./relay-settings.ts";
 
@@ -35,7 +35,7 @@ export interface RelayHere {
   /** All log lines so far. */
   log(): Record<string, unknown>[];
   /** Asks the relay (a path such as `/readyz` or `/v1/stats`, the token along); gives status, headers and parsed body. */
-  ask(path: string, request?: { method?: string; body?: unknown }): Promise<RelayAnswer>;
+  ask(path: string, request?: RelayRequest): Promise<RelayAnswer>;
   /** Stops it and removes the folder; by itself at the test's end, but to be called where it was made in `beforeAll`. */
   dispose(keep?: boolean): Promise<void>;
 }
@@ -43,7 +43,8 @@ export interface RelayHere {
 /** A relay that can be reached, wherever it runs. */
 export type AnyRelay = Pick<RelayHere, "folder" | "storePath" | "settingsPath" | "port" | "url" | "webhookUrl" | "ask" | "writeSettings">;
 
-export type RelayHereOptions = Pick<RelayOptions, "settings" | "storePath" | "role" | "env">;
+type CreateRelayOptions = Parameters<typeof createRelay>[0];
+export type RelayHereOptions = Pick<RelayOptions, "settings" | "storePath" | "role" | "env"> & Pick<CreateRelayOptions, "clock" | "random">;
 
 /** Makes folder and settings and starts the relay. */
 export async function startRelayHere(options: RelayHereOptions = {}): Promise<RelayHere> {
@@ -53,9 +54,15 @@ export async function startRelayHere(options: RelayHereOptions = {}): Promise<Re
 }
 
 /** The same without starting it. */
-export async function makeRelayHere({ settings = {}, env = {}, role, ...options }: RelayHereOptions = {}): Promise<RelayHere> {
+export async function makeRelayHere({
+  settings = {},
+  env = {},
+  role,
+  storePath: path,
+  ...parts
+}: RelayHereOptions = {}): Promise<RelayHere> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
-  const storePath = options.storePath ?? join(folder, "relay.db");
+  const storePath = path ?? join(folder, "relay.db");
   const settingsPath = join(folder, "relay.yaml");
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -103,6 +110,7 @@ export async function makeRelayHere({ settings = {}, env = {}, role, ...options 
         log,
         reread: () => ({ settings: read(), overridden: [] }),
         ...(role === undefined ? {} : { role }),
+        ...parts,
       });
       try {
         await started.listen();

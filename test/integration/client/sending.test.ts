@@ -5,7 +5,7 @@ import { RelayClient, RelayClientError } from "../../../src/client/relay-client.
 import { relayToken } from "../../harness/relay-settings.ts";
 import { hello, openPhone, openRelay, type SendingRelay, sentBy } from "../send/open-relay.ts";
 
-const clientOf = (relay: SendingRelay) => new RelayClient({ url: relay.url(), token: relayToken });
+const clientOf = (relay: SendingRelay) => new RelayClient({ url: relay.url, token: relayToken });
 const settings = { reconcile: { schedule: "off", after: "60s" } };
 
 async function failure(promise: Promise<unknown>): Promise<RelayClientError> {

@@ -14,7 +14,7 @@ test("submits the new status of a tracked message and records it on the event", 
   expect(event?.hydration).toMatchObject({ state: "done", polled: 1, foundCount: 1, unknown: 0 });
   const [news] = event?.hydration?.found ?? [];
   expect(news).toMatchObject({ wamid: message.wamid, status: "delivered" });
-  const learned = (await relay.get(`/v1/events/${news?.seq}`)).body as { text: string };
+  const learned = (await relay.ask(`/v1/events/${news?.seq}`)).body as { text: string };
   expect(learned).toMatchObject({
     origin: "hydrate",
     status: "delivered",
@@ -99,7 +99,10 @@ describe("routes that hold", () => {
   test("get results of automations at once", async () => {
     const { relay, at } = await open();
     const automation = relay.sandbox.automations().find(({ trigger }) => trigger === "manual")?.id as string;
-    const answered = relay.post(`/v1/automations/${automation}/runs`, { reference: "order-1", phone: "+549115550000" });
+    const answered = relay.ask(`/v1/automations/${automation}/runs`, {
+      method: "POST",
+      body: { reference: "order-1", phone: "+549115550000" },
+    });
     await relay.pass(100);
     const { runId } = (await answered).body as { runId: string };
     relay.truncate(1);

@@ -1,81 +1,22 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
-import { createRelay, type Relay } from "../../../src/app/relay.ts";
-import { parseSettings } from "../../../src/config/load.ts";
-import type { Downstream } from "../../../src/sandbox/downstream/downstream.ts";
-import { type Sandbox, type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
+import type { RelayEventDetail } from "../../../src/model/answers.ts";
+import { type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
 import { openDownstream } from "../../harness/downstream.ts";
-import { createManualClock, type ManualClock, settled } from "../../harness/manual-clock.ts";
-import { relayToken, routeTo, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
-import { type SeenUsage, usageOf } from "../../harness/sandbox-usage.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
+import { makeRelayHere } from "../../harness/relay-here.ts";
+import { routeTo, type SettingsParts } from "../../harness/relay-settings.ts";
 import { longestWaitMs } from "../../harness/until.ts";
-
-/** What `GET /v1/events/{id}` tells of a truncated event. */
-export interface SeenHydration {
-  readonly state: string;
-  readonly reason: string | null;
-  readonly polled: number;
-  readonly found: readonly { readonly id: string; readonly seq: number; readonly wamid: string; readonly status: string }[];
-  readonly foundCount: number;
-  readonly unknown: number | null;
-  readonly settledAt: string | null;
-}
-export interface SeenEvent {
-  readonly id: string;
-  readonly seq: number;
-  readonly event: string;
-  readonly origin: string;
-  readonly status: string | null;
-  readonly disposition: string;
-  readonly routes: readonly { readonly route: string; readonly verdict: string; readonly reason?: string }[];
-  readonly hydration: SeenHydration | null;
-}
-
-/** Relay and sandbox in this process, on one clock that stands still until told; all between them is real HTTP. */
-export interface HydratingRelay {
-  readonly clock: ManualClock;
-  readonly sandbox: Sandbox;
-  readonly downstream: Downstream;
-  /** Service ids in the order in which the relay polled them. */
-  readonly polled: readonly string[];
-  /** Log lines of level info and above. */
-  log(): Record<string, unknown>[];
-  /** Sends one message through the sandbox's API, and registers it with the relay unless told not to. */
-  send(options?: { to?: string; track?: boolean }): Promise<MessageRecord>;
-  track(messages: readonly MessageRecord[], more?: { withId?: boolean }): Promise<void>;
-  /** Moves a message at the service, which tells it by an event. */
-  move(message: MessageRecord, status: string): Promise<void>;
-  /** From now on every event arrives truncated, or as it is. */
-  truncate(share: 0 | 1): void;
-  /** Lets so much time pass, with every exchange ended before each step of it. */
-  pass(ms: number, stepMs?: number): Promise<void>;
-  /** Truncated events, oldest first, with all that is known of them. */
-  truncated(): Promise<SeenEvent[]>;
-  events(query?: string): Promise<SeenEvent[]>;
-  status(message: MessageRecord): Promise<string | null>;
-  get(path: string): Promise<{ status: number; body: unknown }>;
-  post(path: string, body: unknown): Promise<{ status: number; body: unknown }>;
-  metrics(): Promise<string>;
-  /** What the sandbox has counted. */
-  usage(): Promise<SeenUsage>;
-  reload(parts: SettingsParts): Promise<unknown>;
-}
 
 const identified = z.object({ id: z.string() });
 
 export const minute = 60_000;
 export const hour = 60 * minute;
 
-export async function openRelay(
-  options: { settings?: SettingsParts; account?: object; sandbox?: SandboxOptions } = {},
-): Promise<HydratingRelay> {
-  const folder = mkdtempSync(join(tmpdir(), "hydrate-"));
-  const storePath = join(folder, "relay.db");
+/** Relay and sandbox in this process, on one clock that stands still until told; all between them is real HTTP. */
+export async function openRelay(options: { settings?: SettingsParts; account?: object; sandbox?: SandboxOptions } = {}) {
   const clock = createManualClock(Date.UTC(2026, 10, 10, 12));
   const failed: unknown[] = [];
   const sandbox = await startSandbox({
@@ -93,51 +34,23 @@ export async function openRelay(
     const id = /\/api\/v1\/messages\/([^/?]+)$/.exec(path)?.[1];
     if (id !== undefined) polled.push(id);
   });
-  const lines: string[] = [];
-
-  const settingsFor = (parts: SettingsParts = {}) =>
-    parseSettings(
-      JSON.stringify(
-        settingsOf(
-          { port: 0, storePath },
-          {
-            accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, ...options.account } },
-            sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
-            routes: [routeTo(`${downstream.url}/all`, { name: "all" })],
-            // What is learned here, hydration learns.
-            reconcile: { schedule: "off" },
-            ...options.settings,
-            ...parts,
-          },
-        ),
-      ),
-      "relay.yaml",
-      {},
-    );
-
-  const relay: Relay = await createRelay({
-    settings: settingsFor(),
-    clock,
-    random: () => 0.5,
-    log: { write: (line) => void lines.push(line), end: async () => {} },
-  });
-  const url = `http://127.0.0.1:${(await relay.listen()).port}`;
-  sandbox.addWebhook({ url: `${url}/webhooks/main` });
+  const settings = {
+    accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, ...options.account } },
+    sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
+    routes: [routeTo(`${downstream.url}/all`, { name: "all" })],
+    // What is learned here, hydration learns.
+    reconcile: { schedule: "off" },
+    ...options.settings,
+  };
+  const relay = await makeRelayHere({ settings, clock, random: () => 0.5 });
   onTestFinished(async () => {
-    await relay.close();
+    await relay.stop();
     await sandbox.close();
     exchanges.end();
-    rmSync(folder, { recursive: true, force: true });
     expect(failed).toEqual([]);
   });
-
-  async function ask(method: string, path: string, body?: string, type = "application/json"): Promise<{ status: number; body: unknown }> {
-    const headers = { authorization: `Bearer ${relayToken}`, ...(body === undefined ? {} : { "content-type": type }) };
-    const answer = await fetch(`${url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
-    const text = await answer.text();
-    const isJson = answer.headers.get("content-type")?.startsWith("application/json") === true;
-    return { status: answer.status, body: isJson ? JSON.parse(text) : text };
-  }
+  await relay.start();
+  sandbox.addWebhook({ url: relay.webhookUrl });
 
   async function quiet(): Promise<void> {
     const deadline = performance.now() + longestWaitMs;
@@ -149,62 +62,56 @@ export async function openRelay(
   }
 
   let phones = 0;
-  const self: HydratingRelay = {
-    clock,
+  const self = {
     sandbox,
     downstream,
-    polled,
-    log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
-    async send({ to, track = true } = {}) {
+    /** Service ids in the order in which the relay polled them. */
+    polled: polled as readonly string[],
+    ask: relay.ask,
+    /** Sends one message through the sandbox's API, and registers it with the relay. */
+    async send({ to }: { to?: string } = {}): Promise<MessageRecord> {
       phones += 1;
       const phone = to ?? `+54911${String(phones).padStart(4, "0")}0002`;
       sandbox.customerWrites(phone, "Hola");
-      const { status, body } = await sandbox.call("POST", "/messages", { to: phone, text: "Hola" });
-      expect(status).toBe(201);
-      const sent = identified.parse(body);
-      const message = sandbox.messages().find(({ id }) => id === sent.id) as MessageRecord;
-      if (track) await self.track([message]);
+      const { body } = await sandbox.call("POST", "/messages", { to: phone, text: "Hola" });
+      const { id } = identified.parse(body);
+      const message = sandbox.messages().find((one) => one.id === id) as MessageRecord;
+      const registration = { account: "main", wamid: message.wamid, id };
+      expect(await relay.ask("/v1/messages/track", { method: "POST", body: registration })).toMatchObject({ status: 200 });
       return message;
     },
-    async track(messages, { withId = true } = {}) {
-      const ndjson = messages.map(({ id, wamid }) => `${JSON.stringify({ account: "main", wamid, ...(withId ? { id } : {}) })}\n`).join("");
-      const { status } = await ask("POST", "/v1/messages/track", ndjson, "application/x-ndjson");
-      expect(status).toBe(200);
-    },
-    async move({ id }, status) {
+    /** Moves a message at the service, which tells it by an event. */
+    async move({ id }: MessageRecord, status: string): Promise<void> {
       expect((await sandbox.control("POST", `/messages/${id}/status`, { status })).status).toBe(200);
       await self.pass(1);
     },
-    truncate: (share) => sandbox.setFaults({ events: { truncate: share } }),
-    async pass(ms, stepMs = 100) {
+    /** From now on every event arrives truncated, or as it is. */
+    truncate: (share: 0 | 1) => sandbox.setFaults({ events: { truncate: share } }),
+    /** Lets so much time pass, with every exchange ended before each step of it. */
+    async pass(ms: number, stepMs = 100): Promise<void> {
       for (let left = ms; left > 0; left -= stepMs) {
         await quiet();
         await clock.advance(Math.min(stepMs, left));
       }
       await quiet();
     },
-    async truncated() {
-      const events = await self.events();
+    /** Truncated events, oldest first, with all that is known of them. */
+    async truncated(): Promise<RelayEventDetail[]> {
+      const { body } = await relay.ask("/v1/events?limit=1000");
+      const events: RelayEventDetail[] = [];
+      for (const { seq } of (body as { data: { seq: number }[] }).data.toReversed())
+        events.push((await relay.ask(`/v1/events/${seq}`)).body as RelayEventDetail);
       return events.filter(({ hydration }) => hydration !== null);
     },
-    async events(query = "") {
-      const { body } = await ask("GET", `/v1/events?limit=1000${query}`);
-      const seqs = (body as { data: { seq: number }[] }).data.map(({ seq }) => seq).toReversed();
-      const events: SeenEvent[] = [];
-      for (const seq of seqs) events.push((await ask("GET", `/v1/events/${seq}`)).body as SeenEvent);
-      return events;
-    },
-    async status({ wamid }) {
-      const { body } = await ask("GET", `/v1/events?limit=1000&wamid=${encodeURIComponent(wamid)}`);
+    async status({ wamid }: MessageRecord): Promise<string | null> {
+      const { body } = await relay.ask(`/v1/events?limit=1000&wamid=${encodeURIComponent(wamid)}`);
       return (body as { data: { status: string | null }[] }).data[0]?.status ?? null;
     },
-    get: (path) => ask("GET", path),
-    post: (path, body) => ask("POST", path, JSON.stringify(body)),
-    async metrics() {
-      return String((await ask("GET", "/metrics")).body);
+    metrics: async () => String((await relay.ask("/metrics")).body),
+    reload(parts: SettingsParts) {
+      relay.writeSettings({ ...settings, ...parts });
+      return relay.reload();
     },
-    usage: () => usageOf(sandbox),
-    reload: (parts) => relay.reload(settingsFor(parts)),
   };
   return self;
 }
@@ -218,16 +125,12 @@ function watchExchanges(onPath: (path: string) => void): { underWay(): number; e
     onPath(request.path);
   };
   const over = (message: unknown) => void open.delete((message as { request: object }).request);
-  const channels = [
-    ["undici:request:create", begin],
-    ["undici:request:trailers", over],
-    ["undici:request:error", over],
-  ] as const;
-  for (const [name, handler] of channels) subscribe(name, handler);
+  const channels = Object.entries({ create: begin, trailers: over, error: over });
+  for (const [name, handler] of channels) subscribe(`undici:request:${name}`, handler);
   return {
     underWay: () => open.size,
     end() {
-      for (const [name, handler] of channels) unsubscribe(name, handler);
+      for (const [name, handler] of channels) unsubscribe(`undici:request:${name}`, handler);
     },
   };
 }

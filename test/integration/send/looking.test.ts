@@ -5,7 +5,7 @@ import { hello, openPhone, openRelay, pageOf, sentOf } from "./open-relay.ts";
 
 test("finds a sent message by wamid, id and reference, with the statuses of its events", async () => {
   const relay = await openRelay({ sandbox: { speed: 100 } });
-  relay.sandbox.addWebhook({ url: `${relay.url()}/webhooks/main`, events: ["*"] });
+  relay.sandbox.addWebhook({ url: `${relay.url}/webhooks/main`, events: ["*"] });
   const readReceiptsOff = "+5491155550001";
   relay.sandbox.customerWrites(readReceiptsOff, "Hola");
   const sent = sentOf(await relay.send({ to: readReceiptsOff, text: "Hola", reference: "order/1", metadata: { team: "a" } }, "k"));
@@ -56,7 +56,7 @@ test("lists registered messages newest first, by page, reference, status and acc
   expect(await relay.get("/v1/messages/b")).toMatchObject({ status: 400, body: { details: [{ wamid: wamids[2] }, { wamid: wamids[1] }] } });
   expect((await relay.get("/v1/messages?x=1")).status).toBe(400);
   // A message of the chat: only its status was seen.
-  relay.sandbox.addWebhook({ url: `${relay.url()}/webhooks/main`, events: ["*"] });
+  relay.sandbox.addWebhook({ url: `${relay.url}/webhooks/main`, events: ["*"] });
   relay.sandbox.customerWrites(openPhone, "Otra vez");
   const reply = await relay.sandbox.control("POST", "/colleague/replies", { phone: openPhone, text: "Ya te ayudamos." });
   relay.sandbox.clock.advance(10_000);

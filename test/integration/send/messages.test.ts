@@ -222,7 +222,7 @@ test("sends nothing for a client that disconnects while it waits for room", asyn
 
   const waiting = new AbortController();
   const waits = relay.send(hello, "b", { signal: waiting.signal }).catch(() => null);
-  const metrics = async () => await (await fetch(`${relay.url()}/metrics`)).text();
+  const metrics = async () => await (await fetch(`${relay.url}/metrics`)).text();
   const queued = /relay_service_calls_waiting\{account="main",priority="send"\} (\d)/;
   await until("it waits", async () => queued.exec(await metrics())?.[1] === "1");
   waiting.abort();

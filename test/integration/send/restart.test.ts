@@ -4,7 +4,7 @@ import { hello, openRelay } from "./open-relay.ts";
 test("counts the calls of the minute against the caps after a restart", async () => {
   const relay = await openRelay({ account: { plan: "escala", share: 0.1 } });
   const used = async () => {
-    const text = await (await fetch(`${relay.url()}/metrics`)).text();
+    const text = await (await fetch(`${relay.url}/metrics`)).text();
     const of = (cap: string) =>
       Number(new RegExp(`^relay_service_slots_used\\{account="main",cap="${cap}"\\} (\\d+)$`, "m").exec(text)?.[1]);
     return { requests: of("requests"), messages: of("messages") };

@@ -9,7 +9,7 @@ const order = (reference: string, more: object = {}) => ({ reference, phone: `+5
 /** The sandbox posts its events to the relay. */
 async function withWebhooks(): Promise<SendingRelay> {
   const relay = await openRelay({ sandbox: { speed: 100 } });
-  relay.sandbox.addWebhook({ url: `${relay.url()}/webhooks/main`, events: ["*"] });
+  relay.sandbox.addWebhook({ url: `${relay.url}/webhooks/main`, events: ["*"] });
   return relay;
 }
 
