@@ -1,13 +1,12 @@
 // Slow: it kills the relay during a hydration pass.
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken } from "../harness/relay-settings.ts";
 import { usageOf } from "../harness/sandbox-usage.ts";
 import { integrityOf, rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
+import { startHttp } from "../integration/url-destination/downstream.ts";
 
 const count = 60;
 /** Calls that a crash may have cut, and that are made again. */
@@ -20,25 +19,19 @@ async function hydrationOf(relay: RelayProcess): Promise<Record<string, unknown>
 
 /** Passes calls on to the service; those after the first `most` get no answer, so that a pass is in the middle for as long as it takes. */
 async function openGate(service: string) {
-  const gate = { url: "", most: 0 };
-  let calls = 0;
-  const server = createServer((request, response) => {
-    calls += 1;
-    if (calls > gate.most) return;
-    const headers = { authorization: String(request.headers.authorization) };
-    fetch(new URL(String(request.url), service), { headers }).then(
+  let most = 0;
+  const { port, seen } = await startHttp(({ url, headers: { authorization = "" } }, response) => {
+    if (seen.length > most) return;
+    fetch(new URL(String(url), service), { headers: { authorization } }).then(
       async (answer) => response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text()),
       () => response.destroy(),
     );
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close().closeAllConnections());
-  gate.url = service.replace(new URL(service).host, `127.0.0.1:${(server.address() as AddressInfo).port}`);
   return {
-    url: gate.url,
+    url: service.replace(new URL(service).host, `127.0.0.1:${port}`),
     /** From now on, so many more get an answer. */
     open(more: number) {
-      gate.most = calls + more;
+      most = seen.length + more;
     },
   };
 }

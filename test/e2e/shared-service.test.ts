@@ -1,23 +1,23 @@
-// Slow: it starts two receivers that share the caps of a minute.
+// Slow: two relays share the caps of a minute.
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { storageOf } from "../harness/engines.ts";
-import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { type RelayHere, startRelayHere } from "../harness/relay-here.ts";
 import { relayToken, type SettingsParts } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
 import { usageOf } from "../harness/sandbox-usage.ts";
 import { until } from "../harness/until.ts";
 import { phone } from "./send-tools.ts";
 
-/** The messaging service in this process, and what starts processes of one relay that calls it. */
+/** The messaging service in this process, and what starts processes of one relay that calls it, all in this one. */
 async function setUp({ sandbox: options, account, settings }: { sandbox: SandboxOptions; account?: object; settings?: SettingsParts }) {
   const storage = await storageOf("postgres");
   const sandbox = await startSandbox(options);
   onTestFinished(() => sandbox.close());
   sandbox.customerWrites(phone, "Hola");
   const { plan } = options;
-  const start = (role?: "receive"): Promise<RelayProcess> =>
-    startRelay({
+  const start = (role?: "receive"): Promise<RelayHere> =>
+    startRelayHere({
       ...(role === undefined ? {} : { role }),
       settings: {
         accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan, share: 1, ...account } },
@@ -29,7 +29,7 @@ async function setUp({ sandbox: options, account, settings }: { sandbox: Sandbox
   return { sandbox, start };
 }
 
-async function send({ url }: RelayProcess, key: string, query = ""): Promise<{ status: number; body: { wamid?: string; code?: string } }> {
+async function send({ url }: RelayHere, key: string, query = ""): Promise<{ status: number; body: { wamid?: string; code?: string } }> {
   const answer = await fetch(`${url}/v1/messages${query}`, {
     method: "POST",
     headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/json", "idempotency-key": key },
@@ -113,7 +113,7 @@ test("two scheduled processes poll each message once", async () => {
   );
   const before = await calls();
   expect((await first.ask("/v1/messages/track", { method: "POST", body: made })).status).toBe(200);
-  const polled = async (of: RelayProcess): Promise<number> => {
+  const polled = async (of: RelayHere): Promise<number> => {
     const found = String((await of.ask("/metrics")).body).matchAll(/^relay_reconcile_polls_total\{.*\} (\d+)$/gm);
     return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
   };

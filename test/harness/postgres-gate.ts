@@ -19,6 +19,13 @@ export async function closeGate(session: Session) {
   };
 }
 
+/** A command that stops before its commit until the gate opens. */
+export function* held<T>(work: Work<T>): Work<T> {
+  const result = yield* work;
+  yield* passGate();
+  return result;
+}
+
 export function* passGate(): Work<void> {
   yield* rows(sql`SELECT pg_advisory_xact_lock(${gateNumber})`);
 }

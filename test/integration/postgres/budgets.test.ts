@@ -1,25 +1,14 @@
 import { expect, test } from "vitest";
 import { type BudgetRequest, limitsFrom, slotKinds } from "../../../src/model/budget.ts";
-import { systemClock } from "../../../src/model/system-clock.ts";
-import { createLimiter } from "../../../src/service/limits/limiter.ts";
 import { state } from "../../../src/store/schema/tables.ts";
 import { storedStops } from "../../../src/store/work/budgets.ts";
-import { emptyShared } from "../../contract/one-store.ts";
 import { rulesFor } from "../../contract/store-events.ts";
-import { storeOn } from "../../contract/store-on-database.ts";
+import { openTwo } from "../../contract/store-on-database.ts";
 import { until } from "../../harness/until.ts";
 
 const rules = rulesFor([]);
 const place = "main@1";
 const of = (n: number) => limitsFrom(() => n);
-
-/** Two processes of one database. */
-async function openTwo() {
-  const shared = await emptyShared();
-  const opened = await shared.open(rules, { writer: "one" });
-  const other = await shared.open(rules, { writer: "other" });
-  return { opened, stores: [storeOn(opened, rules), storeOn(other, rules)], [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose]() };
-}
 
 const requestOf = (process: string, more: Partial<BudgetRequest> = {}): BudgetRequest => ({
   process,
@@ -36,13 +25,13 @@ const requestOf = (process: string, more: Partial<BudgetRequest> = {}): BudgetRe
 });
 
 test("steps of many processes at once never give away more than the caps", async () => {
-  await using two = await openTwo();
+  await using two = await openTwo(rules);
   const names = Array.from({ length: 8 }, (_, n) => `p${n}`);
   const given = new Map(names.map((name) => [name, of(0)]));
   for (let round = 0; round < 4; round += 1) {
     await Promise.all(
       names.map(async (name, n) => {
-        const { limits } = (await two.stores[n % 2]?.stepBudget(place, requestOf(name))) ?? { limits: of(0) };
+        const { limits } = await (n % 2 === 0 ? two.one : two.other).stepBudget(place, requestOf(name));
         given.set(name, limits);
       }),
     );
@@ -57,8 +46,8 @@ test("steps of many processes at once never give away more than the caps", async
 });
 
 test("a part outlives its lease until calls made with it no longer count", async () => {
-  await using two = await openTwo();
-  const [one, other] = two.stores as [(typeof two.stores)[0], (typeof two.stores)[0]];
+  await using two = await openTwo(rules);
+  const { one, other } = two;
   // The lease ends at once, and the calls count for an hour.
   expect((await one.stepBudget("main@2", requestOf("one", { leaseMs: 0, countsMs: 3_600_000 }))).limits).toEqual(of(36));
   expect((await other.stepBudget("main@2", requestOf("other"))).limits).toEqual(of(4));
@@ -72,8 +61,8 @@ test("a part outlives its lease until calls made with it no longer count", async
 });
 
 test("stops of quotas are stored with a step, and others get them once", async () => {
-  await using two = await openTwo();
-  const [one, other] = two.stores as [(typeof two.stores)[0], (typeof two.stores)[0]];
+  await using two = await openTwo(rules);
+  const { one, other } = two;
   const stop = { resource: "apiCalls", renewsAt: 9, until: 9 };
   await one.stepBudget(place, requestOf("one", { news: { plan: "p", stops: { quota: stop } } }));
   const { version, stops } = await other.stepBudget(place, requestOf("other"));
@@ -81,47 +70,4 @@ test("stops of quotas are stored with a step, and others get them once", async (
   expect((await other.stepBudget(place, requestOf("other", { version }))).stops).toBeNull();
   await other.stepBudget(place, requestOf("other", { version, news: { plan: "p", stops: { quota: null } } }));
   expect(await two.opened.read(storedStops(place))).toEqual({ plan: "p", version: 2, stops: {} });
-});
-
-test("limiters of two processes share the caps in real time", async () => {
-  await using two = await openTwo();
-  const gone = [0, 0];
-  const steps = [0, 0];
-  const limiters = two.stores.map((store, which) =>
-    createLimiter({
-      caps: { requests: 40, messages: 1 },
-      share: 1,
-      clock: systemClock,
-      budgets: {
-        async step(request) {
-          const given = await store.stepBudget(place, request);
-          steps[which] = (steps[which] ?? 0) + 1;
-          return given;
-        },
-      },
-    }),
-  );
-  const end = new AbortController();
-  const calls = limiters.flatMap((limiter, which) =>
-    Array.from({ length: 4 }, async () => {
-      for (;;) {
-        const permit = await limiter.enter({ cap: "requests", operation: "runs", priority: "send", signal: end.signal });
-        gone[which] = (gone[which] ?? 0) + 1;
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        permit.settle({ type: "answered" });
-      }
-    }).map((call) => call.catch(() => {})),
-  );
-  const sum = () => gone.reduce((all, n) => all + n, 0);
-  await until("the cap is used up", () => sum() === 40);
-  const before = [...steps];
-  await until("both have asked for more", () => steps.every((n, which) => n >= (before[which] ?? 0) + 2));
-  expect(sum()).toBe(40);
-  expect(Math.min(...gone)).toBeGreaterThan(0);
-  end.abort();
-  await Promise.all(calls);
-  for (const limiter of limiters) limiter.close();
-  await expect
-    .poll(async () => (await two.opened.rows(state)).filter(({ key }) => key.startsWith("budget/main@1/")).length, { timeout: 150_000 })
-    .toBe(2);
 });

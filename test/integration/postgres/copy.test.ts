@@ -1,8 +1,6 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { audit } from "../../../src/store/audit/audit.ts";
 import { type CopySide, type CopyTarget, copyStore, refusalOfCopy } from "../../../src/store/copy.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
@@ -17,6 +15,7 @@ import { put } from "../../../src/store/work/state.ts";
 import { dataId } from "../../../src/store/work/state-rows.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { openSession } from "../../harness/postgres-session.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { createDatabase } from "../../setup/database.ts";
 
@@ -26,11 +25,7 @@ const presence = { id: "one", role: "both", host: "here", pid: 1, version: "1" }
 const openRelay = (url: string) => openPostgresStore({ url, schema: "relay" }, { rules, hooks, presence, held: () => null });
 const order = { now: () => start, progress: () => {} };
 
-function newPath(): string {
-  const folder = mkdtempSync(join(tmpdir(), "copy-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "relay.db");
-}
+const newPath = (): string => join(tempFolder(), "relay.db");
 
 async function filledFile(): Promise<string> {
   const path = newPath();

@@ -5,29 +5,15 @@ import { state, subjects } from "../../../src/store/schema/tables.ts";
 import { rows, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
 import { noteWatched } from "../../../src/store/work/state-rows.ts";
-import { emptyShared, type OneStore } from "../../contract/one-store.ts";
+import type { OneStore } from "../../contract/one-store.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
-import { storeOn } from "../../contract/store-on-database.ts";
+import { openTwo } from "../../contract/store-on-database.ts";
 import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 
 const rules = rulesFor([]);
 const key: SendKey = { account: "main", kind: "message", key: "k" };
 const claim = { fingerprint: "f", resend: 0, about: "+54…01", at: start };
-
-/** Two processes of one database. */
-async function openTwo() {
-  const shared = await emptyShared();
-  const opened = await shared.open(rules, { writer: "one" });
-  const other = await shared.open(rules, { writer: "other" });
-  return {
-    shared,
-    opened,
-    one: storeOn(opened, rules),
-    other: storeOn(other, rules),
-    [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose](),
-  };
-}
 
 /** As if all leases and calls had run out. */
 const expire = (opened: OneStore) =>
@@ -36,7 +22,7 @@ const expire = (opened: OneStore) =>
   });
 
 test("one of two processes claims a key, and its call is in flight for the other until it ends or is gone", async () => {
-  await using two = await openTwo();
+  await using two = await openTwo(rules);
   const { one, other, opened } = two;
   const begun = await Promise.all([one.beginSend(key, claim), other.beginSend(key, claim), one.beginSend(key, claim)]);
   expect(begun.filter((held) => held === null)).toHaveLength(1);
@@ -68,7 +54,7 @@ test("one of two processes claims a key, and its call is in flight for the other
 });
 
 test("a leader lease has one holder, until it is released or expires", async () => {
-  await using two = await openTwo();
+  await using two = await openTwo(rules);
   const { one, other, opened } = two;
   const taken = await Promise.all([one.holdLease("parking", 60_000), other.holdLease("parking", 60_000)]);
   expect(taken.filter((isOurs) => isOurs)).toHaveLength(1);
@@ -87,7 +73,7 @@ const windowMs = 900_000;
 const seen: AccountNote = { account: "main", since: start, events: 1, truncated: 0, refused: 0, registered: 0, missed: 0 };
 
 test("what processes see of an account adds up, also when one commits late", async () => {
-  await using two = await openTwo();
+  await using two = await openTwo(rules);
   const { one, other, opened } = two;
   await one.noteWatched([seen, { ...seen, account: "shop", isKeyRefused: true }], start, windowMs);
   await using session = await openSession(two.shared.url);
@@ -107,7 +93,7 @@ test("what processes see of an account adds up, also when one commits late", asy
 });
 
 test("processes that move one cursor and claim one key agree", async () => {
-  await using two = await openTwo();
+  await using two = await openTwo(rules);
   const { one, other, opened } = two;
   await Promise.all([5, 9, 7].flatMap((seq) => [one.moveCursor("crm", seq, start), other.moveCursor("crm", seq - 1, start)]));
   expect(await one.findCursor("crm")).toBe(9);

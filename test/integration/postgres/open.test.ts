@@ -1,11 +1,9 @@
 // Slow: it starts servers of its own.
 import { randomUUID } from "node:crypto";
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createConnection, createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
+import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { leaseTimes } from "../../../src/model/route-lease.ts";
 import type { TlsSettings } from "../../../src/net/tls.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
@@ -16,10 +14,12 @@ import { events } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
 import { as, select, sql, typed } from "../../../src/store/sql/sql.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
+import { openNetwork } from "../../harness/network.ts";
 import { openSession } from "../../harness/postgres-session.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { createDatabase } from "../../setup/database.ts";
-import { type Postgres, startPostgres } from "../../setup/postgres.ts";
+import { startPostgres } from "../../setup/postgres.ts";
 import { selfSigned } from "../url-destination/self-signed.ts";
 
 const rules = rulesFor([{ name: "crm" }]);
@@ -206,10 +206,10 @@ test("starts before its server, and fails until that is there", { tags: ["slow"]
 
 test("a network that hangs costs a few seconds, then commands fail at once, and it recovers", { tags: ["slow"] }, async () => {
   await using server = await startPostgres({ tcp: true });
-  await using proxy = await hangingProxy(server);
-  await using one = await open(proxy.url);
+  const network = await openNetwork(server.port);
+  await using one = await open(`postgres://relay@127.0.0.1:${network.port}/postgres`);
   expect(await accepts(one)).toBe(true);
-  proxy.hang(true);
+  network.cut();
   const startedAt = performance.now();
   const outcomes = await Promise.all(Array.from({ length: 300 }, () => accepts(one)));
   expect(outcomes).not.toContain(true);
@@ -218,7 +218,7 @@ test("a network that hangs costs a few seconds, then commands fail at once, and 
   const again = performance.now();
   expect(await accepts(one)).toBe(false);
   expect(performance.now() - again).toBeLessThan(100);
-  proxy.hang(false);
+  await network.mend();
   await until("it recovers", () => accepts(one), 20_000);
 });
 
@@ -249,8 +249,7 @@ test("a table that is locked for long holds up commands for some seconds only", 
 
 test("encrypts the connection, and refuses a certificate of another authority", { tags: ["slow"] }, async () => {
   const [own, other] = [selfSigned(), selfSigned()];
-  const folder = mkdtempSync(join(tmpdir(), "postgres-tls-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = tempFolder();
   const files = { ssl_cert_file: join(folder, "cert.pem"), ssl_key_file: join(folder, "key.pem") };
   writeFileSync(files.ssl_cert_file, own.cert);
   writeFileSync(files.ssl_key_file, own.key, { mode: 0o600 });
@@ -266,38 +265,3 @@ test("encrypts the connection, and refuses a certificate of another authority", 
   await expect(open(url, "relay", { ca: other.cert })).rejects.toThrow(/TLS fails/);
   await expect(open(`${url}?sslmode=require`)).rejects.toThrow(/TLS fails/);
 });
-
-/** A loopback port before the server that forwards nothing any more while it hangs. */
-async function hangingProxy(server: Postgres): Promise<AsyncDisposable & { readonly url: string; hang(isHanging: boolean): void }> {
-  const sockets = new Set<Socket>();
-  let isHanging = false;
-  const listener: Server = createServer((client) => {
-    const upstream = createConnection(server.port, server.host);
-    for (const [from, to] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      sockets.add(from);
-      from.on("data", (chunk) => {
-        if (!isHanging) to.write(chunk);
-      });
-      from.on("error", () => {});
-      from.on("close", () => {
-        sockets.delete(from);
-        to.destroy();
-      });
-    }
-  });
-  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
-  const { port } = listener.address() as { port: number };
-  return {
-    url: `postgres://relay@127.0.0.1:${port}/postgres`,
-    hang(now) {
-      isHanging = now;
-    },
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy();
-      await new Promise((resolve) => listener.close(resolve));
-    },
-  };
-}

@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import { dispositions } from "../../../src/model/states.ts";
 import { createCommands } from "../../../src/store/create-store.ts";
 import { counters, deliveries, events, queue, queueState, subjects } from "../../../src/store/schema/tables.ts";
-import type { Work } from "../../../src/store/sql/ops.ts";
 import { settle } from "../../../src/store/work/attempts.ts";
 import { createCounting } from "../../../src/store/work/counts.ts";
 import { expireParked } from "../../../src/store/work/parking.ts";
@@ -11,7 +10,7 @@ import { createPlanNumbers } from "../../../src/store/work/plans.ts";
 import { register } from "../../../src/store/work/register.ts";
 import { emptyShared, type OneStore, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
-import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
+import { anotherWaits, closeGate, held } from "../../harness/postgres-gate.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 
 const parkFor = 60_000;
@@ -22,13 +21,6 @@ const parts = { rules, plans: createPlanNumbers(), counts: createCounting("other
 const message = { account: "main", wamid: "w" };
 
 const sum = (list: readonly number[]) => list.reduce((all, n) => all + n, 0);
-
-/** A command that stops before its commit until the gate opens. */
-function* held<T>(work: Work<T>): Work<T> {
-  const result = yield* work;
-  yield* passGate();
-  return result;
-}
 
 async function sendAll(store: OneStore, now: number): Promise<number[]> {
   const order: number[] = [];

@@ -8,19 +8,12 @@ import { type Counts, createCounting, rollUp } from "../../../src/store/work/cou
 import { createRetention } from "../../../src/store/work/retention.ts";
 import { emptyShared, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
-import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
+import { anotherWaits, closeGate, held } from "../../harness/postgres-gate.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 
 const day = 86_400_000;
 const later = start + 40 * day;
 const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 60 * day, history: 60 * day };
-
-/** A command that stops before its commit until the gate opens. */
-function* held<T>(work: Work<T>): Work<T> {
-  const result = yield* work;
-  yield* passGate();
-  return result;
-}
 
 /** A store whose retention and one more command run at once. An event that came last keeps its place. */
 async function openBoth(rules = rulesFor([{ name: "crm" }])) {

@@ -20,46 +20,30 @@ test("sends an empty body with its length", async () => {
   expect(downstream.seen[0]?.headers["content-length"]).toBe("0");
 });
 
-test.each([400, 410, 500, 503])("%i is an answer", async (status) => {
-  const downstream = await startHttp((_request, response) => response.writeHead(status).end("no"));
-  expect(told(await attempt(destinationTo(downstream.url)))).toBe(String(status));
-});
-
-test.each([301, 302, 303, 307, 308])("%i is not followed", async (status) => {
-  const downstream = await startHttp((_request, response) => response.writeHead(status, { location: "/elsewhere" }).end());
+test.each([301, 302, 303, 307, 308, 400, 410, 500, 503])("%i is an answer, and not followed", async (status) => {
+  const downstream = await startHttp((_request, response) => response.writeHead(status, { location: "/elsewhere" }).end("no"));
   expect(told(await attempt(destinationTo(downstream.url)))).toBe(String(status));
   expect(downstream.seen.map(({ path }) => path)).toEqual(["/hook"]);
 });
 
 test("reads Retry-After in seconds and as a date, on 429 and 503", async () => {
   const date = new Date(Date.now() + 600_000).toUTCString();
-  const answers = [
-    [429, "30"],
-    [503, date],
-    [429, "nonsense"],
-    [503, "999999999"],
-    [429, "Fri, 31 Dec 9999 23:59:59 GMT"],
-    [429, "Thu, 01 Jan 1970 00:00:00 GMT"],
-    [429, "-99999999"],
-  ] as const;
-  let next = 0;
-  const downstream = await startHttp((_request, response) => {
-    const [status, retryAfter] = answers[next] as (typeof answers)[number];
-    next += 1;
-    response.writeHead(status, { "retry-after": retryAfter }).end();
-  });
+  const answers: [number, string, string][] = [
+    [429, "30", "429 retry-after 30000"],
+    [429, "nonsense", "429"],
+    [503, "999999999", "503 retry-after 3600000"],
+    [429, "Fri, 31 Dec 9999 23:59:59 GMT", "429 retry-after 3600000"],
+    [429, "Thu, 01 Jan 1970 00:00:00 GMT", "429 retry-after 0"],
+    [429, "-99999999", "429"],
+    [503, date, expect.stringMatching(/^503 retry-after [345]\d{5}$|600000$/)],
+  ];
+  let [status, retryAfter] = [0, ""];
+  const downstream = await startHttp((_request, response) => response.writeHead(status, { "retry-after": retryAfter }).end());
   const destination = destinationTo(downstream.url);
-  expect(told(await attempt(destination))).toBe("429 retry-after 30000");
-  const { result } = await attempt(destination);
-  if (result.kind !== "answered" || result.retryAfterMs === null) throw new Error("no Retry-After");
-  expect(result.retryAfterMs).toBeGreaterThan(300_000);
-  expect(result.retryAfterMs).toBeLessThanOrEqual(600_000);
-  expect(told(await attempt(destination))).toBe("429");
-  expect(told(await attempt(destination))).toBe("503 retry-after 3600000");
-  expect(told(await attempt(destination))).toBe("429 retry-after 3600000");
-  expect(told(await attempt(destination))).toBe("429 retry-after 0");
-  expect(told(await attempt(destination))).toBe("429");
-  next = 3;
+  for (const [given, header, outcome] of answers) {
+    [status, retryAfter] = [given, header];
+    expect(told(await attempt(destination))).toEqual(outcome);
+  }
   expect(told(await attempt(destinationTo(downstream.url, { maxRetryAfter: "2m" })))).toBe("503 retry-after 120000");
 });
 
@@ -106,10 +90,4 @@ test("keeps an answer of 4 KiB whole and reuses its connection", async () => {
   expect(outcome.response?.toString()).toBe("a".repeat(1000) + "b".repeat(3096));
   await attempt(destination);
   expect(downstream.accepted).toBe(1);
-});
-
-test("an IPv6 literal", async () => {
-  const downstream = await startHttp((_request, response) => response.end(), "::1");
-  expect(downstream.url).toContain("[::1]");
-  expect(told(await attempt(destinationTo(downstream.url)))).toBe("200");
 });

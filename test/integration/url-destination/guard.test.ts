@@ -18,8 +18,9 @@ describe("with allowPrivate off nothing reaches loopback", () => {
     ["the unspecified address, which Linux takes for loopback", "0.0.0.0"],
     ["an IPv4-mapped literal", "[::ffff:127.0.0.1]"],
     ["a name", "localhost"],
+    ["an IPv6 literal", "[::1]"],
   ])("%s", async (_what, host) => {
-    const downstream = await startHttp((_request, response) => response.end());
+    const downstream = await startHttp((_request, response) => response.end(), host === "[::1]" ? "::1" : "127.0.0.1");
     for (const scheme of ["http", "https"]) {
       const outcome = await attempt(destinationTo(`${scheme}://${host}:${downstream.port}/`, { allowPrivate: false }));
       expect(told(outcome)).toMatch(/^failed blocked: .* not a public address/);
@@ -27,19 +28,6 @@ describe("with allowPrivate off nothing reaches loopback", () => {
     expect(downstream.accepted).toBe(0);
     // The pipe was alive: the same URL arrives when it may.
     expect(told(await attempt(destinationTo(`http://${host}:${downstream.port}/`)))).toBe("200");
-  });
-
-  test("an IPv6 literal", async () => {
-    const downstream = await startHttp((_request, response) => response.end(), "::1");
-    expect(told(await attempt(destinationTo(downstream.url, { allowPrivate: false })))).toMatch(/^failed blocked: ::1 /);
-    expect(downstream.accepted).toBe(0);
-  });
-
-  test("a redirect to loopback is not followed, so it needs no guard", async () => {
-    const inside = await startHttp((_request, response) => response.end());
-    const outside = await startHttp((_request, response) => response.writeHead(307, { location: inside.url }).end());
-    expect(told(await attempt(destinationTo(outside.url)))).toBe("307");
-    expect(inside.accepted).toBe(0);
   });
 });
 
