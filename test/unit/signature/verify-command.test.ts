@@ -135,7 +135,7 @@ test("reports a static token as unsupported, as text and as JSON", async () => {
   const given = ["--secret-env", "S", "--body", bodyFile, "-H", "x-gitlab-token: a-token-of-mine"];
   const { code, out, err } = await run(given, { env: { S: "a-token-of-mine" } });
   expect({ code, out }).toEqual({ code: 1, out: "" });
-  expect(err).toMatch(/hint: x-gitlab-token holds the secret itself: a static token of GitLab/);
+  expect(err).toMatch(/hint: x-gitlab-token holds the secret itself: a static token, not a signature/);
   expect(err).toMatch(/authenticated in a way that the relay does not support/);
   expect(err).not.toMatch(/with this secret|a-token-of-mine/);
   const asJson = await run([...given, "--json"], { env: { S: "a-token-of-mine" } });
