@@ -99,21 +99,13 @@ async function reloadNow({ run: { reread }, reloading }: ControlRoutesParts): Pr
 }
 
 function createSettingsView({ run: { file }, live, reloading }: ControlRoutesParts): () => Promise<SettingsView> {
-  // Made at the first request after a reload: with a thousand routes it takes long.
+  // Loaded and made at the first request after a reload: few relays get one, and with a thousand routes it takes long.
   const printed = live.derive((now) => {
     let made: Promise<SettingsView["settings"]> | undefined;
-    return () => (made ??= print({ ...now, ...keptAfterReload(live.initial, now) }));
+    const print = async () => (await import("../config/print.ts")).printableSettings({ ...now, ...keptAfterReload(live.initial, now) });
+    return () => (made ??= print());
   });
-  return async () => {
-    const settings = await printed()();
-    return { loadedAt: reloading.last().loadedAt, file, settings };
-  };
-}
-
-async function print(settings: Parameters<typeof import("../config/print.ts").printableSettings>[0]) {
-  // Loaded on demand: few relays ever get this request.
-  const { printableSettings } = await import("../config/print.ts");
-  return printableSettings(settings);
+  return async () => ({ loadedAt: reloading.last().loadedAt, file, settings: await printed()() });
 }
 
 /**
@@ -121,18 +113,18 @@ async function print(settings: Parameters<typeof import("../config/print.ts").pr
  * with the first one. Callers at the same time share one, for the same reason.
  */
 function createHandshakes({ settings, store, clock, redactor }: ControlRoutesParts) {
-  const running = new Map<string, Promise<HandshakeView>>();
+  const running = new Map<string, Promise<Omit<HandshakeView, "route">>>();
 
-  async function perform(route: string, app: App, repeat: boolean): Promise<HandshakeView> {
+  async function perform(app: App, repeat: boolean): Promise<Omit<HandshakeView, "route">> {
     const fingerprint = fingerprintOf(app);
     const known = (await store.read.handshakes()).get(fingerprint) ?? null;
-    if (known !== null && !repeat) return { route, result: "remembered", doneAt: known, problem: null };
+    if (known !== null && !repeat) return { result: "remembered", doneAt: known, problem: null };
     // A decimal integer of some digits, as Meta's: consumers parse it as a number.
     const problem = await shakeHands(app, app.verifyToken.reveal(), String(randomInt(1e9, 1e14)));
-    if (problem !== null) return { route, result: "failed", doneAt: known, problem: redactor.text(problem) };
+    if (problem !== null) return { result: "failed", doneAt: known, problem: redactor.text(problem) };
     const doneAt = clock.now();
     await store.noteHandshake(fingerprint, doneAt);
-    return { route, result: "done", doneAt, problem: null };
+    return { result: "done", doneAt, problem: null };
   }
 
   /** Throws `not_found` for a route that is not in the settings, and `conflict` for one without a `verifyToken`. */
@@ -144,7 +136,7 @@ function createHandshakes({ settings, store, clock, redactor }: ControlRoutesPar
     const app = route === undefined ? null : appOf(route);
     if (app === null) throw new RelayError("conflict", `the route "${name}" has no to.verifyToken, which a handshake needs`);
     const key = fingerprintOf(app);
-    const shared = running.get(key) ?? perform(name, app, repeat).finally(() => running.delete(key));
+    const shared = running.get(key) ?? perform(app, repeat).finally(() => running.delete(key));
     running.set(key, shared);
     return { ...(await shared), route: name };
   };

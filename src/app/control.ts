@@ -4,7 +4,7 @@ import { knownSources } from "../inspect/reading.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
-import type { ReplayQuery } from "../model/queries.ts";
+import type { OfAccounts, ReplayQuery } from "../model/queries.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
 import type { Delivering } from "./deliver.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
@@ -99,21 +99,19 @@ export function createActing(parts: ControlParts): Pick<PlainHandlers, "retryDel
 export function createRegistering({ settings, store, clock, service }: ControlParts): TrackPort {
   const { now } = clock;
   const { registered } = service;
-  const accountNames = (limited?: readonly string[]) =>
-    Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
 
   /** Throws `bad_request` for a registration that is refused whatever is stored. */
-  function checked(registration: Registration, accounts: readonly string[]): MessageRegistration {
-    const account = chooseAccount(registration.account, accounts);
+  function checked(registration: Registration, limited: OfAccounts["accounts"]): MessageRegistration {
+    const account = chooseAccount(registration.account, settings(), limited);
     if (registration.sentAt !== undefined && registration.sentAt > now() + clocksDifferBy) {
       throw badRequest([{ path: "sentAt", message: "lies in the future" }]);
     }
     return { ...registration, account };
   }
 
-  function checkedOrRefused(registration: Registration, accounts: readonly string[]): MessageRegistration | RelayError {
+  function checkedOrRefused(registration: Registration, limited: OfAccounts["accounts"]): MessageRegistration | RelayError {
     try {
-      return checked(registration, accounts);
+      return checked(registration, limited);
     } catch (error) {
       if (error instanceof RelayError) return error;
       throw error;
@@ -122,16 +120,14 @@ export function createRegistering({ settings, store, clock, service }: ControlPa
 
   return {
     async register(given, limited) {
-      const accounts = accountNames(limited);
-      const registrations = given.map((registration) => checked(registration, accounts));
+      const registrations = given.map((registration) => checked(registration, limited));
       const { created, due } = await store.register(registrations, now());
       store.announce(due);
       if (created > 0) for (const { account, sentAt } of registrations) registered(account, sentAt);
       return { created, known: registrations.length - created };
     },
     async registerEach(registrations, limited) {
-      const accounts = accountNames(limited);
-      const all = registrations.map((registration) => checkedOrRefused(registration, accounts));
+      const all = registrations.map((registration) => checkedOrRefused(registration, limited));
       const good = all.flatMap((each) => (each instanceof RelayError ? [] : [each]));
       const stored = await store.registerEach(good, now());
       let at = 0;

@@ -1,16 +1,16 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
 import type { HydratedStatus } from "../hydrate/pass.ts";
-import { type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
+import { type PolledStatus, polledEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
 import { type Hold, holdReasons, type PollAnswer, type PollFault } from "../model/poll.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
-import type { AcceptOutcome } from "../store/port.ts";
 import { stepMessage } from "../track/states.ts";
 import { fieldsOf } from "./rules.ts";
+import type { Stored } from "./store.ts";
 
 export interface PollingParts {
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;
@@ -83,11 +83,21 @@ export function createPolling({ services, now, polled }: PollingParts) {
       const client = services.client(account);
       if (client === null) return { type: "no-client" };
       let at = now();
-      const sent = () => {
-        at = now();
-      };
       try {
-        const { wamid, status, errorCode } = await pollMessage(client, messageId, signal, sent);
+        // Without retries, because reconciliation and hydration wait themselves.
+        const { wamid, status, errorCode } = await client.getMessage(messageId, {
+          signal,
+          priority: "poll",
+          watch: {
+            async starting() {
+              at = now();
+            },
+            async repeating(error) {
+              // A call that a cap rejected had no effect.
+              if (error.kind !== "rate-limited") throw error;
+            },
+          },
+        });
         Object.assign(standingOf(client), { hasFound: true, counts: noCounts(), isFaulty: false });
         polled(account, null);
         return { type: "found", at, wamid, status, errorCode };
@@ -120,23 +130,6 @@ function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null 
   }
 }
 
-/**
- * Reads a message at the lowest priority, and without retries, because reconciliation and hydration wait themselves. A call
- * that a cap rejected had no effect and may be repeated.
- */
-function pollMessage(client: ServiceClient, id: string, signal: AbortSignal, sent: () => void) {
-  return client.getMessage(id, {
-    signal,
-    priority: "poll",
-    watch: {
-      starting: async () => sent(),
-      async repeating(error) {
-        if (error.kind !== "rate-limited") throw error;
-      },
-    },
-  });
-}
-
 interface FoundStatus extends Omit<HydratedStatus, "source" | "because">, Pick<PolledStatus, "origin" | "because"> {
   /** Default: the first source of the account's events, or if it has none, the account's name. */
   readonly source?: string;
@@ -145,15 +138,7 @@ interface FoundStatus extends Omit<HydratedStatus, "source" | "because">, Pick<P
 export type StatusIntake = ReturnType<typeof createStatusIntake>;
 
 /** Submits polled statuses as the events that webhooks of the account's source would have brought. */
-export function createStatusIntake({
-  settings,
-  now,
-  accept,
-}: {
-  readonly settings: () => Settings;
-  readonly now: () => number;
-  readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
-}) {
+export function createStatusIntake({ settings, clock: { now }, accepting }: Pick<Stored, "settings" | "clock" | "accepting">) {
   /** False: the status does not change a message of this state, or was submitted before. */
   return async (state: MessageState, { wamid, source, ...found }: FoundStatus): Promise<boolean> => {
     const { status, errorCode } = found;
@@ -161,7 +146,7 @@ export function createStatusIntake({
     const from = source ?? sourceOf(settings(), found.account);
     const fields = fieldsOf(settings().sources[from]);
     const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
-    return (await accept(event)).result === "accepted";
+    return (await accepting.accept(event)).result === "accepted";
   };
 }
 

@@ -186,12 +186,9 @@ function passHooks(log: Logger, metrics: Metrics, note: (summary: AccountSummary
       ...(lastsUntil === null ? {} : { lastsUntil: new Date(lastsUntil).toISOString() }),
     };
     if (counts.postponed > 0) {
-      log.warn(line, `reconciled; ${counts.postponed} polls wait, so that the month's quota lasts${lastsText(lastsUntil)}`);
+      const lasts = lastsUntil === null ? "" : `: at this rate it would be used up on ${new Date(lastsUntil).toISOString().slice(0, 10)}`;
+      log.warn(line, `reconciled; ${counts.postponed} polls wait, so that the month's quota lasts${lasts}`);
     } else if (stopped !== null) log.warn(line, "reconciled, as far as the service could be polled");
     else log.info(line, "reconciled");
   }
-}
-
-function lastsText(at: number | null): string {
-  return at === null ? "" : `: at this rate it would be used up on ${new Date(at).toISOString().slice(0, 10)}`;
 }

@@ -1,8 +1,9 @@
-import { onlyAccount } from "../config/schema.ts";
+import { onlyAccount, type Settings } from "../config/schema.ts";
 import type { SendCaller, SendingPort } from "../control/sending.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { uuidv7 } from "../model/ids.ts";
 import { refuseUnknown } from "../model/nearest.ts";
+import type { OfAccounts } from "../model/queries.ts";
 import { type Caller, createOnce, fingerprintOf, type OnceHooks, type Order, type SendDone } from "../send/once.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallOptions, ServiceClient } from "../service/client.ts";
@@ -13,7 +14,8 @@ import { coveringReasons, type QuotaReason } from "../service/limits/stops.ts";
 import type { Background } from "./store.ts";
 
 /** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
-export function chooseAccount(given: string | undefined, accounts: readonly string[]): string {
+export function chooseAccount(given: string | undefined, settings: Pick<Settings, "accounts">, limited: OfAccounts["accounts"]): string {
+  const accounts = Object.keys(settings.accounts).filter((name) => limited === undefined || limited.includes(name));
   if (given !== undefined) refuseUnknown("bad_request", "account", given, accounts);
   const account = given ?? onlyAccount(accounts);
   if (account !== undefined) return account;
@@ -43,12 +45,6 @@ export function createSending({ store, services, clock, settings, registered, ..
     hooks: sendingHooks(watchers),
   });
 
-  const accountOf = (given: string | undefined, limited: readonly string[] | undefined) =>
-    chooseAccount(
-      given,
-      Object.keys(settings().accounts).filter((each) => limited === undefined || limited.includes(each)),
-    );
-
   function callerOf(account: string, cap: CallCap, { gone, maxWait = settings().send.maxWait }: SendCaller): Caller {
     return {
       disconnected: gone,
@@ -65,7 +61,7 @@ export function createSending({ store, services, clock, settings, registered, ..
 
   const port: SendingPort = {
     sendMessage({ account: given, accounts, key: givenKey, resend, reference, metadata, ...body }, caller) {
-      const account = accountOf(given, accounts);
+      const account = chooseAccount(given, settings(), accounts);
       const key = givenKey ?? uuidv7(now());
       return once.send(
         {
@@ -86,7 +82,7 @@ export function createSending({ store, services, clock, settings, registered, ..
       );
     },
     startRun({ account: given, accounts, automation, reference, resend, metadata, ...body }, caller) {
-      const account = accountOf(given, accounts);
+      const account = chooseAccount(given, settings(), accounts);
       return once.send(
         {
           key: { account, kind: "run", key: reference },
@@ -176,7 +172,8 @@ export function createCalling(services: SendingParts["services"], now: () => num
     async ({ signal, starting, repeating }) => {
       const client = services.client(account);
       if (client === null) {
-        const error = notCallable(account);
+        const why = "the settings give it no baseUrl or no apiKey";
+        const error = new RelayError("conflict", `the account "${account}" cannot send: ${why}`, { account });
         return { type: "not-done", error, why: error.message };
       }
       try {
@@ -200,10 +197,6 @@ function stopOf(
   if (state === undefined || stop === undefined || until == null) return {};
   const resource = state.resources[stop];
   return { stop, until, ...(resource === undefined ? {} : { resource }) };
-}
-
-function notCallable(account: string): RelayError {
-  return new RelayError("conflict", `the account "${account}" cannot send: the settings give it no baseUrl or no apiKey`, { account });
 }
 
 /** One-minute windows (messaging-service-api.md, "Per-minute caps"). */

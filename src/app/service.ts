@@ -46,7 +46,7 @@ export function startService(stored: Stored) {
     }),
   });
   const shared = { ...stored, services, usage };
-  const intake = createStatusIntake({ settings, now: clock.now, accept: accepting.accept });
+  const intake = createStatusIntake(stored);
   const watching = createWatching(shared);
   const polling = createPolling({ services, now: clock.now, polled: watching.polled });
   const pollingFor = (origin: "hydrate" | "reconcile") => tracing?.polling(polling, origin) ?? polling;

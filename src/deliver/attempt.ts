@@ -127,7 +127,7 @@ export async function settleAttempt(
         await settle(settlement);
         return;
       } catch (error) {
-        if (isUnavailable(error)) tries = 0;
+        if (error instanceof Error && error.name === "StoreUnavailable") tries = 0;
         if (tries < settleTries) hooks.storeFailed(settlement.route, error);
         else if (await bury(error)) return;
         // At shutdown it stays waiting in the store and is sent again (at least once).
@@ -136,7 +136,8 @@ export async function settleAttempt(
           isCounted = false;
           count(-1);
         }
-        await (isCounted ? new Promise<void>((resolve) => clock.after(storeRetryMs, resolve)) : longWait());
+        if (isCounted) await new Promise<void>((resolve) => clock.after(storeRetryMs, resolve));
+        else await pause(clock, longestWaitMs, closing).catch(() => {});
       }
     }
   } finally {
@@ -155,14 +156,6 @@ export async function settleAttempt(
       return false;
     }
   }
-
-  function longWait(): Promise<void> {
-    return pause(clock, longestWaitMs, closing).catch(() => {});
-  }
-}
-
-function isUnavailable(error: unknown): boolean {
-  return error instanceof Error && error.name === "StoreUnavailable";
 }
 
 /** Never rejects. `unsendable`: why it was not sent and is not retried. */

@@ -90,7 +90,9 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       failing = null;
       slow = outcome.tookMs > slowShare * to.timeout ? onceMore(slow, clock.now()) : null;
     } else if (decision.kind !== "interrupted") {
-      failing = { ...onceMore(failing, clock.now()), cause: causeOf(outcome.result) };
+      const { result } = outcome;
+      const cause = result.kind === "failed" ? result.error : result.kind === "answered" ? String(result.status) : "";
+      failing = { ...onceMore(failing, clock.now()), cause };
     }
   }
 
@@ -179,11 +181,6 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
 }
 
 const onceMore = (before: Slow | null, now: number): Slow => ({ since: before?.since ?? now, attempts: (before?.attempts ?? 0) + 1 });
-
-function causeOf(result: AttemptResult): string {
-  if (result.kind === "failed") return result.error;
-  return result.kind === "answered" ? String(result.status) : "";
-}
 
 /*
  * | state | what happens | becomes |

@@ -6,14 +6,10 @@ import { formatOf } from "../model/formats/formats.ts";
 import { createFailureLimit } from "./client-address.ts";
 import { type Answer, createBodyReader, errorAnswer, jsonAnswer, send, sendEarly, type WebhookRequest } from "./http.ts";
 import { answerHandshake, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
-import { createSeveral, type ItemCounts } from "./several.ts";
+import { createSeveral, type ItemCounts, type Storing } from "./several.ts";
 import { createRequestVerifier, type SignatureRefusal, type Traced, type VerifiedRequest } from "./verify-request.ts";
 
-/** Calls reject when nothing can be stored now. */
-interface Accepting {
-  /** Resolves once the event is durable; `duplicate` when its id is stored already. */
-  event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
-  quarantine(body: QuarantinedBody): Promise<{ readonly result: "quarantined" | "duplicate" }>;
+interface Accepting extends Storing {
   /** Rejects with a `RelayError` when there is no answer. */
   proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
 }

@@ -12,9 +12,14 @@ const sliceItems = 250;
 /** Read one after the other: parsed, a body takes several times its bytes. */
 const largeBytes = 128 * 1024;
 
-interface Storing {
+/** Calls reject when nothing can be stored now. */
+export interface Storing {
+  /** Resolves once the event is durable; `duplicate` when its id is stored already. */
   event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
   quarantine(body: QuarantinedBody): Promise<{ readonly result: "quarantined" | "duplicate" }>;
+}
+
+interface SeveralParts extends Storing {
   /** For the first time. */
   quarantined(body: QuarantinedBody): void;
 }
@@ -27,7 +32,7 @@ export interface ItemCounts {
 }
 
 /** A request is acknowledged only when all of it is stored. What was stored before a failure stays. */
-export function createSeveral({ event, quarantine, quarantined }: Storing) {
+export function createSeveral({ event, quarantine, quarantined }: SeveralParts) {
   /** Which accounts a request is for is known when it is read. Until then it counts for its source. */
   const bytesOfSources = createBound(most.bytes);
   const bytesOfAccounts = createBound(most.bytes);

@@ -75,7 +75,7 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
           headers: { ...received.headers, ...bodyHeaders },
           envelope,
           subject: { type: "none" },
-          request: requestName(source.name, verified.digest),
+          request: createHash("sha256").update(`${source.name}\0`).update(verified.digest).digest("base64url"),
         },
       };
     }
@@ -85,10 +85,6 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
     const { envelope } = parsed;
     return { kind: "event", event: { ...received, envelope, subject: subjectOf(envelope, source.fields, body) } };
   };
-}
-
-function requestName(source: string, digest: Buffer): string {
-  return createHash("sha256").update(`${source}\0`).update(digest).digest("base64url");
 }
 
 /** An automation may send any body. */

@@ -87,7 +87,8 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     try {
       return await outcome;
     } catch (error) {
-      throw disconnected.aborted && error === disconnected.reason ? disconnectedError() : error;
+      if (!disconnected.aborted || error !== disconnected.reason) throw error;
+      throw new RelayError("request_timeout", "the client disconnected; nothing was sent");
     } finally {
       endWait();
       begun.isOver = true;
@@ -108,7 +109,8 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         startedAt = clock.now();
         const { fingerprint, resend, about } = order;
         const held = await store.begin(order.key, { fingerprint, resend, about, at: startedAt }).catch((error: unknown) => {
-          mayBeTaken = isOpen(error);
+          // It was sent and not answered.
+          mayBeTaken = error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
           throw error;
         });
         if (held !== null) {
@@ -206,15 +208,6 @@ function createOutcomes({ store, clock, hooks }: OnceParts) {
   };
 }
 
-/** It was sent and not answered. */
-function isOpen(error: unknown): boolean {
-  return error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
-}
-
-function disconnectedError(): RelayError {
-  return new RelayError("request_timeout", "the client disconnected; nothing was sent");
-}
-
 /** A resolved step is durable and visible to other processes. */
 export interface SendStore {
   /** A call of a dead process counts as one of unknown outcome. */
@@ -263,9 +256,7 @@ function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer
   if (held === null) return null;
   refuseOther(held, request);
   if (held.state === "done") return held.answer;
-  if (held.state === "calling") {
-    throw inFlight(request.key);
-  }
+  if (held.state === "calling") throw inFlight(request.key);
   if (held.attempts === request.resend) return null;
   throw outcomeUnknown(request.key, { ...held, reason: null });
 }

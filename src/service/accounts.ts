@@ -83,7 +83,8 @@ export function createServiceAccounts(
     const isSameService = before !== undefined && before.settings.baseUrl === settings.baseUrl;
     const isSameKey = isSameService && before.settings.apiKey.reveal() === settings.apiKey.reveal();
     const isSameAllowance = before?.settings.plan === settings.plan && before.settings.share === settings.share;
-    const allowance: Allowance = { plan: settings.plan, share: settings.share, keyId: keyIdOf(settings.apiKey) };
+    const keyId = createHash("sha256").update(`wamid-relay ${settings.apiKey.reveal()}`).digest("hex").slice(0, 8);
+    const allowance: Allowance = { plan: settings.plan, share: settings.share, keyId };
     const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
     if (isSameKey && isSameAllowance) limiter.resume();
     else if (isSameService) limiter.retune(allowance);
@@ -141,8 +142,4 @@ function stopsOf(account: string, { stops, resources }: LimiterState): StopView[
     const resource = reason === "unauthenticated" || reason === "blocked" ? null : (resources[reason] ?? null);
     return [{ account, reason, resource, until: new Date(until).toISOString() }];
   });
-}
-
-function keyIdOf(key: Secret): string {
-  return createHash("sha256").update(`wamid-relay ${key.reveal()}`).digest("hex").slice(0, 8);
 }

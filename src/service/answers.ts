@@ -26,18 +26,13 @@ export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number
   const problem = unread ?? (!isSuccess && bytes.length > longestErrorBody ? `the body is longer than ${longestErrorBody} bytes` : null);
   const parsed: Parsed = problem === null ? parse(bytes) : { problem };
   if (!isSuccess) return { ok: false, error: readFailure(endpoint, answer, parsed, now) };
-  return parsed.problem === null
-    ? checked(endpoint, status, parsed.json)
-    : { ok: false, error: malformed(endpoint, status, parsed.problem) };
+  if (parsed.problem !== null) return { ok: false, error: malformed(endpoint, status, parsed.problem) };
+  const read = endpoint.answer.safeParse(parsed.json);
+  return read.success ? { ok: true, value: read.data } : { ok: false, error: malformed(endpoint, status, issues(read.error)) };
 }
 
 function malformed(endpoint: Pick<Endpoint<unknown>, "name">, status: number, problem: string, text: string | null = null): ServiceError {
   return serviceError(endpoint.name, status, text, effectOf(status), { kind: "malformed", problem });
-}
-
-function checked<T>(endpoint: Endpoint<T>, status: number, json: unknown): Read<T> {
-  const read = endpoint.answer.safeParse(json);
-  return read.success ? { ok: true, value: read.data } : { ok: false, error: malformed(endpoint, status, issues(read.error)) };
 }
 
 /** The status decides, because proxies and later versions change bodies. The body adds the text, the problems and the cause. */

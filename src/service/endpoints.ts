@@ -97,13 +97,10 @@ export const planCauseSchema = z.looseObject({
 });
 export type PlanCause = z.infer<typeof planCauseSchema>;
 
-export interface Endpoint<T> {
+export interface Endpoint<T> extends Omit<CallRequest, "signal"> {
   /** Method and path as the document writes them; for errors and metrics. */
   readonly name: string;
   readonly method: "GET" | "POST";
-  readonly cap: CallCap;
-  readonly operation: CallOperation;
-  readonly priority: CallPriority;
   /** Whether an unknown outcome can be retried ("Safe retries"). */
   readonly idempotent: boolean;
   readonly answer: z.ZodType<T>;

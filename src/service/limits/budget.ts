@@ -103,9 +103,10 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const at = time.now();
     const used = slots.used(at);
     const total = capLimits();
+    const waits = limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
     const demand = isClosed
       ? { need: noLimits, want: noLimits }
-      : demandOf({ used, total, limits, waits: waitsOf(waiting), now: slots.inFlight(), most: parts.mostInFlight() });
+      : demandOf({ used, total, limits, waits, now: slots.inFlight(), most: parts.mostInFlight() });
     const keep = keepOf(used, limits, total, demand.need);
     limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
     applyLimits();
@@ -210,10 +211,6 @@ function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: Stea
       }
     },
   };
-}
-
-function waitsOf(waiting: BudgetParts["waiting"]): Limits {
-  return limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
 }
 
 function keepOf(used: Limits, limits: Limits, total: Limits, need: Limits): Limits {
