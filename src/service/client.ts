@@ -20,7 +20,6 @@ import {
 } from "./endpoints.ts";
 import { ServiceError, type ServiceFailure } from "./errors.ts";
 import { dateOf } from "./limits/caps.ts";
-import { isApiKey, readServiceUrl } from "./settings.ts";
 
 interface CallSettings {
   readonly apiKey: Secret;
@@ -44,18 +43,17 @@ export type ServiceClient = ReturnType<typeof createServiceClient>;
 
 const mostBytes = 8 * 1024 ** 2;
 
-/** Calls reject with a `ServiceError` or their signal's reason. Throws a TypeError for an invalid base URL or key. */
+/** Calls reject with a `ServiceError` or their signal's reason. */
 export function createServiceClient(settings: ServiceClientSettings) {
   const { baseUrl, tls, connections = defaultConcurrency, ...given } = settings;
-  const { origin, root } = readServiceUrl(baseUrl);
-  if (!isApiKey(given.apiKey)) throw new TypeError("apiKey is empty or holds characters that no header carries");
+  const url = new URL(baseUrl);
   const { timeoutMs = 10_000, maxBodyBytes = mostBytes } = given;
-  const pool = createPool(new URL(origin), { connections, connectWithin: timeoutMs, allowPrivate: true, tls });
+  const pool = createPool(url, { connections, connectWithin: timeoutMs, allowPrivate: true, tls });
   const closing = new AbortController();
   const calling: CallContext = {
     ...given,
     pool,
-    root,
+    root: `${url.pathname.replace(/\/+$/, "")}/api/v1`,
     retry: { ...defaultRetry, ...given.retry },
     timeoutMs,
     maxBodyBytes,

@@ -99,16 +99,12 @@ async function openQueue(
   return queue;
 }
 
-function jobsOptions({ removeOnComplete, removeOnFail, ...rest }: JobOptions): JobsOptions {
-  return withoutUndefined({ ...rest, removeOnComplete: keep(removeOnComplete), removeOnFail: keep(removeOnFail) });
-}
-
-function keep(jobs: JobOptions["removeOnComplete"]): JobsOptions["removeOnComplete"] {
-  if (typeof jobs !== "object") return jobs;
-  const { age, count } = jobs;
-  return withoutUndefined({ age: age === undefined ? undefined : Math.ceil(age / 1000), count }) as JobsOptions["removeOnComplete"];
-}
-
-function withoutUndefined(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+/** BullMQ counts ages in seconds. */
+function jobsOptions(given: JobOptions): JobsOptions {
+  const options: Record<string, unknown> = { ...given };
+  for (const name of ["removeOnComplete", "removeOnFail"] as const) {
+    const jobs = given[name];
+    if (typeof jobs === "object" && jobs.age !== undefined) options[name] = { ...jobs, age: Math.ceil(jobs.age / 1000) };
+  }
+  return options;
 }
