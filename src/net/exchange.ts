@@ -144,6 +144,9 @@ class Exchange implements ConnectionHandler {
   }
 }
 
+/** Without the message, which can quote the request. */
+export const codeOf = (error: Error): string => ("code" in error && typeof error.code === "string" ? error.code : error.name);
+
 const wholeSeconds = /^\d+$/;
 /** The three formats of RFC 9110, section 5.6.7. `Date.parse` alone would accept many more. */
 const imfDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;

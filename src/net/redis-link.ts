@@ -101,8 +101,7 @@ function openLink(url: string, tlsSettings: TlsSettings | undefined): RedisLink 
 /** Loaded when first needed: it takes a sixth of a second. */
 async function connect(url: string, tlsSettings: TlsSettings | undefined): Promise<Redis> {
   const { AbstractConnector, Redis } = await import("ioredis");
-  const place = readRedisUrl(url);
-  if (place === null) throw new RangeError("not a Redis URL");
+  const place = readRedisUrl(url) as RedisPlace;
   const { host, port, tls: isTls } = place;
   const to = { host, port, lookup: lookupFunction() };
 

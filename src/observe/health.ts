@@ -1,6 +1,6 @@
-import { createRequire } from "node:module";
 import type { Alarm, AlarmChange } from "../model/attention.ts";
-import { lookupFunction } from "../net/name-lookup.ts";
+import { createPool } from "../net/connect.ts";
+import { codeOf, exchange } from "../net/exchange.ts";
 
 /** Whether the relay is ready, and if not, why. */
 export type Health = ReturnType<typeof createHealth>;
@@ -42,32 +42,20 @@ export function alarmView({ since, ...rest }: Alarm): AlarmView {
 }
 
 /** For the whole exchange. */
-const alertTimeoutMs = 10_000;
+const timeoutMs = 10_000;
 
 /** Posts JSON once. Rejects, with nothing of the URL in the message, unless a 2xx comes back in time. */
 export async function postAlert(url: string, body: string): Promise<void> {
-  // Loaded with the first alert: it takes a tenth of a relay's start time.
-  const { Agent, request } = createRequire(import.meta.url)("undici") as typeof import("undici");
-  const dispatcher = new Agent({ allowH2: false, connect: { lookup: lookupFunction() } });
-  let status: number;
+  const { origin, pathname, search } = new URL(url);
+  const pool = createPool(new URL(origin), { connections: 1, connectWithin: timeoutMs, allowPrivate: true });
+  const headers = { "content-type": "application/json", "user-agent": "wamid-relay" };
   try {
-    const answer = await request(url, {
-      dispatcher,
-      method: "POST",
-      headers: { "content-type": "application/json", "user-agent": "wamid-relay" },
-      body,
-      signal: AbortSignal.timeout(alertTimeoutMs),
-    });
-    status = answer.statusCode;
-    // Closed, not read: it may be endless.
-    answer.body.on("error", () => {}).destroy();
-  } catch (error) {
-    const { name, code } = error as { name?: string; code?: unknown };
-    throw new Error(
-      `no answer (${name === "TimeoutError" ? `none within ${alertTimeoutMs / 1000} s` : typeof code === "string" ? code : name})`,
-    );
+    // Its body may be endless.
+    const answer = await exchange(pool, { method: "POST", path: `${pathname}${search}`, headers, body }, { timeoutMs, maxBytes: 0 });
+    const { status } = { status: 0, ...answer };
+    if (status === 0) throw new Error(`no answer (${"error" in answer ? codeOf(answer.error) : `none within ${timeoutMs / 1000} s`})`);
+    if (status < 200 || status > 299) throw new Error(`answered ${status}`);
   } finally {
-    await dispatcher.destroy();
+    await pool.destroy(new Error("closed"));
   }
-  if (status < 200 || status > 299) throw new Error(`answered ${status}`);
 }

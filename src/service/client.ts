@@ -4,7 +4,7 @@ import { type Clock, pause } from "../model/clock.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { Secret } from "../model/secret.ts";
 import { createPool, type HttpPool } from "../net/connect.ts";
-import { type Exchanged, exchange } from "../net/exchange.ts";
+import { codeOf, type Exchanged, exchange } from "../net/exchange.ts";
 import type { TlsSettings } from "../net/tls.ts";
 import { type Answer, decodeAnswer, type Read, readAnswer } from "./answers.ts";
 import {
@@ -205,11 +205,6 @@ function readExchanged<T>({ maxBodyBytes, clock }: CallContext, endpoint: Endpoi
     return readAnswer(endpoint, { status, headers, bytes: Buffer.alloc(0) }, clock.now(), `the body is longer than ${maxBodyBytes} bytes`);
   const { answer, problem } = decodeAnswer({ status, headers, bytes: body }, maxBodyBytes);
   return readAnswer(endpoint, answer, clock.now(), problem);
-}
-
-/** Without the message, which can quote the request. */
-function codeOf(error: Error): string {
-  return "code" in error && typeof error.code === "string" ? error.code : error.name;
 }
 
 function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {
