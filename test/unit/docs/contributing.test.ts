@@ -42,6 +42,11 @@ describe.each(sections.map((section) => ({ title: section.split("\n")[0] as stri
     expect(paths.filter((path) => !existsSync(path))).toEqual([]);
   });
 
+  test("says how many files it lists", () => {
+    const number = ["Three", "Four", "Five", "Six", "Seven"][listed(section).length - 3];
+    expect(section).toMatch(new RegExp(`^${number} files\\.`, "m"));
+  });
+
   test("lists the files of src that its example is in", () => {
     const [, pattern, places] = section.match(/^grep -rlE "(.+)" (.+)$/m) ?? [];
     const files = filesWith(new RegExp(pattern as string), (places as string).split(" "));
