@@ -176,42 +176,30 @@ function withoutNul(values: unknown): unknown {
 
 /** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. `key` is what one of the value's keys is. */
 export function parse<T extends z.ZodType>(schema: T, value: unknown, key: "field" | "query parameter" = "field"): z.infer<T> {
-  const parsed = schema.safeParse(value, { error: (issue) => issueText(issue) });
+  const error = (issue: z.core.$ZodRawIssue) => (issue.code === "unrecognized_keys" ? unknownKeysText(issue, key) : issueText(issue));
+  const parsed = schema.safeParse(value, { error });
   if (parsed.success) return parsed.data;
-  const details = parsed.error.issues
-    .flatMap(faultsIn)
-    .flatMap((issue) => worded(issue, schema, key))
-    .map(({ path, message }) => ({ path: path.map(String).join("."), message }));
+  const details = parsed.error.issues.flatMap(faultsIn).map(({ path, message }) => ({ path: path.map(String).join("."), message }));
   throw badRequest(details, key === "field" ? "the body" : "the query");
 }
 
 type Issue = z.core.$ZodIssue;
-type Fault = Pick<Issue, "path" | "message">;
 
-function keysAt(schema: z.core.$ZodType | undefined, path: readonly PropertyKey[]): string[] {
-  if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => keysAt(option, path));
-  if (schema instanceof z.ZodPipe) return keysAt(schema.in, path);
-  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional) return keysAt(schema.unwrap(), path);
-  const [step, ...rest] = path;
-  if (schema instanceof z.ZodArray && step !== undefined) return keysAt(schema.element, rest);
-  if (!(schema instanceof z.ZodObject)) return [];
-  return step === undefined ? Object.keys(schema.shape) : keysAt(schema.shape[String(step)], rest);
-}
-
-function worded(issue: Issue, schema: z.ZodType, what: string): Fault[] {
-  const { path, message } = issue;
-  if (issue.code !== "unrecognized_keys") return [{ path, message }];
-  const known = keysAt(schema, path);
-  return issue.keys.map((key) => ({
-    path: [...path, key],
-    message: `unknown ${what} (${suggestion(key, known, "this endpoint takes none")})`,
-  }));
+/** A line for each key. */
+function unknownKeysText({ keys, inst }: z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys>, what: string): string {
+  const known = inst instanceof z.ZodObject ? Object.keys(inst.shape) : [];
+  return keys.map((key) => `unknown ${what} (${suggestion(key, known, "this endpoint takes none")})`).join("\n");
 }
 
 /** For a union, the faults of the shape that the value has: that no shape fits would not help. */
-function faultsIn(issue: Issue): Issue[] {
+function faultsIn(issue: Issue): Pick<Issue, "path" | "message">[] {
+  const { path, message } = issue;
+  if (issue.code === "unrecognized_keys") {
+    const texts = message.split("\n");
+    return issue.keys.map((key, at) => ({ path: [...path, key], message: texts[at] ?? message }));
+  }
   if (issue.code !== "invalid_union") return [issue];
-  const branch = issue.errors.find((faults) => !faults.some(({ code, path }) => code === "invalid_type" && path.length === 0));
+  const branch = issue.errors.find((faults) => !faults.some((fault) => fault.code === "invalid_type" && fault.path.length === 0));
   if (branch === undefined) return [issue];
-  return branch.flatMap(faultsIn).map((fault) => ({ ...fault, path: [...issue.path, ...fault.path] }));
+  return branch.flatMap(faultsIn).map((fault) => ({ ...fault, path: [...path, ...fault.path] }));
 }

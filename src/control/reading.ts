@@ -1,20 +1,12 @@
 import { isUtf8 } from "node:buffer";
 import type { FastifyRequest } from "fastify";
-import type {
-  deliveryGroupsSchema,
-  deliveryPageSchema,
-  EventDetail,
-  eventDetailSchema,
-  eventPageSchema,
-  MessageView,
-  messagePageSchema,
-  runPageSchema,
-  Story,
-  statsSchema,
-} from "../model/answers.ts";
+import type { EventDetail, MessageView, Story } from "../model/answers.ts";
+import type { AnswerView } from "../model/endpoint.ts";
+import type { Endpoints } from "../model/endpoints/table.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
 import { keysOf, mostSteps, type QualityView, type SeriesQuery, type SeriesView, seriesQuery } from "../model/history.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { EndpointName } from "../model/paths.ts";
 import type {
   DeliveryQuery,
   EventQuery,
@@ -25,28 +17,28 @@ import type {
   QualityQuery,
   RunQuery,
 } from "../model/queries.ts";
-import type { searchSchema } from "../model/search.ts";
-import type { View } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";
 import { lookUp } from "./guesses.ts";
 
+type Answer<Name extends EndpointName> = Promise<AnswerView<Endpoints[Name]>>;
+
 /** Reads a store without writing, in a relay or beside a running one. `wholeOnly`: by whole names, not by a part of one. */
 export interface Reading {
-  listEvents(filter: EventQuery, wholeOnly: boolean): Promise<View<typeof eventPageSchema>>;
+  listEvents(filter: EventQuery, wholeOnly: boolean): Answer<"listEvents">;
   /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
   findEvents(id: string): Promise<readonly EventDetail[]>;
-  deliveriesOf(event: number): Promise<View<typeof eventDetailSchema>["deliveries"]>;
-  listDeliveries(filter: DeliveryQuery): Promise<View<typeof deliveryPageSchema>>;
-  groupDeliveries(filter: GroupQuery): Promise<View<typeof deliveryGroupsSchema>>;
-  listMessages(filter: MessageQuery, wholeOnly: boolean): Promise<View<typeof messagePageSchema>>;
+  deliveriesOf(event: number): Promise<AnswerView<Endpoints["getEvent"]>["deliveries"]>;
+  listDeliveries(filter: DeliveryQuery): Answer<"listDeliveries">;
+  groupDeliveries(filter: GroupQuery): Answer<"groupDeliveries">;
+  listMessages(filter: MessageQuery, wholeOnly: boolean): Answer<"listMessages">;
   /** By wamid, else by the service's message id, else by reference. */
   findMessages(name: string, of: OfAccounts): MaybePromise<readonly MessageView[]>;
-  listRuns(filter: RunQuery, wholeOnly: boolean): Promise<View<typeof runPageSchema>>;
-  stats(): Promise<View<typeof statsSchema>>;
+  listRuns(filter: RunQuery, wholeOnly: boolean): Answer<"listRuns">;
+  stats(): Answer<"getStats">;
   readonly search: SearchPort;
 }
 
-export type SearchPort = (text: string, wholeOnly: boolean, accounts?: readonly string[]) => Promise<View<typeof searchSchema>>;
+export type SearchPort = (text: string, wholeOnly: boolean, accounts?: readonly string[]) => Answer<"search">;
 
 export interface ExplainPort {
   /** Several when accounts, or messages with one reference, share the name; none when nothing has it. */
