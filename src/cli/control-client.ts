@@ -76,16 +76,8 @@ export function connectRelay(at: Reachable, tokens: readonly string[], reveal?: 
   return new ControlClient({ url: at.url, fetch: fetchOf(at), tokens, reveal });
 }
 
-interface InjectedParts {
-  readonly http: FastifyInstance;
-  readonly token?: string;
-  readonly reveal?: boolean | undefined;
-  /** Called after each request: throws {@link CommandFailed} when the store failed. */
-  readonly refuse?: () => void;
-  readonly close: () => Promise<void>;
-}
-
-export function injected({ http, token, reveal, refuse, close }: InjectedParts): ControlClient {
+/** `refuse` is called after each request: throws {@link CommandFailed} when the store failed. */
+export function injected(http: FastifyInstance, parts: Omit<ClientParts, "url" | "fetch">, refuse?: () => void): ControlClient {
   const url = "http://store";
   const fetch: Fetch = async (path, { method, headers, body }) => {
     const answer = await http.inject({
@@ -97,7 +89,7 @@ export function injected({ http, token, reveal, refuse, close }: InjectedParts):
     refuse?.();
     return new Response(answer.payload, { status: answer.statusCode, headers: answer.headers as Record<string, string> });
   };
-  return new ControlClient({ url, fetch, tokens: token === undefined ? [] : [token], reveal, close });
+  return new ControlClient({ url, fetch, ...parts });
 }
 
 export const probeWithinMs = 10_000;

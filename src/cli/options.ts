@@ -125,12 +125,3 @@ export function httpUrl(text: string): string {
   if (webUrl(text) === null) throw new InvalidArgumentError("It must be an http or https URL.");
   return text;
 }
-
-/** The URL of `--relay`. Ends in wrong usage when it is none. The message does not repeat a password. */
-export function relayUrl(command: Command, text: string): URL {
-  const url = webUrl(text);
-  if (url === null || url.username !== "" || url.password !== "") {
-    return command.error("error: --relay takes an http or https URL without user and password, such as http://127.0.0.1:9090");
-  }
-  return url;
-}

@@ -61,11 +61,7 @@ export function counted(parts: number | object, what: string): string {
 /** Bytes for a person: `1.4 GiB`. */
 export function bytesText(bytes: number): string {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
+  const unit = units.findLastIndex((_, power) => bytes >= 1024 ** power || power === 0);
+  const value = bytes / 1024 ** unit;
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }

@@ -9,7 +9,7 @@ import { durationSchema, rateSchema } from "../model/units.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import { type ControlClient, connectRelay, failureOf, injected, probeListener, probeWithinMs, type Reachable } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { checkedOption, type RelayOptions, relayUrl, type TimeOptions } from "./options.ts";
+import { checkedOption, type RelayOptions, type TimeOptions, webUrl } from "./options.ts";
 
 // Commands load both with one import.
 export { failureOf, probeListener, readPages } from "./control-client.ts";
@@ -124,7 +124,10 @@ export function remoteAddress(
   io: Io,
 ): { readonly url: string; readonly token: string } | null {
   if (relay === undefined) return null;
-  const url = relayUrl(command, relay);
+  const url = webUrl(relay);
+  // The message does not repeat a password.
+  if (url === null || url.username !== "" || url.password !== "")
+    return command.error("error: --relay takes an http or https URL without user and password, such as http://127.0.0.1:9090");
   const token = io.env[tokenEnv];
   if (token === undefined || token === "")
     command.error(`error: the environment variable ${tokenEnv} is not set (--token-env names another)`);
@@ -151,10 +154,9 @@ export async function readStore(settings: ReadingSettings, reveal?: boolean): Pr
   const { http, close } = await createReadingApi(settings, (error) => {
     fault = error as Error;
   });
-  const refuse = (): void => {
+  return injected(http, { tokens: [], close, reveal }, () => {
     if (fault !== null) throw new CommandFailed(`${storePlace(settings.storage)} cannot be read: ${fault.message}`);
-  };
-  return injected({ http, close, reveal, refuse });
+  });
 }
 
 async function writeStore(options: RelayOptions, io: Io, scope: Scope, calls: boolean): Promise<ControlClient> {
@@ -175,7 +177,7 @@ async function writeStore(options: RelayOptions, io: Io, scope: Scope, calls: bo
     dispatch: false,
     calls,
   });
-  return injected({ http, token, close, reveal: options.showPii });
+  return injected(http, { tokens: [token], close, reveal: options.showPii });
 }
 
 /** The process that opened the file last for writing; null when that is not known. */

@@ -2,7 +2,7 @@ import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerFactory } from "fastify";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerFactory } from "fastify";
 import { challengeOf, type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
@@ -49,12 +49,11 @@ export function createHttp(
     frameworkErrors: (_error, { url }, reply) => {
       // A browser shows the console's own page instead of JSON.
       if (url.startsWith("/console/")) {
-        reply.raw.writeHead(302, { location: url.replaceAll("%", "%25"), "content-length": 0 }).end();
+        reply.redirect(url.replaceAll("%", "%25"));
         return;
       }
       const fault = new RelayError("bad_request", "the path is not valid percent-encoded text, or is too long");
-      const body = JSON.stringify(fault.toBody());
-      reply.raw.writeHead(fault.status, { "content-type": "application/json", "content-length": body.length }).end(body);
+      void (reply as FastifyReply).code(fault.status).send(fault.toBody());
     },
     // While stopping, /readyz reports it; Fastify's own 503 does not have the shape of our errors.
     return503OnClosing: false,
