@@ -54,7 +54,7 @@ function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath):
     return [{ path, message: `must be ${options.length > 2 ? `one of ${options.join(", ")}` : options.join(" or ")}` }];
   }
   if (isDestination(path)) return destinationFindings(issue, path);
-  const candidates = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));
+  const candidates = issue.errors.filter((branch) => !branch.some(({ path, code }) => path.length === 0 && aboutKind.has(code)));
   if (candidates.length === 1) return findingsOf(candidates[0] as z.core.$ZodIssue[], path);
   return [{ path, message: issue.message }];
 }
@@ -83,9 +83,7 @@ function destinationFindings({ errors, input }: z.core.$ZodIssueInvalidUnion, pa
   ];
 }
 
-function isAboutKind(issue: z.core.$ZodIssue): boolean {
-  return issue.code === "invalid_type" || issue.code === "invalid_union";
-}
+const aboutKind: ReadonlySet<string> = new Set(["invalid_type", "invalid_union"]);
 
 type Part = Readonly<Record<string, unknown>>;
 

@@ -140,7 +140,9 @@ function* readSettings(text: string, file: string, env: Environment, standIns?: 
   if (typeof tree.value !== "object" || Array.isArray(tree.value)) {
     throw faults([{ path: [], message: "must be a mapping of settings (server:, sources:, routes:, …)" }]);
   }
-  dropEmptySections(tree.value as Record<string, unknown>);
+  // `routes:` with every entry commented out counts as missing. Top level only: an empty `secret:` must not pass.
+  const top = tree.value as Record<string, unknown>;
+  for (const [key, value] of Object.entries(top)) if (value === null) delete top[key];
   for (const finding of standIns === undefined ? [] : tree.findings.filter(isMissingSecret)) {
     const standIn = randomBytes(32).toString("hex");
     standIns?.set(standIn, new MissingSecret(toFaults([finding], tree, file).map(faultLine).join()));
@@ -153,11 +155,6 @@ function* readSettings(text: string, file: string, env: Environment, standIns?: 
   const invalid = findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places));
   const findings = [tree.findings, invalid, [...checkReferences(tree.value)]].reduce(withoutFollowing);
   return { tree, settings: parsed.data ?? null, findings };
-}
-
-/** `routes:` with every entry commented out counts as missing. Top level only: an empty `secret:` must not pass. */
-function dropEmptySections(top: Record<string, unknown>): void {
-  for (const [key, value] of Object.entries(top)) if (value === null) delete top[key];
 }
 
 /** A schema's own message may quote the value, as one for a regular expression does. Values from variables stay hidden. */

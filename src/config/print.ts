@@ -16,8 +16,10 @@ export function printableSettings(settings: Settings): Record<string, unknown> {
 
 function printable(value: unknown, shapes: readonly JsonSchema[], key?: string): unknown {
   if (value instanceof Secret) return `[secret ${value.fingerprint()}]`;
-  if (typeof value === "number") return numberText(value, shapes);
-  if (typeof value === "string") return escapeVariables(withoutCredentials(value, key));
+  // A setting that is text in the file and a number after parsing has a unit, named by the schema's title.
+  if (typeof value === "number") return unitTexts.get(shapes.find(({ type }) => type === "string")?.title ?? "")?.(value) ?? value;
+  // Printed text must load as the same text.
+  if (typeof value === "string") return withoutCredentials(value, key).replaceAll("${", () => "$${");
   if (Array.isArray(value)) return value.map((item) => printable(item, shapesUnder(shapes, 0)));
   if (typeof value !== "object" || value === null) return value;
   const given = Object.entries(value).filter(([, item]) => item !== undefined);
@@ -29,12 +31,6 @@ function fitting(shapes: readonly JsonSchema[], value: object): readonly JsonSch
   const { kind, driver } = value as { kind?: unknown; driver?: unknown };
   const fits = (chooser: JsonSchema | undefined, chosen: unknown): boolean => chooser?.const === undefined || chooser.const === chosen;
   return shapes.filter(({ properties }) => fits(properties?.["kind"], kind) && fits(properties?.["driver"], driver));
-}
-
-/** A setting that is text in the file and a number after parsing has a unit, named by the schema's title. */
-function numberText(value: number, shapes: readonly JsonSchema[]): number | string {
-  const title = shapes.find((shape) => shape.type === "string")?.title ?? "";
-  return unitTexts.get(title)?.(value) ?? value;
 }
 
 const unitTexts: ReadonlyMap<string, (value: number) => string> = new Map([
@@ -53,9 +49,4 @@ function withoutCredentials(text: string, key: string | undefined): string {
   if (url.password !== "") url.password = "***";
   for (const name of named) url.searchParams.set(name, "***");
   return url.href;
-}
-
-/** Printed text must load as the same text. */
-function escapeVariables(text: string): string {
-  return text.replaceAll("${", () => "$${");
 }

@@ -44,9 +44,10 @@ const blockedForMs = 120_000;
 const unreachableForMs = 300_000;
 
 export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[] {
+  const risks = facts.database === null ? [] : databaseRisks(facts.database);
   const entries = [
     ...ofRelay(facts, noticed),
-    ...ofDatabase(facts, noticed),
+    ...risks.map(({ condition, of, text, cure }) => entry(condition, null, noticed(`${condition} ${of}`), text, { cure })),
     ...facts.routes.flatMap((route) => ofRoute(route, facts.now, noticed)),
     ...facts.routes.flatMap(ofDead),
     ...facts.alarms.flatMap(ofAlarm),
@@ -94,11 +95,6 @@ function* ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed:
     const text = `The last reload was refused: ${place}${fault.message}.${rest}`;
     yield entry("settings-refused", null, reload.at, text);
   }
-}
-
-function ofDatabase({ database }: AttentionFacts, noticed: Noticed): Attention[] {
-  const risks = database === null ? [] : databaseRisks(database);
-  return risks.map(({ condition, of, text, cure }) => entry(condition, null, noticed(`${condition} ${of}`), text, { cure }));
 }
 
 /** At most one entry: a stopped destination is not called, and a paused one is not called before its time. */

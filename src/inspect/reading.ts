@@ -166,7 +166,7 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
     if (source !== undefined) refuseUnknown("not_found", "source", source, await knownSources(settings(), read));
     const key = JSON.stringify([filter.from, filter.to, filter.source]);
     const audit = audits.get(key) ?? start(key, filter);
-    const report = await within(audit.ended, wait * 1000);
+    const report = await Promise.race([audit.ended, delay(wait * 1000, null, { ref: false })]);
     if (report === null) {
       reply.code(202);
       return audit.progress;
@@ -174,11 +174,6 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
     if (audits.get(key) === audit) audits.delete(key);
     return report;
   };
-}
-
-/** Null when it takes longer than `ms`. */
-function within<T>(ended: Promise<T>, ms: number): Promise<T | null> {
-  return Promise.race([ended, delay(ms, null, { ref: false })]);
 }
 
 /** The sources of the settings, with what was noted of them. */

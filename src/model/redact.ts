@@ -240,7 +240,11 @@ export function anySpelling(text: string): string {
   return Array.from(text, (character) => {
     if (/[A-Za-z0-9]/.test(character)) return character;
     const utf8 = [...Buffer.from(character, "utf8")];
-    const hex = (code: number, digits: number) => anyCase(code.toString(16).padStart(digits, "0"));
+    const hex = (code: number, digits: number) =>
+      code
+        .toString(16)
+        .padStart(digits, "0")
+        .replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
     const units = Array.from({ length: character.length }, (_, at) => `\\\\{1,8}u${hex(character.charCodeAt(at), 4)}`).join("");
     const spellings = [
       character === "\\" ? "(?:\\\\\\\\){1,4}|\\\\" : `\\\\{0,8}${literal(character)}`,
@@ -259,10 +263,6 @@ const entities: Readonly<Record<string, string>> = { '"': "&quot;", "&": "&amp;"
 
 function literal(character: string): string {
   return character.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
-}
-
-function anyCase(hex: string): string {
-  return hex.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
 }
 
 const signature = /\bv1a?(?:,|%2C)(?:[A-Za-z0-9+]|\\{0,8}\/|%2[BF]|\\+u002[Bf]){43,86}(?:={1,2}|(?:%3D|\\+u003d){1,2})?/gi;

@@ -1,6 +1,6 @@
 import { type Envelope, parseEnvelope } from "../envelope.ts";
 import { type FieldPaths, subjectOf } from "../event.ts";
-import type { Format, Item, ItemPlace } from "./format.ts";
+import type { Format, Item } from "./format.ts";
 import { meta } from "./meta.ts";
 
 const standard: Format = {
@@ -25,7 +25,7 @@ interface StoredBody {
 }
 
 export function readStoredItems({ format, source, body, request, place }: StoredBody, fields: FieldPaths): readonly Item[] {
-  const from = request === null || place === null ? {} : { from: placeOf(request, place) };
+  const from = request === null || place === null ? {} : { from: { digest: readRequestText(request).digest, place } };
   return formatOf(format).items(body, { source, fields, ...from });
 }
 
@@ -70,5 +70,3 @@ export function readRequestText(text: string): RequestFacts {
   const [digest = "", bytes = "0", items = "0"] = text.split(".");
   return { digest, bytes: Number(bytes), items: Number(items) };
 }
-
-const placeOf = (request: string, place: number): ItemPlace => ({ digest: readRequestText(request).digest, place });

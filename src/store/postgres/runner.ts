@@ -110,7 +110,11 @@ export function createPostgresRunner(connection: Connection) {
         return undefined;
       }
       case "remove":
-        return changed(op.removal, () => removeText(op.removal), op.rows as readonly Row[]);
+        return changed(
+          op.removal,
+          () => `DELETE FROM ${op.removal.table.name} t USING ${placedText(op.removal)} RETURNING x."#"::int`,
+          op.rows as readonly Row[],
+        );
       case "numbers": {
         if (op.count === 0) return [];
         const text = `SELECT ${numberOf(op.table)} AS n FROM generate_series(1, $1::int)`;
@@ -212,7 +216,6 @@ const columnOf = (table: Table, name: string, rows: readonly Row[]): Buffer =>
 const kindOf = (table: Table, name: string): Kind<unknown> => table.columns[name] as Kind<unknown>;
 const arraysOf = (table: Table, names: readonly string[]): string =>
   names.map((name, place) => `$${place + 1}::${kindOf(table, name).array}`).join(", ");
-const sameText = (names: readonly string[]): string => names.map((name) => `o.${quoted(name)} = x.${quoted(name)}`).join(" AND ");
 
 /** The transaction gets its own number before it takes one from a sequence (reader.ts). */
 const numberOf = ({ name }: Table): string => `CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('${name}_seq') END`;
@@ -267,14 +270,11 @@ function updateText(change: Change): string {
   return `UPDATE ${table.name} t SET ${parts.join(", ")} FROM ${placedText(change)} RETURNING x."#"::int`;
 }
 
-function removeText(removal: Removal): string {
-  return `DELETE FROM ${removal.table.name} t USING ${placedText(removal)} RETURNING x."#"::int`;
-}
-
 /** For a plain join, the planner would go through a table that it knows as nearly empty, and keep to that plan. */
 function placedText({ table, by, names, isLocked }: Removal): string {
+  const own = by.map((name) => `o.${quoted(name)} = x.${quoted(name)}`).join(" AND ");
   return `(SELECT x.*, o."@" FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")
-    CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1${isLocked ? "" : " FOR UPDATE"}) o) x WHERE t.ctid = x."@"`;
+    CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${own} LIMIT 1${isLocked ? "" : " FOR UPDATE"}) o) x WHERE t.ctid = x."@"`;
 }
 
 function addText({ table: { name, key }, max, min }: Sums): string {

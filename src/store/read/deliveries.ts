@@ -55,7 +55,6 @@ const deliveryConditions = (rows: typeof q | typeof d): Conditions<OfDelivery> =
 });
 const ofDelivery = (rows: typeof q | typeof d, filter: OfDelivery): Sql | undefined => conditionsOf(deliveryConditions(rows), filter);
 
-const codeOfSettled = (state: DeliveryState): number => (state === "dead" ? settledState.dead : settledState.delivered);
 const wordOfOpen = (code: number): DeliveryState => (code === held ? "held" : "waiting");
 
 type Ends = Pick<DeliveryView, "state"> & Partial<Pick<DeliveryView, "nextAt" | "settledAt" | "reason">>;
@@ -157,7 +156,12 @@ function* listOpen(filter: DeliveryFilter, isOfState: Sql, range: Range, few: re
 
 function* listSettled(filter: DeliveryFilter, range: Range, index?: Sql): Work<DeliveryView[]> {
   const { state } = filter;
-  const isSettled = index !== undefined ? isDead : state === undefined ? undefined : sql`${raw("+", "")}d.state = ${codeOfSettled(state)}`;
+  const isSettled =
+    index !== undefined
+      ? isDead
+      : state === undefined
+        ? undefined
+        : sql`${raw("+", "")}d.state = ${state === "dead" ? settledState.dead : settledState.delivered}`;
   const found = yield* rows(
     settled`FROM deliveries d ${index} ${withEvent(d.event)} WHERE ${allOf(isSettled, ofRows(d, filter, range), ofEvent(filter))}
       ORDER BY d.event DESC, d.route DESC LIMIT ${range.limit}`,

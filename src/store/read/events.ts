@@ -86,7 +86,8 @@ export function* listEvents(filter: EventFilter): Work<EventView[]> {
   const lists: number[][] = [];
   if (wamid !== undefined) lists.push(yield* eventsOfSubjects(yield* seqsFrom(sql`subjects x WHERE x.key = ${keyOf(wamid)}`)));
   const isIndexed = about !== undefined && about.phone === undefined && about.reference === undefined;
-  const subjects = about === undefined ? [] : yield* subjectsOf(about);
+  const stored = yield* ask(find(named, about?.subjects ?? [], keyOfSubject));
+  const subjects = stored.flatMap((row) => row?.seq ?? []);
   if (isIndexed) lists.push([...about.seqs, ...(yield* eventsOfSubjects(subjects))]);
   if (lists.some((seqs) => seqs.length === 0)) return [];
 
@@ -109,10 +110,6 @@ export function* listEvents(filter: EventFilter): Work<EventView[]> {
     );
   const found = yield* readMatching(before, limit, read, any?.fits);
   return found.map(viewOf);
-}
-
-function* subjectsOf({ subjects: about }: EventsAbout): Work<number[]> {
-  return (yield* ask(find(named, about, keyOfSubject))).flatMap((row) => row?.seq ?? []);
 }
 
 const keyOfSubject = ({ type, account, key }: EventsAbout["subjects"][number]) => [type === "run" ? keyOfRun(key) : keyOf(key), account];
@@ -155,8 +152,6 @@ function requestView(text: string, place: number): EventRequest {
   return { ...request, events: items, place: place + 1 };
 }
 
-const verdictView = ([route, verdict, reason]: KeptVerdict) => ({ route, verdict, ...(reason === undefined ? {} : { reason }) });
-
 export function* getEvent(seq: number): Work<EventDetail | null> {
   const row = yield* first(
     detailed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject LEFT JOIN plans p ON p.id = e.plan WHERE e.seq = ${seq}`,
@@ -168,7 +163,11 @@ export function* getEvent(seq: number): Work<EventDetail | null> {
     request: request === null || place === null ? null : requestView(request, place),
     headers: unpackHeaders(headers),
     body,
-    routes: verdicts === null ? [] : (JSON.parse(verdicts) as KeptVerdict[]).map(verdictView),
+    routes: (JSON.parse(verdicts ?? "[]") as KeptVerdict[]).map(([route, verdict, reason]) => ({
+      route,
+      verdict,
+      ...(reason === undefined ? {} : { reason }),
+    })),
     hydration: yield* readHydration(seq),
   };
 }

@@ -12,7 +12,8 @@ function ddlOf(table: Table, engine: Engine): string[] {
     return `${quoted(name)} ${type}${kind.isNull ? "" : " NOT NULL"}`;
   });
   const body = [...columns, `PRIMARY KEY (${listOf(table.key)})`].join(",\n  ");
-  const options = engine === "sqlite" ? (isNumbered(table) ? "STRICT" : "STRICT, WITHOUT ROWID") : storageOf(table);
+  const options =
+    engine === "sqlite" ? (isNumbered(table) ? "STRICT" : "STRICT, WITHOUT ROWID") : `WITH (fillfactor = ${table.fillfactor}, ${vacuumed})`;
   const sequence = engine === "postgres" && isNumbered(table) ? [`CREATE SEQUENCE ${table.name}_seq`] : [];
   return [
     `CREATE TABLE ${table.name} (\n  ${body}\n) ${options}`.trim(),
@@ -37,7 +38,4 @@ function indexOf(table: Table, { name, on, isUnique = false, where }: Index, eng
 }
 
 /** A large table is vacuumed as often as a small one. */
-function storageOf({ fillfactor }: Table): string {
-  const often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000";
-  return `WITH (fillfactor = ${fillfactor}, ${often})`;
-}
+const vacuumed = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000";

@@ -80,7 +80,8 @@ export const restore = refusing(async ({ path, file, replace, progress, signal, 
       );
       signal.throwIfAborted();
       const owner = old ?? (await stat(dirname(target)));
-      for (const each of [partial, `${target}.lock`]) await giveTo(owner, each);
+      for (const each of process.getuid?.() === 0 ? [partial, `${target}.lock`] : [])
+        if (existsSync(each)) await chown(each, owner.uid, owner.gid);
       const kept = await keepOld(target, now());
       await rename(partial, target);
       await sync(dirname(target));
@@ -220,10 +221,6 @@ async function keepOld(target: string, now: number): Promise<string | null> {
 
 export function timeInName(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
-}
-
-async function giveTo(owner: { readonly uid: number; readonly gid: number }, path: string): Promise<void> {
-  if (process.getuid?.() === 0 && existsSync(path)) await chown(path, owner.uid, owner.gid);
 }
 
 async function sync(path: string): Promise<void> {

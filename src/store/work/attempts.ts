@@ -167,9 +167,12 @@ export function* settle(batch: readonly Settling[], begin: () => Counts, held: H
   const outcomes: SettledOutcome[] = batch.map(() => ({ result: "lost" }));
   // Two workers lock in one order.
   const kept = batch
-    .map((settling, place) => ({ settling, place, key: keyOf(settling) }))
+    .map((settling, place) => {
+      const { delivery, route, event, attempt } = settling;
+      return { settling, place, key: { lane: delivery.lane, route, event, attempts: attempt.number - 1 } };
+    })
     .filter(({ settling }) => !lost.has(leaseOf(settling)));
-  kept.sort((a, b) => compareKeys(a.key, b.key));
+  kept.sort(({ key: a }, { key: b }) => a.lane - b.lane || compareTexts(a.route, b.route) || a.event - b.event || a.attempts - b.attempts);
   const waiting = kept.filter(({ settling }) => settling.settled.to === "waiting");
   const ending = kept.filter(({ settling }) => settling.settled.to !== "waiting");
   // Two statements would each lock their own rows in order.
@@ -190,7 +193,7 @@ export function* settle(batch: readonly Settling[], begin: () => Counts, held: H
   // A delivery that was accepted behind the removed one is seen only now.
   const [, , next] = yield* together([
     insert(deliveries, ended, ({ settling }) => deliveryRow(settling)),
-    insert(attempts, waited, ({ settling }) => attemptRow(settling)),
+    insert(attempts, waited, ({ settling: { event, route, attempt } }) => ({ event, route, number: attempt.number, ...triedAs(attempt) })),
     find(nextInLane, freed, ({ key: { lane, route } }) => [lane, route]),
   ]);
   const out = freed.flatMap(({ key: { lane, route }, settling: { at }, place }, index) => {
@@ -212,24 +215,6 @@ export function* settle(batch: readonly Settling[], begin: () => Counts, held: H
 
 const none: ReadonlySet<string> = new Set();
 
-interface AttemptKey {
-  readonly lane: number;
-  readonly route: string;
-  readonly event: number;
-  readonly attempts: number;
-}
-
-const keyOf = ({ delivery, route, event, attempt }: Settling): AttemptKey => ({
-  lane: delivery.lane,
-  route,
-  event,
-  attempts: attempt.number - 1,
-});
-
-function compareKeys(a: AttemptKey, b: AttemptKey): number {
-  return a.lane - b.lane || compareTexts(a.route, b.route) || a.event - b.event || a.attempts - b.attempts;
-}
-
 /** A pause that the destination asked for does not use up the limit. */
 const spentAfter = ({ settled, delivery }: Settling): number =>
   delivery.spent + (settled.to === "waiting" && settled.spares === true ? 0 : 1);
@@ -240,10 +225,6 @@ const causeAfter = ({ settled, attempt, delivery }: Settling): string | null =>
 function waitingRow(settling: Settling) {
   const { settled } = settling;
   return { next_at: settled.to === "waiting" ? settled.nextAt : 0, cause: causeAfter(settling), spent: spentAfter(settling) };
-}
-
-function attemptRow({ event, route, attempt }: Settling): RowOf<typeof attempts> {
-  return { event, route, number: attempt.number, ...triedAs(attempt) };
 }
 
 function deliveryRow(settling: Settling): RowOf<typeof deliveries> {

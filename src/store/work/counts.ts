@@ -243,13 +243,16 @@ const taken = (range: Sql, limit: number): Work<readonly CounterRow[]> =>
 export function* rollUp(now: number, limit: number): Work<number> {
   const before = Math.floor((now - minutesKeptMs) / minuteMs);
   const minutes = yield* taken(sql`c.at > 0 AND c.at < ${before}`, limit);
-  const hours = [...Map.groupBy(minutes, hourKey).values()].map(hourOf).sort(byKey);
+  const hours = [
+    ...Map.groupBy(minutes, ({ at, account, series, of, label }) => JSON.stringify([atOfHour(at), account, series, of, label])).values(),
+  ]
+    .map(hourOf)
+    .sort(byKey);
   yield* together([add(counting, hours), remove(ended, minutes)]);
   return minutes.length;
 }
 
 const gauges: ReadonlySet<string> = new Set(gaugeNames);
-const hourKey = ({ at, account, series, of, label }: CounterRow): string => JSON.stringify([atOfHour(at), account, series, of, label]);
 
 function hourOf(minutes: readonly CounterRow[]): CounterRow {
   const [first] = minutes as [CounterRow, ...CounterRow[]];

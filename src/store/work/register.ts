@@ -159,10 +159,12 @@ const isOfMessage = (one: Sent): one is SentMessage => one.sent.type === "messag
 const isOfRun = (one: Sent): one is SentRun => one.sent.type === "run";
 
 function* registerMessages(messages: readonly SentMessage[], parts: ParkingParts): Work<(readonly DueDelivery[])[]> {
-  const outcomes = yield* register(
-    messages.map(({ account, sent, at }) => ({ registrations: [sentRegistration(account, sent, at)], at })),
-    parts,
-  );
+  const registrations = messages.map(({ account, sent: { wamid, id, conversationId, reference, metadata }, at }) => {
+    // Facts that the service did not return may be registered later.
+    const facts = { id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata };
+    return { registrations: [{ account, wamid, ...facts, sentAt: at }], at };
+  });
+  const outcomes = yield* register(registrations, parts);
   const rows = yield* stored(messages);
   const changed = new Set<SubjectRow>();
   for (const { account, sent, at } of messages) {
@@ -231,10 +233,8 @@ function* stored(batch: readonly Sent[]): Work<Map<string, SubjectRow>> {
   return new Map(rows.flatMap((row) => (row === undefined ? [] : [[nameOf(row.account, row.name), row]])));
 }
 
-const keyOfSent = ({ sent }: Sent): Buffer => (sent.type === "message" ? keyOf(sent.wamid) : keyOfRun(sent.runId));
-
 function keysOf(batch: readonly Sent[]): (readonly [key: Buffer, account: string])[] {
-  const keys = batch.map((one) => [keyOfSent(one), one.account] as const);
+  const keys = batch.map(({ sent, account }) => [sent.type === "message" ? keyOf(sent.wamid) : keyOfRun(sent.runId), account] as const);
   return [...new Map(keys.map((key) => [nameOf(key[1], key[0].toString("latin1")), key])).values()].sort(byKey);
 }
 
@@ -248,10 +248,4 @@ export function sumRegistered(all: readonly Registered[]): { readonly created: n
     due.push(...registered.due);
   }
   return { created, due };
-}
-
-/** Facts that the service did not return may be registered later. */
-function sentRegistration(account: string, sent: Extract<SentSubject, { type: "message" }>, at: number): MessageRegistration {
-  const { wamid, id, conversationId, reference, metadata } = sent;
-  return { account, wamid, id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata, sentAt: at };
 }

@@ -60,7 +60,9 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const all = [...wanted.values()];
   const ofQueue = all.filter(({ states }) => states.includes("waiting"));
   const lanes = sortedLanes(ofQueue.flatMap(({ event, route }) => lanesOf(event, subjects.get(event) ?? null, route)));
-  const ofSettled = all.filter(({ states }) => states.includes("dead") || states.includes("delivered")).sort(byEvent);
+  const ofSettled = all
+    .filter(({ states }) => states.includes("dead") || states.includes("delivered"))
+    .sort((a, b) => a.event - b.event || compareTexts(a.route, b.route));
   // Looked for in a later statement: a delivery that settled meanwhile is there now.
   const [waiting, ended] = yield* together([find(open, lanes), find(settled, ofSettled, ({ event, route }) => [event, route])]);
   const openRows = new Map(waiting.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
@@ -110,10 +112,6 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
 
 const keyOf = ({ event, route }: Pick<Replaying, "event" | "route">): string => `${event}\0${route}`;
 const dueOf = ({ event, route, lane }: Pick<Settled, "event" | "route" | "lane">, at: number): DueDelivery => ({ route, event, at, lane });
-
-function byEvent(a: Replaying, b: Replaying): number {
-  return a.event - b.event || compareTexts(a.route, b.route);
-}
 
 /** The order of a route may have changed since it was planned. */
 function lanesOf(event: number, subject: number | null, route: string): [number, string, number][] {
@@ -166,7 +164,9 @@ export function* findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: num
   const { since } = cursor;
   const isOfWaiting = filter.states.includes("waiting");
   const walked = isOfWaiting ? yield* walkQueue(cursor, limit) : yield* walkSettled(filter, cursor, limit);
-  const stored = codesOf(filter, isOfWaiting);
+  const stored: readonly number[] = isOfWaiting
+    ? [queueState.waiting]
+    : filter.states.flatMap((state) => (state === "dead" || state === "delivered" ? settledState[state] : []));
   const found = walked.filter(
     ({ state, at, route, cause, account }) =>
       stored.includes(state) &&
@@ -181,11 +181,6 @@ export function* findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: num
     found: (yield* ofEvents(found, filter)).map(({ event, route }) => ({ event, route })),
     cursor: end === undefined || walked.length < limit ? null : { since, lane: end.lane, route: end.route, event: end.event },
   };
-}
-
-function codesOf({ states }: ReplayFilter, isOfWaiting: boolean): readonly number[] {
-  if (isOfWaiting) return [queueState.waiting];
-  return states.flatMap((state) => (state === "dead" || state === "delivered" ? settledState[state] : []));
 }
 
 /** Along the key, because the time of a waiting delivery changes. Backwards: of unordered ones the oldest event comes first. */
