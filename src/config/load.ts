@@ -9,7 +9,7 @@ import { type Environment, largestFile, readErrorText, readRegularFile, readVari
 import { type Fault, faultLine, pathText, SettingsError, type SettingsPath } from "./fault.ts";
 import { checkReferences, findingsOf, settingText } from "./findings.ts";
 import { shapesAt } from "./json-schema.ts";
-import { readOnce, type Settings, serverSchema, settingsSchema, type TokenSettings, tokenSchema } from "./schema.ts";
+import { readOnce, type Settings, serverSchema, settingsSchema, tokenSchema } from "./schema.ts";
 import { type Finding, fileStart, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
 
 /** Reads and checks the settings file at `path`. Throws only {@link SettingsError}, with all faults. */
@@ -48,15 +48,8 @@ function readText(path: string): string {
   return bytes.toString("utf8");
 }
 
-interface SettingsParts {
-  readonly server: Settings["server"] | null;
-  readonly storage: Settings["storage"] | null;
-  readonly tokens: readonly TokenSettings[];
-  readonly missingTokens: readonly string[];
-}
-
 /** The parts that are valid by themselves, whatever is faulty in the others; null: there are no settings to read. */
-export function loadParts(path: string, env: Environment, envFile?: string | undefined): SettingsParts | null {
+export function loadParts(path: string, env: Environment, envFile?: string | undefined) {
   let tree: Tree;
   try {
     ({ tree } = runSteps(readSettings(readText(path), path, readVariables(path, { env, envFile }))));
@@ -121,18 +114,11 @@ function replaceSecrets(value: unknown, replacement: (secret: Secret) => Secret)
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceSecrets(item, replacement)]));
 }
 
-interface ReadSettings {
-  readonly tree: Tree;
-  /** Null when they are invalid, apart from the `findings` of the tree. */
-  readonly settings: Settings | null;
-  readonly findings: readonly Finding[];
-}
-
 /**
  * Throws {@link SettingsError} for what is no mapping of settings at all. `standIns`: receives a random text for each missing
- * secret, which is in its place in the settings.
+ * secret, which is in its place in the settings. `settings`: null when they are invalid, apart from the findings of the tree.
  */
-function* readSettings(text: string, file: string, env: Environment, standIns?: Map<string, MissingSecret>): Steps<ReadSettings> {
+function* readSettings(text: string, file: string, env: Environment, standIns?: Map<string, MissingSecret>) {
   const tree = yield* readTree(text, env, dirname(file));
   const faults = (findings: readonly Finding[]) => new SettingsError(toFaults(findings, tree, file));
   if (!tree.readable) throw faults(tree.findings);

@@ -3,13 +3,7 @@ import type { Secret } from "../model/secret.ts";
 import { pathText } from "./fault.ts";
 import type { Settings, SourceSettings } from "./schema.ts";
 
-interface InboundSecret {
-  readonly source: string;
-  readonly path: readonly (string | number)[];
-  readonly secret: Secret;
-}
-
-export function inboundSecrets({ sources }: Pick<Settings, "sources">): InboundSecret[] {
+export function inboundSecrets({ sources }: Pick<Settings, "sources">) {
   return Object.entries(sources).flatMap(([name, source]) =>
     secretsOf(source).flatMap(([place, secrets]) =>
       secrets.map((secret, index) => ({ source: name, path: ["sources", name, ...place, index], secret })),

@@ -1,10 +1,9 @@
 export const severities = ["error", "warning"] as const;
-type Severity = (typeof severities)[number];
 
 interface Condition {
   /** As `attention` of the API names it. Some kinds have two conditions of different severity. */
   readonly kind: AttentionKind;
-  readonly severity: Severity;
+  readonly severity: (typeof severities)[number];
   /** What it concerns: the label of `relay_attention`. `instance`: one process. */
   readonly about: "route" | "account" | "instance" | "store";
   /** How long it lasts before it is an alarm, in seconds. */

@@ -128,7 +128,6 @@ const noCode = "none";
 
 export const stepNames = { minute: 60, hour: 3600, day: 86_400 } as const;
 export type StepName = keyof typeof stepNames;
-type StepSeconds = (typeof stepNames)[StepName];
 
 export const seriesKeys = ["disposition", "status", "code", "outcome", "source", "route"] as const;
 type SeriesKey = (typeof seriesKeys)[number];
@@ -141,7 +140,7 @@ export interface SeriesQuery {
   readonly from: number;
   readonly to: number;
   /** Seconds. */
-  readonly step: StepSeconds;
+  readonly step: (typeof stepNames)[StepName];
   readonly source?: string | undefined;
   readonly route?: string | undefined;
   /** Later steps have no values. */

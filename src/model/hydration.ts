@@ -11,7 +11,6 @@ import type { MessageKey } from "./message.ts";
  * | `given-up` | ended early, or never began: see `reason` | |
  */
 export const hydrationStates = ["waiting", "done", "given-up"] as const;
-type HydrationState = (typeof hydrationStates)[number];
 
 /**
  * `not-readable`: the API has no GET for its subject (automations, unknown kinds); `no-key`: the account has no base URL or API
@@ -23,7 +22,7 @@ export type GiveUpReason = (typeof giveUpReasons)[number];
 export type HydrationStart = { readonly state: "waiting" } | { readonly state: "given-up"; readonly reason: GiveUpReason };
 
 export interface HydrationBrief {
-  readonly state: HydrationState;
+  readonly state: (typeof hydrationStates)[number];
   readonly reason: GiveUpReason | null;
   readonly polled: number;
   readonly found: number;

@@ -1,11 +1,10 @@
 import { type HistoryCell, minuteMs, quantile, type SeriesName } from "./history.ts";
 import type { DestinationView, OverviewView } from "./overview.ts";
 
-type Values = readonly (number | null)[];
 type RouteHour = Pick<DestinationView, "successLastHour" | "p50Ms" | "p99Ms">;
 
 export interface LastHour {
-  readonly figures: Readonly<Record<keyof OverviewView["figures"], Values>>;
+  readonly figures: Readonly<Record<keyof OverviewView["figures"], readonly (number | null)[]>>;
   /** Over the last minute. Null: nothing was received in this hour. */
   readonly eventsPerSecond: number | null;
   readonly ackP99Ms: number | null;
@@ -16,7 +15,6 @@ export interface LastHour {
 const minutes = 60;
 
 export const lastHourSeries = ["events", "ack", "oldest", "deadLetters", "attempts", "delivery"] as const satisfies SeriesName[];
-type LastHourSeries = (typeof lastHourSeries)[number];
 
 export const lastHourFrom = (now: number): number => (Math.floor(now / minuteMs) - minutes + 1) * minuteMs;
 
@@ -45,7 +43,7 @@ export function createLastHourSums(now: number) {
   }
 
   return {
-    add(series: LastHourSeries, { subject, label, at, n }: HistoryCell): void {
+    add(series: (typeof lastHourSeries)[number], { subject, label, at, n }: HistoryCell): void {
       const minute = Math.floor((at - from) / minuteMs);
       if (minute < 0 || minute >= minutes) return;
       if (series === "events") received[minute] = (received[minute] ?? 0) + n;

@@ -124,16 +124,11 @@ interface Pattern {
   compiled?: RegExp;
 }
 
-interface Search {
-  line(line: string): string;
-  answer(text: string): string;
-}
-
 /**
  * Most texts have no secret, so a table is searched for the hash of each four characters, and the regular expression of a
  * secret runs only when its hash occurs.
  */
-function* creating(secrets: Secrets): Steps<Search> {
+function* creating(secrets: Secrets) {
   /** Texts of which an answer may end with a part. */
   const spellings: string[] = [];
   const anchored = new Map<number, Pattern[]>();
@@ -198,8 +193,8 @@ function* creating(secrets: Secrets): Steps<Search> {
   }
 
   return {
-    line: (line) => replace(line, true),
-    answer(text) {
+    line: (line: string) => replace(line, true),
+    answer(text: string) {
       const whole = replace(text, false);
       return text.length >= shortestCut ? withoutHead(whole) : whole;
     },

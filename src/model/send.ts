@@ -22,10 +22,9 @@ export interface SendKey {
  * | done    | refused                      |                                |      |                              |
  */
 export const keyStates = ["calling", "done", "unknown"] as const;
-type KeyState = (typeof keyStates)[number];
 
 export interface KeyHeld {
-  readonly state: KeyState;
+  readonly state: (typeof keyStates)[number];
   /** SHA-256 of the body, in hex. */
   readonly fingerprint: string;
   /** Calls that may have had an effect: those of unknown outcome, the one in flight, and the one that succeeded. */

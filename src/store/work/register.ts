@@ -73,14 +73,7 @@ const hasConflict = (list: readonly Registered[]): boolean => list.some(({ resul
 const nameOf = (account: string, name: string): string => `${account}\0${name}`;
 const rowsOf = (messages: readonly Message[]): SubjectRow[] => messages.map(({ row }) => row);
 
-interface Named {
-  readonly name: string;
-  readonly account: string;
-  readonly key: Buffer;
-  readonly turn: number;
-}
-
-function nameAll(batch: readonly Registering[]): Named[] {
+function nameAll(batch: readonly Registering[]) {
   const all = batch.flatMap(({ registrations }) =>
     registrations.map(({ account, wamid }) => [nameOf(account, wamid), { account, wamid }] as const),
   );
