@@ -5,7 +5,7 @@ import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { newest, runsNamed, seqsNamed } from "./searching.ts";
+import { runsNamed, seqsNamed } from "./searching.ts";
 
 interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
@@ -91,7 +91,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
       return { message, run: null };
     }
     if (subject === null) return { message: null, run: null };
-    const [run] = await read.runs.list({ account, runId: subject.key, ...newest, limit: 1 });
+    const [run] = await read.runs.list({ account, runId: subject.key, limit: 1 });
     return { message: null, run: run ?? null };
   }
 

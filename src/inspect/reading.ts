@@ -46,7 +46,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         return { data: await withCounts(read, data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
       }
       const { found, reached } = await walkBack({
-        before: filter.before ?? null,
+        before: filter.before,
         limit,
         isAside: read.isAside?.(),
         bounds: read.events.bounds,
@@ -67,7 +67,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const start = place === undefined ? null : parsePlace(place);
       const { found, reached } = await walkBack({
         // The last event of the page before may have more of them.
-        before: start === null ? null : start.event + 1,
+        before: start === null ? undefined : start.event + 1,
         limit: filter.limit,
         isAside: read.isAside?.(),
         bounds: read.events.bounds,

@@ -13,7 +13,6 @@ type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | 
 export const mostIndexed = 1_000;
 /** Most runs of one id: one in each account. */
 const mostAccounts = 1_000;
-export const newest = { after: 0, before: Number.MAX_SAFE_INTEGER };
 
 /** The digits of a text that can be a phone number or the end of one, as stores take them; null for other text. */
 function phoneOf(text: string, wholeOnly: boolean): string | null {
@@ -55,7 +54,7 @@ export async function resolveEvents(
 }
 
 async function eventsOfSubject(read: Reads, key: string): Promise<Pick<EventFilter, "wamid" | "about">> {
-  const runs = await read.runs.list({ runId: key, ...newest, limit: mostAccounts });
+  const runs = await read.runs.list({ runId: key, limit: mostAccounts });
   if (runs.length === 0) return { wamid: await wamidOf(read, key) };
   return { about: { seqs: [], subjects: runs.map(({ account, runId }) => ({ type: "run", account, key: runId })) } };
 }
@@ -69,7 +68,7 @@ async function eventsNamed(read: Reads, q: string, wholeOnly: boolean, most: num
   const [messages, runs, ofPhone] = await Promise.all([
     messagesNamed(read, q, limit),
     runsNamed(read, q, limit),
-    digits === null ? [] : read.messages.list({ phone: digits, seen: true, ...newest, limit }),
+    digits === null ? [] : read.messages.list({ phone: digits, seen: true, limit }),
   ]);
   const isCommon = messages.length > most || runs.length > most;
   const isCommonPhone = ofPhone.length > most;
@@ -90,7 +89,7 @@ async function messagesNamed(
 ): Promise<readonly Numbered<MessageView>[]> {
   const found = await messages.find(name);
   const isId = found.length === 0 || found.some(({ reference }) => reference !== name);
-  return isId ? found : messages.list({ reference: name, ...newest, limit });
+  return isId ? found : messages.list({ reference: name, limit });
 }
 
 /** By run id, masked or not; else by reference. */
@@ -100,7 +99,7 @@ export async function runsNamed(
   limit: number,
   { account, accounts }: OfAccounts = {},
 ): Promise<readonly Numbered<RunView>[]> {
-  const all = { account, accounts, ...newest, limit };
+  const all = { account, accounts, limit };
   const byId = await runs.list({ ...all, runId: name });
   return byId.length > 0 ? byId : runs.list({ ...all, reference: name });
 }
@@ -111,15 +110,15 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
 
   return {
     async listMessages({ q, phone: end, ...query }, wholeOnly) {
-      const { limit, before = Number.MAX_SAFE_INTEGER } = query;
+      const { limit } = query;
       const phone = end !== undefined && wholeOnly ? wholePhone(end) : end;
-      const filter = { ...query, before, phone };
+      const filter = { ...query, phone };
       // Few have the same reference, and references are indexed.
-      if (q === undefined && query.reference !== undefined) return pageOf([over(await messages.list({ ...filter, after: 0 }))], limit);
+      if (q === undefined && query.reference !== undefined) return pageOf([over(await messages.list(filter))], limit);
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
       const named = await messages.find(q, { account: query.account, accounts: query.accounts });
       if (named.some(({ reference }) => reference !== q))
-        return pageOf([over(await messages.list({ ...filter, after: 0, seen: true, only: named.map(({ seq }) => seq) }))], limit);
+        return pageOf([over(await messages.list({ ...filter, seen: true, only: named.map(({ seq }) => seq) }))], limit);
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
@@ -130,16 +129,15 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       );
     },
     findMessages: (name, of) => messages.find(name, of),
-    async listRuns({ q, ...query }, wholeOnly) {
-      const { limit, before = Number.MAX_SAFE_INTEGER } = query;
-      const filter = { ...query, before };
-      const isNamed = query.reference !== undefined || query.runId !== undefined;
-      if (q === undefined) return pageOf([isNamed ? over(await runs.list({ ...filter, after: 0 })) : await walk.runs(filter)], limit);
-      const isId = (await runs.list({ runId: q, ...newest, limit: 1 })).length > 0;
-      const byId = isId ? await runs.list({ ...filter, after: 0, runId: q }) : [];
+    async listRuns({ q, ...filter }, wholeOnly) {
+      const { limit, reference, runId } = filter;
+      const isNamed = reference !== undefined || runId !== undefined;
+      if (q === undefined) return pageOf([isNamed ? over(await runs.list(filter)) : await walk.runs(filter)], limit);
+      const isId = (await runs.list({ runId: q, limit: 1 })).length > 0;
+      const byId = isId ? await runs.list({ ...filter, runId: q }) : [];
       const found = isId
-        ? over(byId.filter(({ runId }) => runId === (query.runId ?? runId)))
-        : await walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: query.reference ?? q } : {}) });
+        ? over(byId.filter((run) => run.runId === (runId ?? run.runId)))
+        : await walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: reference ?? q } : {}) });
       return pageOf([found], limit);
     },
   };
@@ -147,7 +145,7 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
 
 function walksOver({ messages, runs, isAside }: Pick<Reads, "messages" | "runs" | "isAside">) {
   return {
-    messages: (filter: Omit<MessageFilter, "after">, longestMs?: number): Promise<Walked<Numbered<MessageView>>> =>
+    messages: (filter: MessageFilter, longestMs?: number): Promise<Walked<Numbered<MessageView>>> =>
       walkBack({
         ...filter,
         longestMs,
@@ -156,7 +154,7 @@ function walksOver({ messages, runs, isAside }: Pick<Reads, "messages" | "runs" 
         bounds: messages.bounds,
         read: (after, before, limit) => messages.list({ ...filter, after, before, limit }),
       }),
-    runs: (filter: Omit<RunFilter, "after">, longestMs?: number): Promise<Walked<Numbered<RunView>>> =>
+    runs: (filter: RunFilter, longestMs?: number): Promise<Walked<Numbered<RunView>>> =>
       walkBack({
         ...filter,
         longestMs,
@@ -223,7 +221,7 @@ export function createSearching(read: Reads): SearchPort {
       deliveries.length > 0 || messages.some(({ reference }) => reference !== q) || runs.some(({ reference }) => reference !== q);
     if (isId || (events.length > 0 && !/^\d+$/.test(q))) return hitsOf(named, false);
     const digits = phoneOf(q, wholeOnly);
-    const all = { accounts, before: Number.MAX_SAFE_INTEGER, limit: mostHits + 1, seen: true };
+    const all = { accounts, limit: mostHits + 1, seen: true };
     const walks = await Promise.all<Walked<MessageView | RunView>>([
       ...(digits === null ? [] : [walk.messages({ ...all, phone: digits }, longestMs)]),
       ...(wholeOnly ? [] : [walk.messages({ ...all, prefix: q }, longestMs), walk.runs({ ...all, prefix: q }, longestMs)]),

@@ -3,8 +3,8 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { SeqBounds } from "../store/views.ts";
 
 interface WalkBack<T> {
-  /** Exclusive; null: from the newest on. */
-  readonly before: number | null;
+  /** Exclusive. */
+  readonly before?: number | undefined;
   readonly limit: number;
   readonly bounds: () => MaybePromise<SeqBounds>;
   /** Up to `limit` rows of the seqs between, newest first. */
@@ -36,7 +36,16 @@ const windowMs = { here: { short: 2, long: 10 }, aside: { short: 20, long: 100 }
 
 /** Reads a list without blocking the thread for longer than one window, however rare the matches. */
 export async function walkBack<T>(walk: WalkBack<T>): Promise<Walked<T>> {
-  const { before: from, limit, bounds, read, isPast, isIndexed = false, isAside = false, longestMs = 2_000 } = walk;
+  const {
+    before: from = Number.MAX_SAFE_INTEGER,
+    limit,
+    bounds,
+    read,
+    isPast,
+    isIndexed = false,
+    isAside = false,
+    longestMs = 2_000,
+  } = walk;
   const { smallest, first, largest } = windows[isIndexed ? "indexed" : isAside ? "aside" : "others"];
   const { short, long } = windowMs[isAside ? "aside" : "here"];
   const ends = await bounds();
@@ -44,7 +53,7 @@ export async function walkBack<T>(walk: WalkBack<T>): Promise<Walked<T>> {
   const startedAt = performance.now();
   const found: T[] = [];
   let size = first;
-  let before = Math.min(from ?? Number.MAX_SAFE_INTEGER, ends.newest + 1);
+  let before = Math.min(from, ends.newest + 1);
   while (before > ends.oldest) {
     const after = Math.max(before - size - 1, ends.oldest - 1);
     const windowAt = performance.now();

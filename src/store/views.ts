@@ -75,8 +75,8 @@ export type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;
 export type MessageFields = Omit<MessageQuery, "phone" | "q" | "before" | "limit">;
 
 interface SubjectFilter extends SubjectFields {
-  readonly after: number;
-  readonly before: number;
+  readonly after?: number | undefined;
+  readonly before?: number | undefined;
   readonly limit: number;
 }
 

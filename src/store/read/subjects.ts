@@ -1,7 +1,7 @@
 import type { MessageView, RunView } from "../../model/answers.ts";
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
 import type { OfAccounts } from "../../model/queries.ts";
-import { subjects, whereFailed } from "../schema/tables.ts";
+import { never, subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, pick, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { MessageFields, MessageFilter, Numbered, RunFilter, SubjectFields } from "../views.ts";
@@ -68,7 +68,7 @@ const viewOf = <Row extends Pick<Message, "metadata" | "times">>({ metadata, tim
 });
 
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
-  const { prefix, phone, only, seen, after, before, limit } = filter;
+  const { prefix, phone, only, seen, after = 0, before = never, limit } = filter;
   const referred = prefix === undefined ? null : yield* rareReferences(prefix);
   if (referred?.length === 0) return [];
   const where = (end: number): Sql =>
@@ -105,7 +105,7 @@ export function* findMessages(name: string, of: OfAccounts = {}): Work<Numbered<
 }
 
 export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
-  const { runId, reference, prefix, after, before, limit } = filter;
+  const { runId, reference, prefix, after = 0, before = never, limit } = filter;
   const isNamed = runId !== undefined || reference !== undefined;
   const where = allOf(
     sql`${isNamed ? plus : undefined}s.type = 1`,

@@ -7,7 +7,6 @@ const rows = Array.from({ length: 100_000 }, (_, index) => ({ seq: 100_000 - ind
 async function walk(isAside: boolean) {
   const windows: number[] = [];
   const { found, reached } = await walkBack({
-    before: null,
     limit: 50,
     isAside,
     longestMs: Number.POSITIVE_INFINITY,
