@@ -127,3 +127,10 @@ export function verifyStandardWebhook(headers: IncomingHttpHeaders, body: Buffer
   const right = sign({ method: "POST", url: "/", body, id, timestampMs: Number(timestamp) * 1000 });
   return signature.split(" ").includes(right["webhook-signature"] as string) ? "valid" : "invalid";
 }
+
+export function verifyAsMeta(headers: IncomingHttpHeaders, body: Buffer, appSecret: string): SignatureVerdict {
+  const given = headers["x-hub-signature-256"];
+  if (given === undefined) return "absent";
+  const right = createSigner({ preset: "meta" }, appSecret)({ method: "POST", url: "/", body, id: "", timestampMs: 0 });
+  return given === right["x-hub-signature-256"] ? "valid" : "invalid";
+}

@@ -66,7 +66,6 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
     clock.after(0, batch);
   };
   return {
-    /** The messages follow in batches. Throws ApiFault. */
     start(account: string, order: CampaignOrder): CampaignRecord {
       const { name, templateId: wanted, perSecond } = order;
       const phones = phonesOf(order, phoneRandom);

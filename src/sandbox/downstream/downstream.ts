@@ -1,7 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { verifyAsMeta } from "../meta/callbacks.ts";
-import { verifyStandardWebhook } from "../signing.ts";
+import { verifyAsMeta, verifyStandardWebhook } from "../signing.ts";
 import { type Arrival, type ArrivalCounts, createArrivalLog } from "./arrivals.ts";
 
 export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";

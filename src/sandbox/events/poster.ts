@@ -1,6 +1,5 @@
 import { Agent } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
-import { signAsMeta } from "../meta/callbacks.ts";
 import { type Posted, postJson, receiverConnection } from "../post.ts";
 import { createSigner } from "../signing.ts";
 import type { WebhookRecord } from "../world/records.ts";
@@ -38,15 +37,15 @@ export function createPoster({ baseClock, timeoutMs, connections, onPost }: Post
   let number = 0;
 
   const answerTo = async ({ webhook, eventId, body, sort }: PostOrder): Promise<Posted> => {
-    const { id, url, secret, signature, meta } = webhook;
+    const { id, url, secret, signature } = webhook;
     const dispatcher = agents.get(id) ?? new Agent({ connections, ...receiverConnection() });
     agents.set(id, dispatcher);
     // A wrong signature is one over other bytes: it has the right form and proves nothing.
     const signed = sort === "wrongly-signed" ? Buffer.concat([body, Buffer.from(" ")]) : body;
     try {
-      const sign = meta !== undefined && signature.preset === "meta" ? signAsMeta(secret) : createSigner(signature, secret);
       // The sandbox's choice: the machine's time, which receivers compare with.
-      const headers = sign({ method: "POST", url, body: signed, id: eventId, timestampMs: baseClock.now() });
+      const request = { method: "POST", url, body: signed, id: eventId, timestampMs: baseClock.now() };
+      const headers = createSigner(signature, secret)(request);
       return await postJson({ dispatcher, url, headers, body, clock: baseClock, timeoutMs });
     } catch (error) {
       // The secret is not in the encoding of its signature.

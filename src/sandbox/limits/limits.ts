@@ -69,7 +69,6 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
   }
 
   return {
-    /** By the Authorization header. Counts bad keys, and blocks addresses. */
     authenticate(authorization: string | undefined, address: string): AccountRecord {
       const now = clock.now();
       if (badKeys.isBlocked(address, now)) throw blocked();
@@ -179,7 +178,6 @@ export function createMinuteWindow() {
       }
       counted += 1;
     },
-    /** Whole seconds, at least 1. */
     secondsLeft: (now: number) => (isOpen(now) ? Math.max(1, Math.ceil((openedAt + minuteMs - now) / 1_000)) : 1),
   };
 }

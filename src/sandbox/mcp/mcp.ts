@@ -66,7 +66,6 @@ function jsonSchemaOf(schema: z.ZodType): object {
 export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
   const { world, clock, isUnlimited } = parts;
   const tools = createTools(parts);
-  /** By app. */
   const windows = new Map<string, MinuteWindow>();
 
   const callerOf = ({ headers }: FastifyRequest): { account: AccountRecord; app: AppRecord } => {

@@ -1,8 +1,5 @@
-import { createHmac } from "node:crypto";
-import type { IncomingHttpHeaders } from "node:http";
 import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../ids.ts";
-import type { SignatureVerdict } from "../signing.ts";
 import type { WebhookRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
@@ -78,16 +75,4 @@ async function ask(url: string, token: string, challenge: string, signal: AbortS
     const { cause, message } = error as Error & { cause?: { code?: string } };
     return cause?.code ?? message;
   }
-}
-
-/** As Meta does, with the app secret. */
-export function signAsMeta(appSecret: string): (request: { readonly body: Buffer }) => Record<string, string> {
-  const hex = (algorithm: "sha1" | "sha256", body: Buffer) => createHmac(algorithm, appSecret).update(body).digest("hex");
-  return ({ body }) => ({ "x-hub-signature": `sha1=${hex("sha1", body)}`, "x-hub-signature-256": `sha256=${hex("sha256", body)}` });
-}
-
-export function verifyAsMeta(headers: IncomingHttpHeaders, body: Buffer, appSecret: string): SignatureVerdict {
-  const given = headers["x-hub-signature-256"];
-  if (given === undefined) return "absent";
-  return given === signAsMeta(appSecret)({ body })["x-hub-signature-256"] ? "valid" : "invalid";
 }

@@ -104,7 +104,6 @@ function templateOf(
   return { id, variables: Object.fromEntries(given) as Record<string, string> };
 }
 
-/** A refusal in Meta's shape. */
 function graphFault(status: number, code: number, title: string, details = title): ApiFault {
   const trace = createHash("sha256").update(`${code} ${details}`).digest("base64url").slice(0, 22);
   const data = { messaging_product: "whatsapp", details };

@@ -102,12 +102,10 @@ export function createTable<T extends Stored>(
   return {
     kind,
     get: (id: string): T | undefined => byId.get(id),
-    /** Ids are scoped to the account. */
     of(account: string, id: string): T | undefined {
       const record = byId.get(id);
       return record?.account === account ? record : undefined;
     },
-    /** By the second key. */
     find: (account: string, key: string): T | undefined => byKey.get(`${account}\0${key}`),
     /** Also after changing a record in place, which must not change its id, account or second key. */
     put(record: T): T {
