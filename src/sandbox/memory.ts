@@ -38,7 +38,7 @@ export async function openMemory(settings: MemorySettings) {
   };
   const world = createWorld({ changed }, settings);
   const { setup, greatestId } = readWorld(file, world);
-  if (file !== null) journals.push(file.journal);
+  if (file !== null) journals.push(file);
   if (watch !== null) journals.push(watch(world));
 
   const state = setup ?? { id: "setup", secret: newSecret(), starts: 0, clockOffset: 0, frozenAt: null };
@@ -125,11 +125,9 @@ export async function openStateFile(path: string) {
     return turn;
   };
   return {
-    journal: {
-      changed(kind: string, id: string, record: object | null): void {
-        noted.set(`${kind}\0${id}`, { kind, id, record });
-        atTurnsEnd();
-      },
+    changed(kind: string, id: string, record: object | null): void {
+      noted.set(`${kind}\0${id}`, { kind, id, record });
+      atTurnsEnd();
     },
     /** In the order first written. */
     *records(): Generator<{ readonly kind: string; readonly record: { readonly id: string } }> {

@@ -213,7 +213,7 @@ async function ask(method: string, url: string, headers: Record<string, string>,
   const answer = await fetch(url, {
     method,
     headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: JSON.stringify(body) }),
   });
   const text = await answer.text();
   return { status: answer.status, headers: answer.headers, body: text === "" ? null : parsed(text) };

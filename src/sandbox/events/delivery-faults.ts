@@ -3,16 +3,7 @@ import type { Random } from "../ids.ts";
 import { bodyOf, type SandboxEvent } from "./event-maker.ts";
 
 /** What one delivery meets at its first try; `truncate` is for good. */
-export interface DeliveryFaults {
-  readonly drop: boolean;
-  readonly truncate: boolean;
-  readonly wrongSignature: boolean;
-  readonly malformed: Malformation | null;
-  /** From the first try, at speed 1; null: no copy. */
-  readonly duplicateAfterMs: number | null;
-  readonly reorder: boolean;
-  readonly delayMs: number;
-}
+export type DeliveryFaults = ReturnType<ReturnType<typeof createFaultDraw>>;
 
 export const noFaults: DeliveryFaults = {
   drop: false,
@@ -27,18 +18,19 @@ export const noFaults: DeliveryFaults = {
 const longestGapMs = 1_000;
 
 /** Each fault has a stream of its own, so that its share does not shift whom the others meet. */
-export function createFaultDraw(random: Random): (shares: EventFaults) => DeliveryFaults {
+export function createFaultDraw(random: Random) {
   const streams = new Map<string, Random>();
   const of = (fault: string): Random => {
     const stream = streams.get(fault) ?? random.fork(`fault/${fault}`);
     streams.set(fault, stream);
     return stream;
   };
-  return (shares) => ({
+  return (shares: EventFaults) => ({
     drop: of("drop").chance(shares.drop),
     truncate: of("truncate").chance(shares.truncate),
     wrongSignature: of("wrong-signature").chance(shares.wrongSignature),
     malformed: of("malformed").chance(shares.malformed) ? of("malformation").pick(malformations) : null,
+    /** From the first try, at speed 1; null: no copy. */
     duplicateAfterMs: of("duplicate").chance(shares.duplicate) ? drawGap(of("gap")) : null,
     reorder: of("reorder").chance(shares.reorder),
     delayMs: of("delay").chance(shares.delay) ? shares.delayMs : 0,

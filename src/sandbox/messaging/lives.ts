@@ -53,7 +53,7 @@ export function createLives({ world, clock, publisher, totals }: Parts) {
     /** Moves it now, backwards too; the rest of its life is called off. */
     move(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void {
       message.future = [];
-      change(message, { status, ...(errorCode === undefined ? {} : { errorCode }) });
+      change(message, { status, ...(errorCode !== undefined && { errorCode }) });
       world.messages.put(message);
       if (isReported(status)) publish(message);
     },

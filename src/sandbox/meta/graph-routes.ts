@@ -3,10 +3,10 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { addGate, callerOf, graphMessages } from "../api/app.ts";
 import { ApiFault } from "../api/fault.ts";
-import type { Messaging, OutgoingMessage } from "../messaging/messaging.ts";
+import type { Messaging } from "../messaging/messaging.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
-import type { MessageRecord, TemplateRecord } from "../world/records.ts";
+import type { MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { type Json, userIdOf, waIdOf } from "./update.ts";
 
@@ -23,11 +23,14 @@ export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, a
     const to = body.recipient === undefined ? parsePhone(`+${waIdOf(body.to ?? "")}`) : phoneOf(world, account, body.recipient);
     if (to === null) throw graphFault(400, 131009, "Parameter value is not valid", "the recipient is not valid");
     const { text, template, biz_opaque_callback_data: reference } = body;
-    const content = {
-      ...(text === undefined ? {} : { text: text.body }),
-      ...(template === undefined ? {} : { template: findTemplate(world, account, template) }),
+    const order = {
+      to,
+      phoneNumberId,
+      failsLater: true,
+      ...(reference !== undefined && { reference }),
+      ...(text !== undefined && { text: text.body }),
+      ...(template !== undefined && { template: findTemplate(world, account, template) }),
     };
-    const order = { to, phoneNumberId, failsLater: true, ...(reference === undefined ? {} : { reference }), ...content };
     return messaging.send(account, order, "api");
   };
   void app.register(async (scope) => {
@@ -50,7 +53,7 @@ export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, a
       await answerAfter(message);
       const { to, recipient, template } = read.data;
       const who = recipient === undefined ? { input: to, wa_id: waIdOf(message.phone) } : { input: recipient, user_id: recipient };
-      const sent = { id: message.wamid, ...(template === undefined ? {} : { message_status: "accepted" }) };
+      const sent = { id: message.wamid, ...(template !== undefined && { message_status: "accepted" }) };
       return reply.send({ messaging_product: "whatsapp", contacts: [who], messages: [sent] });
     });
   });
@@ -60,12 +63,16 @@ function phoneOf(world: World, account: string, userId: string): string | null {
   return world.contacts.list(account).find(({ phone }) => userIdOf(phone) === userId)?.phone ?? null;
 }
 
-function findTemplate(world: World, account: string, wanted: NonNullable<GraphSend["template"]>) {
-  const found = approvedTemplates(world, account).find(
-    ({ metaName, language }) => metaName === wanted.name && language === wanted.language.code,
-  );
+/** Parameters have names, or the order of the template's variables. */
+function findTemplate(world: World, account: string, { name, language, components }: NonNullable<GraphSend["template"]>) {
+  const found = approvedTemplates(world, account).find((one) => one.metaName === name && one.language === language.code);
   if (found === undefined) throw graphFault(404, 132001, "Template name does not exist in the translation");
-  return templateOf(wanted, found);
+  const parameters = components.filter(({ type }) => type.toLowerCase() === "body").flatMap((one) => one.parameters);
+  const given = parameters.map(({ parameter_name: own, text = "" }, place) => [
+    own ?? found.variables[place]?.name ?? String(place + 1),
+    text,
+  ]);
+  return { id: found.id, variables: Object.fromEntries(given) as Record<string, string> };
 }
 
 const parameter = z.object({ type: z.string(), text: z.string().optional(), parameter_name: z.string().optional() });
@@ -90,19 +97,6 @@ const graphBodySchema = z.union([
     .refine(({ text, template }) => (text === undefined) !== (template === undefined), "one of text and template is required"),
 ]);
 type GraphSend = Exclude<z.output<typeof graphBodySchema>, { status: "read" }>;
-
-/** Parameters have names, or the order of the template's variables. */
-function templateOf(
-  { components }: NonNullable<GraphSend["template"]>,
-  { id, variables }: TemplateRecord,
-): NonNullable<OutgoingMessage["template"]> {
-  const parameters = components.filter(({ type }) => type.toLowerCase() === "body").flatMap((one) => one.parameters);
-  const given = parameters.map(({ parameter_name: name, text }, place) => [
-    name ?? variables[place]?.name ?? String(place + 1),
-    text ?? "",
-  ]);
-  return { id, variables: Object.fromEntries(given) as Record<string, string> };
-}
 
 function graphFault(status: number, code: number, title: string, details = title): ApiFault {
   const trace = createHash("sha256").update(`${code} ${details}`).digest("base64url").slice(0, 22);

@@ -20,7 +20,7 @@ export function statusUpdates(facts: MessageFacts, faults: MetaFaults): Update[]
     id: wamid,
     status,
     timestamp: seconds(now),
-    ...(message.reference === undefined ? {} : { biz_opaque_callback_data: message.reference }),
+    ...(message.reference !== undefined && { biz_opaque_callback_data: message.reference }),
     ...(status === "failed" ? { errors: [errorOf(message.errorCode)] } : {}),
     ...(status === "sent" || status === "delivered" ? { pricing: pricingOf(message) } : {}),
     ...(isStruck("unknown", `${wamid}/${status}`, faults.unknown) ? { future_key: { since: "v99.0" } } : {}),

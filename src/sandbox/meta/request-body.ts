@@ -8,7 +8,7 @@ export function requestBody(updates: readonly Update[]): string {
   const entries = [...Map.groupBy(updates, ({ wabaId }) => wabaId)].map(([id, all]) => {
     const changes = [...Map.groupBy(all, changeOf).values()].map(changeFor);
     const time = all.find((update) => update.list === null)?.time;
-    return { id, ...(time === undefined ? {} : { time: Math.floor(time / 1000) }), changes };
+    return { id, ...(time !== undefined && { time: Math.floor(time / 1000) }), changes };
   });
   return asMetaWrites({ object: "whatsapp_business_account", entry: entries });
 }

@@ -15,14 +15,14 @@ test("what was noted is there after the next start, in the order of first writin
   const path = join(folder(), "state.db");
   const file = await openStateFile(path);
   const b = { id: "b", n: 1 };
-  file.journal.changed("thing", "b", b);
-  file.journal.changed("thing", "a", { id: "a" });
-  file.journal.changed("thing", "c", { id: "c" });
+  file.changed("thing", "b", b);
+  file.changed("thing", "a", { id: "a" });
+  file.changed("thing", "c", { id: "c" });
   await file.written();
   b.n = 2;
-  file.journal.changed("thing", "b", b);
-  file.journal.changed("thing", "c", null);
-  file.journal.changed("other", "b", { id: "b", text: 'á "\u0000' });
+  file.changed("thing", "b", b);
+  file.changed("thing", "c", null);
+  file.changed("other", "b", { id: "b", text: 'á "\u0000' });
   file.close();
   const again = await openStateFile(path);
   expect([...again.records()]).toEqual([
@@ -37,7 +37,7 @@ test("what was noted is there after the next start, in the order of first writin
 test("changes of one turn are one transaction; written waits for it", async () => {
   const path = join(folder(), "state.db");
   const file = await openStateFile(path);
-  for (let n = 0; n < 1_000; n += 1) file.journal.changed("thing", String(n % 10), { id: String(n % 10), n });
+  for (let n = 0; n < 1_000; n += 1) file.changed("thing", String(n % 10), { id: String(n % 10), n });
   expect([...file.records()]).toEqual([]);
   await file.written();
   expect([...file.records()]).toHaveLength(10);
@@ -50,10 +50,10 @@ test("a write that fails rejects written, and is made again with the next change
   const file = await openStateFile(path);
   const bad: Record<string, unknown> = { id: "a" };
   bad["itself"] = bad;
-  file.journal.changed("thing", "a", bad);
+  file.changed("thing", "a", bad);
   await expect(file.written()).rejects.toThrow(/circular/);
   delete bad["itself"];
-  file.journal.changed("thing", "b", { id: "b" });
+  file.changed("thing", "b", { id: "b" });
   await file.written();
   expect([...file.records()].map(({ record }) => record.id)).toEqual(["a", "b"]);
   file.close();
