@@ -5,9 +5,9 @@ import type { Clock } from "../model/clock.ts";
 import { takingContinue } from "../net/connect.ts";
 import { lookupFunction } from "../net/name-lookup.ts";
 
-/** `isWhole`: the body ended in time, and below the bound. */
+/** `text` is null when the body did not end in time, or below the bound. */
 export type Posted =
-  | { readonly kind: "answered"; readonly status: number; readonly headers: IncomingHttpHeaders; readonly isWhole: boolean }
+  | { readonly kind: "answered"; readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string | null }
   | { readonly kind: "unanswered"; readonly reason: string };
 
 interface PostRequest {
@@ -26,7 +26,6 @@ export function receiverConnection() {
   return { allowH2: false, connect: takingContinue(buildConnector({ lookup: lookupFunction(), allowH2: false })) } as const;
 }
 
-/** An answer's body is read for the connection's sake, and not used. */
 const mostAnswerBytes = 1024 * 1024;
 
 /** Posts JSON under one deadline. Never rejects. */
@@ -46,15 +45,24 @@ export async function postJson({ dispatcher, url, headers, body, clock, timeoutM
       bodyTimeout: 0,
       signal,
     });
-    let isWhole = true;
-    await answer.body.dump({ limit: mostAnswerBytes, signal }).catch(() => {
-      isWhole = false;
-    });
-    return { kind: "answered", status: answer.statusCode, headers: answer.headers, isWhole };
+    const text = await textOf(answer.body).catch(() => null);
+    return { kind: "answered", status: answer.statusCode, headers: answer.headers, text };
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     return { kind: "unanswered", reason: (typeof code === "string" ? code : message).slice(0, 200) };
   } finally {
     cancelDeadline();
   }
+}
+
+async function textOf(body: AsyncIterable<Buffer>): Promise<string | null> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    // Leaving the loop closes the connection.
+    if (size > mostAnswerBytes) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
 }

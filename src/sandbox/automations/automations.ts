@@ -167,7 +167,7 @@ function createRunner({ world, clock, baseClock, ids, messaging, publisher, limi
     const answer = await postJson({ dispatcher: agent, url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
     if (isClosed || run.status !== "running") return;
     // An answer whose body drips past the deadline is late.
-    const isSuccess = answer.kind === "answered" && answer.isWhole && answer.status >= 200 && answer.status < 300;
+    const isSuccess = answer.kind === "answered" && answer.text !== null && answer.status >= 200 && answer.status < 300;
     // The sandbox's choice: an exit that leads nowhere goes on with the next step.
     run.left.splice(0, 1, ...((isSuccess ? onSuccess : onError) ?? []));
     proceed(run);

@@ -1,7 +1,9 @@
 import { type buildConnector, Pool } from "undici/index.js";
 import { growingWait } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
+import { systemClock } from "../../model/system-clock.ts";
 import { readRetryAfter } from "../clock.ts";
+import { postJson } from "../post.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
 import { type Answer, type Post, type PostResult, readAnswer } from "./post-result.ts";
 import { createPace } from "./scenario.ts";
@@ -28,63 +30,37 @@ interface RunOptions {
 
 export type Sender = ReturnType<typeof createSender>;
 
-type Try =
-  | { readonly status: number; readonly text: string; readonly retryAfter: string | undefined }
-  | { readonly error: string; readonly retryAfter?: undefined };
-
 export function createSender(settings: SenderSettings) {
   const { signature, secret, clock, concurrency, rate, retry = usualRetry, timeoutMs = 10_000 } = settings;
-  const url = new URL(settings.url);
-  const path = url.pathname + url.search;
-  const pool = new Pool(url.origin, {
-    connections: concurrency,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    connect: { ...settings.tls, timeout: timeoutMs },
-  });
+  const { url, tls } = settings;
+  const dispatcher = new Pool(new URL(url).origin, { connections: concurrency, connect: { ...tls, timeout: timeoutMs } });
   const sign = createSigner(signature, secret);
 
   const headersOf = (post: Post): Record<string, string> => {
-    const headers = { "content-type": "application/json", "user-agent": "wamid-relay-sandbox" };
-    if (post.signature === "absent") return headers;
+    if (post.signature === "absent") return {};
     // Over other bytes: it has the right form.
     const body = post.signature === "right" ? post.body : Buffer.concat([post.body, Buffer.from(" ")]);
-    const request = { method: "POST", url: settings.url, body, id: post.subject.id, timestampMs: clock.now() };
-    return { ...headers, ...sign(request) };
-  };
-  const tryOnce = async (post: Post): Promise<Try> => {
-    try {
-      // Signed anew at each try, as the timestamp may be part of it.
-      const answer = await pool.request({ method: "POST", path, headers: headersOf(post), body: post.body });
-      const retryAfter = answer.headers["retry-after"];
-      return {
-        status: answer.statusCode,
-        text: await answer.body.text(),
-        retryAfter: typeof retryAfter === "string" ? retryAfter : undefined,
-      };
-    } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      return { error: code ?? message };
-    }
+    return sign({ method: "POST", url, body, id: post.subject.id, timestampMs: clock.now() });
   };
   /** Never rejects: what happened is data. */
   const post = async (one: Post, signal?: AbortSignal): Promise<PostResult> => {
     const stopped = () => signal?.aborted === true;
     const began = clock.now();
-    let tries = 0;
-    let last: Try;
-    for (;;) {
-      last = await tryOnce(one);
-      tries += 1;
-      if (!("error" in last) && last.status < 500) break;
-      if (tries >= retry.tries || stopped()) break;
-      await waitFor(clock, retryWait(retry, tries, last.retryAfter, clock.now()), signal);
-      if (stopped()) break;
+    for (let tries = 1; ; tries += 1) {
+      // Signed anew at each try, as the timestamp may be part of it.
+      const posted = await postJson({ dispatcher, url, headers: headersOf(one), body: one.body, clock: systemClock, timeoutMs });
+      const text = posted.kind === "answered" ? posted.text : null;
+      const isLast = posted.kind === "answered" && text !== null && posted.status < 500;
+      if (!isLast && tries < retry.tries && !stopped()) {
+        const retryAfter = posted.kind === "answered" ? posted.headers["retry-after"] : undefined;
+        await waitFor(clock, retryWait(retry, tries, retryAfter, clock.now()), signal);
+        if (!stopped()) continue;
+      }
+      const about = { tries, tookMs: clock.now() - began };
+      if (posted.kind === "unanswered") return { kind: "unanswered", error: posted.reason, ...about };
+      if (text === null) return { kind: "unanswered", error: "the answer broke off", ...about };
+      return { kind: "answered", status: posted.status, answer: readAnswer(posted.status, text), said: text.slice(0, 200), ...about };
     }
-    const tookMs = clock.now() - began;
-    if ("error" in last) return { kind: "unanswered", error: last.error, tries, tookMs };
-    const { status, text } = last;
-    return { kind: "answered", status, answer: readAnswer(status, text), said: text.slice(0, 200), tries, tookMs };
   };
   return {
     post,
@@ -117,7 +93,7 @@ export function createSender(settings: SenderSettings) {
       await Promise.all(Array.from({ length: concurrency }, worker));
       return counts;
     },
-    close: () => pool.destroy(),
+    close: () => dispatcher.destroy(),
   };
 }
 

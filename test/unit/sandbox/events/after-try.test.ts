@@ -8,7 +8,7 @@ const answered = (status: number, retryAfter?: string): Posted => ({
   kind: "answered",
   status,
   headers: retryAfter === undefined ? {} : { "retry-after": retryAfter },
-  isWhole: true,
+  text: "",
 });
 const refused = { kind: "unanswered", reason: "ECONNREFUSED" } as const;
 const waits = (answer: Posted, tries = 1, speed = 1) => {
