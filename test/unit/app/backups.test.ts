@@ -1,6 +1,5 @@
 // Slow: each backup starts two threads, and several are made.
-import { existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
@@ -10,17 +9,15 @@ import { createMetrics } from "../../../src/observe/metrics.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 const [minute, day] = [60_000, 86_400_000];
 const midnight = Date.parse("2026-11-23T00:00:00Z");
 
 async function opened(backup: Partial<{ schedule: string; folder: string; keep: number }> = {}) {
   const subject = await openSqliteSubject(rulesFor([{ name: "all" }]));
-  const parent = mkdtempSync(join(tmpdir(), "backups-"));
-  onTestFinished(async () => {
-    await subject.end();
-    rmSync(parent, { recursive: true, force: true });
-  });
+  const parent = tempFolder();
+  onTestFinished(() => subject.end());
   await subject.store.accept(anEvent({ wamid: "w" }));
   const folder = join(parent, "made", "here");
   const settings = { schedule: "0 3 * * *", folder, keep: 2, ...backup };

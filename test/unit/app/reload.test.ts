@@ -1,11 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { createReloading } from "../../../src/app/reload.ts";
 import { loading, parseSettings } from "../../../src/config/load.ts";
 import { createRedactor } from "../../../src/model/redact.ts";
 import { runInTurns } from "../../../src/model/steps.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 /** Text of settings of which every route has another rate, secret and header than in the version before. */
 const settingsText = (version: number, routes = 3) =>
@@ -23,8 +23,7 @@ const settingsText = (version: number, routes = 3) =>
   });
 
 function settingsFile(): string {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = tempFolder();
   return join(folder, "relay.yaml");
 }
 

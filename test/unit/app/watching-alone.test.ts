@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { conditions } from "../../../src/model/attention.ts";
 import type { Attention } from "../../../src/model/overview.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { rulesFor } from "../../contract/store-events.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { createWatcher } from "./watcher.ts";
 
@@ -15,8 +14,7 @@ const { after } = conditions["destination-failing"];
 
 /** A file, and the processes that open it one after the other. */
 function open() {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-watching-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = tempFolder();
   const clock = createManualClock();
   const told: string[] = [];
   let attention: readonly Attention[] = [];

@@ -4,26 +4,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
 import { afterAll, expect, test } from "vitest";
-import type { Io } from "../../../src/cli/io.ts";
-import { main } from "../../../src/cli/main.ts";
 import { defaultSettingsPath, withConfigOption } from "../../../src/cli/options.ts";
 import { readSettings } from "../../../src/cli/settings-option.ts";
+import { runHere } from "../../harness/run-here.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 async function run(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const io: Io = {
-    out: (line) => void out.push(line),
-    err: (line) => void err.push(line),
-    isTerminal: false,
-    env,
-    readStdin: () => Promise.resolve(Buffer.alloc(0)),
-  };
-  const code = await main(argv, io);
-  return { code, out: out.join("\n"), err: err.join("\n"), io };
+  const { code, out, err } = await runHere(argv, env);
+  return { code, out: out.trimEnd(), err: err.trimEnd() };
 }
 
 function file(name: string, text: string): string {
@@ -82,12 +72,12 @@ test("config/relay.schema.json is the schema of the settings", async () => {
   expect(`${out}\n`).toBe(readFileSync(new URL("../../../config/relay.schema.json", import.meta.url), "utf8"));
 });
 
-test("other commands get --config with its default, and a CommandFailed with every fault", async () => {
+test("other commands get --config with its default, and a CommandFailed with every fault", () => {
   const command = new Command("x");
   withConfigOption(command);
   command.parse([], { from: "user" });
   expect(command.opts()).toEqual({ config: defaultSettingsPath() });
-  const { io } = await run(["--version"], { PORT: "x" });
+  const io = { out: () => {}, err: () => {}, isTerminal: false, env: { PORT: "x" }, readStdin: async () => Buffer.alloc(0) };
   expect(readSettings({ config: good }, io).log.level).toBe("warn");
   expect(() => readSettings({ config: bad }, io)).toThrow(
     /^the settings in .* have 2 faults:\n.*server\.port: .*\n.*logs: unknown setting/,

@@ -20,10 +20,6 @@ test("units survive printing and reading, whatever the number", () => {
   );
 });
 
-test.each(["0s", "250ms", "90s", "30m", "36h", "30d"])("%s", (text) => {
-  expect(durationSchema.parse(durationText(durationSchema.parse(text)))).toBe(durationSchema.parse(text));
-});
-
 test("prints the largest unit that keeps a whole number", () => {
   expect([0, 1, 1500, 60_000, 86_400_000].map(durationText)).toEqual(["0s", "1ms", "1500ms", "1m", "1d"]);
   expect([0, 1, 1024, 1.5 * 1024 ** 2].map(sizeText)).toEqual(["0B", "1B", "1KiB", "1536KiB"]);

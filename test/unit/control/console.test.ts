@@ -1,15 +1,14 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { addConsoleRoutes } from "../../../src/control/console.ts";
 import { createHttp } from "../../../src/control/http.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 function consoleOf(files: Readonly<Record<string, string>>) {
-  const root = mkdtempSync(join(tmpdir(), "wamid-relay-console-"));
-  onTestFinished(() => rmSync(root, { recursive: true }));
+  const root = tempFolder();
   writeFileSync(join(root, "secret.json"), "secret");
   const folder = join(root, "console");
   mkdirSync(join(folder, "assets"), { recursive: true });

@@ -1,15 +1,14 @@
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { logStream } from "../../../src/observe/logger.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { longestWaitMs } from "../../harness/until.ts";
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "log-stream-"));
+  folder = tempFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 test("writes every line in order, and all of them before the end", async () => {
   const path = join(folder, "log");

@@ -1,11 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
 import type { SignatureRefusal } from "../../../src/receive/verify-request.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 const page = readFileSync(new URL("../../../docs/reference/signatures.md", import.meta.url), "utf8");
 /** Every reason, as the compiler checks. */
@@ -26,7 +25,7 @@ test("documents the output of the verify command", () => {
   const [command] = blocks("sh", guide);
   const script = `wamid-relay() { "$NODE" "$RELAY" "$@"; }\n${command}`;
   const out = execFileSync("bash", ["-euc", script], {
-    cwd: mkdtempSync(join(tmpdir(), "docs-")),
+    cwd: tempFolder(),
     env: { ...process.env, NODE: process.execPath, RELAY: relay },
     encoding: "utf8",
   });

@@ -1,11 +1,10 @@
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { ddl } from "../../../src/store/schema/ddl.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 const url = (file: string) => JSON.stringify(new URL(`../../../src/store/${file}`, import.meta.url).href);
 
@@ -24,8 +23,7 @@ parentPort.postMessage(differences);
 `;
 
 test("an audit holds an hour's counts together, so a history of many routes needs little memory", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "audit-memory-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = tempFolder();
   const path = join(folder, "relay.db");
   const db = new Database(path);
   for (const statement of ddl("sqlite")) db.exec(statement);

@@ -2,7 +2,6 @@
 import {
   closeSync,
   existsSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -12,7 +11,6 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
@@ -22,17 +20,15 @@ import { copyStore } from "../../../src/store/sqlite/thread-reads.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { integrityOf, rowsOf } from "../../harness/store-rows.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 const eventsIn = (path: string) => rowsOf<{ n: number }>(path, "SELECT count(*) AS n FROM events")[0]?.n;
 
 /** A store with `events` events, and an empty folder for backups. */
 async function opened(events = 3, bytesEach = 0) {
   const subject = await openSqliteSubject(rulesFor([{ name: "all" }]));
-  const folder = mkdtempSync(join(tmpdir(), "backup-"));
-  onTestFinished(async () => {
-    await subject.end();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  const folder = tempFolder();
+  onTestFinished(() => subject.end());
   const add = () => subject.store.accept(anEvent({ wamid: "w", data: { filler: "x".repeat(bytesEach) } }));
   // In one commit: alone, each would wait for the disk.
   await Promise.all(Array.from({ length: events }, add));

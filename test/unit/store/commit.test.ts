@@ -1,8 +1,6 @@
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer, get } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -14,6 +12,7 @@ import { rows as ask, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
 import { type CommitHooks, createSqliteCommit } from "../../../src/store/sqlite/commit.ts";
 import { createSqliteRunner } from "../../../src/store/sqlite/runner.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 let folder: string;
 let db: Database.Database;
@@ -30,17 +29,14 @@ const hooks: CommitHooks = {
 const rows = () => db.prepare("SELECT value FROM t ORDER BY rowid").pluck().all();
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "group-commit-"));
+  folder = tempFolder();
   db = new Database(join(folder, "a.db"));
   db.pragma("journal_mode = WAL");
   db.pragma("busy_timeout = 100");
   db.exec("CREATE TABLE t (value ANY)");
   [committed, rolledBack, refusal] = [[], [], null];
 });
-afterEach(() => {
-  db.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => void db.close());
 
 const others = each((make: () => Work<unknown>) => make());
 

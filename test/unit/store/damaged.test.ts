@@ -1,23 +1,12 @@
-import {
-  closeSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  truncateSync,
-  writeSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, copyFileSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, truncateSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { StoreRefused, StoreUnavailable } from "../../../src/store/port.ts";
 import { isStorageFault } from "../../../src/store/sqlite/faults.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 const pageSize = 4096;
 const quiet = { committed: () => {}, failed: () => {} };
@@ -26,9 +15,8 @@ const acceptAll = (store: ReturnType<typeof openSqliteStore>, count: number, id:
   Promise.all(Array.from({ length: count }, (_, n) => store.accept(anEvent({ wamid: `wamid.${n % wamids}`, id: `${id}-${n}` }))));
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "damaged-"));
+  folder = tempFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Destroys each page of a store with `events` events in a copy of its own, and opens it: null when it is refused. */
 async function* destroyed(events: number) {

@@ -1,18 +1,17 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { StoreRefused } from "../../../src/store/port.ts";
 import { openForReading, openForWriting } from "../../../src/store/sqlite/file.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 let folder: string;
 let path: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "file-"));
+  folder = tempFolder();
   path = join(folder, "relay.db");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The errors of opening the file for writing and for reading. */
 function refusals(): (string | null)[] {

@@ -1,18 +1,14 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { createGiveBack } from "../../../src/store/sqlite/file.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 /** A file of `pages` pages of rows, all but a few of them deleted again. */
 function emptied(pages: number, autoVacuum: "INCREMENTAL" | "NONE") {
-  const folder = mkdtempSync(join(tmpdir(), "give-back-"));
+  const folder = tempFolder();
   const db = new Database(join(folder, "a.db"));
-  onTestFinished(() => {
-    db.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  onTestFinished(() => void db.close());
   db.pragma(`auto_vacuum = ${autoVacuum}`);
   db.pragma("journal_mode = WAL");
   db.exec("CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB)");

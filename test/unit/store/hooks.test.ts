@@ -1,15 +1,13 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "store-hooks-"));
+  folder = tempFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 test("regression: a registration's conflict is told to who asked, and does not count as a failing store", async () => {
   const failures: unknown[] = [];
