@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { printSettings } from "../../../src/config/print.ts";

@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";

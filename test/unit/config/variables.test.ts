@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
 import { describe, expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { scalarOf, substitute } from "../../../src/config/tree.ts";
