@@ -22,10 +22,7 @@ const settingsText = (version: number, routes = 3) =>
     })),
   });
 
-function settingsFile(): string {
-  const folder = tempFolder();
-  return join(folder, "relay.yaml");
-}
+const settingsFile = () => join(tempFolder(), "relay.yaml");
 
 /** A reload of a file, and how many turns of the event loop others had. */
 function start() {

@@ -179,17 +179,6 @@ test("a source that is gone", async () => {
   expect([isProxyRoute(proxyRoute("flows")), isProxyRoute("flows")]).toEqual([true, false]);
 });
 
-test("copies get the answer of the first while it is in flight; only one is sent", async () => {
-  const { proxy, waiting } = open();
-  const copies = [proxy.exchange(event), proxy.exchange(event)];
-  await settled();
-  expect(waiting.length).toBe(1);
-  waiting[0]?.(answered(201, Buffer.from("once")));
-  const answers = await Promise.all(copies);
-  expect(answers.map(({ status, body }) => [status, body.toString()])).toEqual(Array.from({ length: 2 }, () => [201, "once"]));
-  expect(waiting.length).toBe(1);
-});
-
 test("a copy of a failing exchange gets the same failure", async () => {
   const { proxy, waiting } = open();
   const copies = [proxy.exchange(event), proxy.exchange(event)];

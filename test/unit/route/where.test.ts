@@ -9,51 +9,23 @@ function judge(where: unknown, data: unknown): string | null {
 /** Data as it comes from the wire, so that `__proto__` is an own property. */
 const wire = (text: string): unknown => JSON.parse(text);
 
-describe("each operator, on what holds and what does not", () => {
-  const cases: [condition: unknown, holds: unknown[], fails: unknown[]][] = [
-    // biome-ignore format: one line for each condition
-    ["x", ["x", ["a", "x"]], ["X", "xx", 1, null, undefined, [], ["a"], { 0: "x" }, [["x"]]]],
-    [5, [5, 5.0, [5]], ["5", 6, true, undefined, null]],
-    [true, [true, [false, true]], [false, 1, "true", undefined]],
-    [null, [null, [null]], [undefined, 0, "", false, [], {}]],
-    [{ $eq: "x" }, ["x", ["x"]], ["y", undefined]],
-    [{ $eq: null }, [null], [undefined, 0]],
-    [{ $ne: "x" }, ["y", undefined, null, 1, [], ["y"], {}], ["x", ["y", "x"]]],
-    [{ $ne: null }, [undefined, 0, ""], [null, [1, null]]],
-    [{ $in: ["x", 5, null] }, ["x", 5, null, ["z", 5]], ["5", "y", undefined, [], ["z"], false]],
-    [{ $gt: 5 }, [5.1, 6, [1, 9]], [5, 4, "6", true, null, undefined, [], ["9"], {}]],
-    [{ $gt: "b" }, ["ba", "c", "é"], ["b", "a", "B", 9, null, undefined]],
-    [{ $gte: 5 }, [5, 6, [5]], [4.9, "5", undefined, null]],
-    [{ $gte: "2026-11-01T" }, ["2026-11-01T00:00:00.000Z", "2027"], ["2026-10-31T23:59:59.999Z", 2027, undefined]],
-    [{ $lt: 5 }, [4.9, -1, [9, 1]], [5, "4", null, undefined, false, []]],
-    [{ $lt: "b" }, ["a", "", "B"], ["b", "c", 1, undefined]],
-    [{ $lte: 5 }, [5, 4], [5.1, "5", null, undefined]],
-    [{ $exists: true }, ["", 0, null, false, [], {}], [undefined]],
-    [{ $exists: false }, [undefined], ["", 0, null, false, [], {}]],
-    [{ $startsWith: "ab" }, ["ab", "abc", ["x", "abc"]], ["AB", "cab", "a", 12, undefined, null, { ab: 1 }]],
-    [{ $startsWith: "1" }, ["12"], [12]],
-    [{ $endsWith: "yz" }, ["yz", "xyz", ["xyz", 1]], ["yzx", "YZ", undefined, null]],
-    [{ $regex: "^a+b$" }, ["ab", "aab", ["x", "ab"]], ["b", "xab", "AB", 1, null, undefined]],
-    [{ $regex: "b" }, ["abc"], ["ac"]],
+describe("what the naive implementation of where-properties.test.ts does not draw", () => {
+  test.each<[condition: unknown, holds: unknown[], fails: unknown[]]>([
+    ["x", ["x", ["a", "x"]], [{ 0: "x" }, [["x"]]]],
+    [null, [null, [null]], [[], {}]],
+    [{ $gt: "b" }, ["ba", "c", "é"], ["b", "B", { ba: 1 }]],
+    [{ $gte: "2026-11-01T" }, ["2026-11-01T00:00:00.000Z", "2027"], ["2026-10-31T23:59:59.999Z", 2027]],
+    [{ $exists: true }, [[], {}], [undefined]],
+    [{ $startsWith: "ab" }, ["abc", ["x", "abc"]], [{ ab: 1 }]],
+    [{ $regex: "^a+b$" }, ["aab", ["x", "ab"]], ["xab", "AB"]],
     [{ $regex: "^.$" }, ["😀"], ["😀😀"]],
     [{ $regex: "^\\p{Lu}" }, ["Áb"], ["áb"]],
-    [{ $regex: "1" }, ["1"], [1]],
-    [{ $gte: 1, $lt: 5 }, [1, 4.9], [0, 5]],
     // Each operator may find its own element.
     [{ $gt: 5, $lt: 2 }, [[1, 9]], [3, 1, 9, [3]]],
-    [{ $exists: true, $ne: null }, [0, ""], [null, undefined]],
-  ];
-
-  for (const [condition, holds, fails] of cases) {
-    describe(JSON.stringify(condition), () => {
-      for (const value of holds) {
-        test(`holds for ${JSON.stringify(value)}`, () => expect(judge({ v: condition }, { v: value })).toBeNull());
-      }
-      for (const value of fails) {
-        test(`fails for ${JSON.stringify(value)}`, () => expect(judge({ v: condition }, { v: value })).toMatch(/^where: v \$/));
-      }
-    });
-  }
+  ])("%j holds for %j, and fails for %j", (condition, holds, fails) => {
+    for (const v of holds) expect(judge({ v: condition }, { v }), JSON.stringify(v)).toBeNull();
+    for (const v of fails) expect(judge({ v: condition }, { v }), JSON.stringify(v)).toMatch(/^where: v \$/);
+  });
 });
 
 describe("paths", () => {

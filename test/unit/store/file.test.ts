@@ -40,38 +40,49 @@ test("waits for the disk at each commit", () => {
   db.close();
 });
 
-test("refuses a file with a newer schema and names both versions", () => {
+test("an unchanged file opens again", () => {
   openForWriting(path, "a test", "an-instance").close();
   expect(refusals()).toEqual([null, null]);
-  const db = new Database(path);
+});
+
+/** Another schema than this version's. */
+function withSchema(by: 1 | -1): string {
+  const db = openForWriting(path, "a test", "an-instance");
   const known = db.pragma("user_version", { simple: true }) as number;
-  db.pragma(`user_version = ${known + 1}`);
+  db.pragma(`user_version = ${known + by}`);
   db.close();
-  const refusal = `${path} was written by a newer wamid-relay (schema ${known + 1}, this version knows ${known}); upgrade, or use another file`;
-  expect(refusals()).toEqual([refusal, refusal]);
-});
+  return by > 0
+    ? `was written by a newer wamid-relay (schema ${known + 1}, this version knows ${known}); upgrade, or use another file`
+    : `was written by an older wamid-relay (schema ${known - 1}, this version needs ${known}); move it away or give storage.path another file`;
+}
 
-test("refuses a file with an older schema, and leaves it as it is", () => {
-  openForWriting(path, "a test", "an-instance").close();
-  const db = new Database(path);
-  const needed = db.pragma("user_version", { simple: true }) as number;
-  db.pragma(`user_version = ${needed - 1}`);
-  db.close();
-  const before = readFileSync(path);
-  const refusal = `${path} was written by an older wamid-relay (schema ${needed - 1}, this version needs ${needed}); move it away or give storage.path another file`;
-  expect(refusals()).toEqual([refusal, refusal]);
-  expect(readFileSync(path)).toEqual(before);
-});
-
-const formerStores = [
-  ["0.x, which 1.x cannot read", 0x77616d64, 9],
-  ["1.x before its release, which this version cannot read", 0x77616d31, 1],
-] as const;
-
-test.each(formerStores)("refuses a store of %s, and leaves it as it is", (former, id, version) => {
+function former(id: number, version: number, name: string): string {
   change(`CREATE TABLE events (seq INTEGER PRIMARY KEY); PRAGMA application_id = ${id}; PRAGMA user_version = ${version}`);
+  return `is a store of wamid-relay ${name}; move it away or give storage.path another file, and register open messages again`;
+}
+
+test.each<[what: string, make: () => string]>([
+  ["a newer schema", () => withSchema(1)],
+  ["an older schema", () => withSchema(-1)],
+  ["0.x", () => former(0x77616d64, 9, "0.x, which 1.x cannot read")],
+  ["1.x before its release", () => former(0x77616d31, 1, "1.x before its release, which this version cannot read")],
+  [
+    "another program",
+    () => {
+      change("CREATE TABLE notes (text TEXT)");
+      return "is a SQLite database of another program; give storage.path another file";
+    },
+  ],
+  [
+    "no database",
+    () => {
+      writeFileSync(path, "id,name\n".repeat(1_000));
+      return "is not a SQLite database; move it away or give storage.path another file (SQLITE_NOTADB)";
+    },
+  ],
+])("refuses a file of %s, and leaves it as it is", (_, make) => {
+  const refusal = `${path} ${make()}`;
   const before = readFileSync(path);
-  const refusal = `${path} is a store of wamid-relay ${former}; move it away or give storage.path another file, and register open messages again`;
   expect(refusals()).toEqual([refusal, refusal]);
   expect(readFileSync(path)).toEqual(before);
 });
@@ -80,19 +91,4 @@ test("an empty file becomes a store, and is none until a relay opens it", () => 
   writeFileSync(path, "");
   expect(() => openForReading(path)).toThrow("is empty");
   expect(refusals()).toEqual([null, null]);
-});
-
-test("refuses the database of another program and leaves it as it is", () => {
-  change("CREATE TABLE notes (text TEXT)");
-  const before = readFileSync(path);
-  const refusal = `${path} is a SQLite database of another program; give storage.path another file`;
-  expect(refusals()).toEqual([refusal, refusal]);
-  expect(readFileSync(path)).toEqual(before);
-});
-
-test("refuses a file that is not a SQLite database and leaves it as it is", () => {
-  writeFileSync(path, "id,name\n".repeat(1_000));
-  const refusal = `${path} is not a SQLite database; move it away or give storage.path another file (SQLITE_NOTADB)`;
-  expect(refusals()).toEqual([refusal, refusal]);
-  expect(readFileSync(path, "utf8")).toBe("id,name\n".repeat(1_000));
 });
