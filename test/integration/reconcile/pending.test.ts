@@ -16,7 +16,7 @@ test("submits a polled `pending`, which counts as no missed webhook", async () =
   let metrics = "";
   await until("the grace of a webhook is over", async () => {
     stage.clock.jump(15_000);
-    metrics = await (await fetch(`${stage.url}/metrics`)).text();
+    metrics = await stage.metrics();
     return metrics.includes('relay_webhooks_missed_total{account="main"}');
   });
   expect(metrics).toContain('relay_webhooks_missed_total{account="main"} 1\n');
