@@ -11,9 +11,9 @@ import { until } from "../harness/until.ts";
 import { createDatabase } from "../setup/database.ts";
 import { testSeed as seed } from "../setup/seed.ts";
 
-const kills = soakSize(4, 20);
+const kills = soakSize(3, 20);
 const secret = "an app secret of Meta";
-const itemsOfBatch = 250;
+const itemsOfBatch = 100;
 
 function batchOf(number: number): Buffer {
   const statuses = Array.from({ length: itemsOfBatch }, (_, item) => ({

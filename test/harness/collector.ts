@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
-import { onTestFinished } from "vitest";
+import { text } from "node:stream/consumers";
+import { listen } from "../integration/url-destination/downstream.ts";
 
 /** A span as the relay sent it. */
 export interface Span {
@@ -53,30 +53,22 @@ export async function openCollector(answer: () => number | null = () => 200, por
   const spans: Span[] = [];
   const bodies: string[] = [];
   const headers: IncomingMessage["headers"][] = [];
+  const server = createServer({ keepAliveTimeout: 600_000 });
   let count = 0;
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      count += 1;
-      const status = answer();
-      if (status === null) return;
-      if (status === 200) {
-        if (request.url !== "/v1/traces") throw new Error(`not the path of OTLP: ${request.url}`);
-        const body = Buffer.concat(chunks).toString("utf8");
-        bodies.push(body);
-        headers.push(request.headers);
-        spans.push(...spansIn(JSON.parse(body) as Wire));
-      }
-      response.writeHead(status, { "content-type": "application/json" }).end("{}");
-    });
+  server.on("request", async (request, response) => {
+    const body = await text(request);
+    count += 1;
+    const status = answer();
+    if (status === null) return;
+    if (status === 200) {
+      if (request.url !== "/v1/traces") throw new Error(`not the path of OTLP: ${request.url}`);
+      bodies.push(body);
+      headers.push(request.headers);
+      spans.push(...spansIn(JSON.parse(body) as Wire));
+    }
+    response.writeHead(status, { "content-type": "application/json" }).end("{}");
   });
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const listening = (server.address() as AddressInfo).port;
+  const { port: listening } = await listen(server, "127.0.0.1", port);
   const named = (name: string) => spans.filter((span) => span.name === name);
   return { url: `http://127.0.0.1:${listening}`, port: listening, spans, bodies, headers, count: () => count, named };
 }

@@ -1,8 +1,6 @@
 import { createHash } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { onTestFinished } from "vitest";
 import { type Arrival, type ArrivalCounts, createArrivalLog } from "../../src/sandbox/downstream/arrivals.ts";
+import { startHttp } from "../integration/url-destination/downstream.ts";
 
 /** What becomes of one arrival: the status answered, after how long; `hang` and `reset` answer nothing. */
 export type Treatment = { readonly status: number; readonly afterMs?: number } | "hang" | "reset";
@@ -27,12 +25,12 @@ export async function openFlakyDownstream(treat: (path: string, attempt: number,
   const log = createArrivalLog({ keepArrivals: false });
   const arrivals: FlakyArrival[] = [];
 
-  function take(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  const { port, seen } = await startHttp((request, response) => {
     const path = request.url ?? "/";
     const deliveryId = String(request.headers["webhook-id"] ?? "");
     const attempt = log.begin(deliveryId);
     const treatment = treat(path, attempt, shareOf(deliveryId));
-    const { id, data } = JSON.parse(body.toString("utf8")) as { id: string; data?: { wamid?: string } };
+    const { id, data } = JSON.parse(String(seen.pop()?.body)) as { id: string; data?: { wamid?: string } };
     const arrival: FlakyArrival = {
       number: arrivals.length + 1,
       path,
@@ -54,20 +52,8 @@ export async function openFlakyDownstream(treat: (path: string, attempt: number,
       if (treatment.afterMs === undefined) answer();
       else setTimeout(answer, treatment.afterMs).unref();
     }
-  }
-
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => take(request, response, Buffer.concat(chunks)));
-    request.on("error", () => response.destroy());
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrivals, counts: log.counts };
+  return { url: `http://127.0.0.1:${port}`, arrivals, counts: log.counts };
 }
 
 const shareOf = (id: string): number => createHash("sha1").update(id).digest().readUInt32BE(0) / 2 ** 32;

@@ -1,27 +1,19 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, closeSync, openSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { onTestFinished } from "vitest";
 import { serveFlags } from "../../src/cli/node-flags.js";
-import { freePort } from "../setup/free-port.ts";
-import { askRelay, type RelayAnswer } from "./ask-relay.ts";
-import { type SettingsParts, settingsOf } from "./relay-settings.ts";
+import { makePlace, type PlaceOptions, type RelayPlace } from "./relay-place.ts";
 
 export const entry = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 
-export interface RelayOptions {
-  /** What the settings file holds beside the harness's own (see `settingsOf`). */
-  readonly settings?: SettingsParts;
+export interface RelayOptions extends PlaceOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Runs as this user and group; needs root. The folder is given to it. */
   readonly uid?: number;
-  /** The store's path; not given: `relay.db` in the folder. */
-  readonly storePath?: string;
   /** With `storage.driver: postgres`, what it does; default: both. */
   readonly role?: "receive" | "work";
   /** How long a start may take, in milliseconds; not given: 15 seconds. */
@@ -36,15 +28,7 @@ export interface Ended {
 }
 
 /** A real `wamid-relay serve`, with a temporary folder and a port of its own. */
-export interface RelayProcess {
-  /** Holds `relay.yaml`, `relay.db` and the output; removed when the test succeeds, kept and named when it fails. */
-  readonly folder: string;
-  readonly storePath: string;
-  readonly port: number;
-  /** `http://127.0.0.1:<port>` */
-  readonly url: string;
-  /** Where the source `main` takes events. */
-  readonly webhookUrl: string;
+export interface RelayProcess extends RelayPlace {
   pid(): number;
   isRunning(): boolean;
   /** Starts it (again, on the same file and port); resolves with the milliseconds until `/readyz` answered 200. Rejects with its last words. */
@@ -60,16 +44,9 @@ export interface RelayProcess {
   signal(signal: NodeJS.Signals): void;
   /** Resolves when the process that runs now has ended. */
   ended(): Promise<Ended>;
-  readonly settingsPath: string;
-  /** Writes the settings file anew; `SIGHUP` or a start makes it count. */
-  writeSettings(parts: SettingsParts): void;
   /** Standard error of all processes so far, and the log's lines that are JSON. */
   stderr(): string;
   log(): Record<string, unknown>[];
-  /** Asks the relay (a path such as `/readyz` or `/v1/stats`, the token along); gives status, headers and parsed body. */
-  ask(path: string, request?: { method?: string; body?: unknown }): Promise<RelayAnswer>;
-  /** Ends it and removes the folder; by itself at the test's end, but to be called where `makeRelay` was called in `beforeAll`. */
-  dispose(keep?: boolean): Promise<void>;
 }
 
 const usuallyReadyWithinMs = 150_000;
@@ -83,22 +60,20 @@ export async function startRelay(options: RelayOptions = {}): Promise<RelayProce
 
 /** The same without starting it. */
 export async function makeRelay(options: RelayOptions = {}): Promise<RelayProcess> {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
-  const storePath = options.storePath ?? join(folder, "relay.db");
-  const settingsPath = join(folder, "relay.yaml");
-  const port = await freePort();
   const role = options.role === undefined ? [] : ["--role", options.role];
   const readyWithinMs = options.readyWithinMs ?? usuallyReadyWithinMs;
   let child: ChildProcess | null = null;
   let gone: Promise<Ended> = Promise.resolve({ code: null, signal: null });
 
-  const path = (name: string) => join(folder, name);
   const killWithUs = () => void child?.kill("SIGKILL");
   process.once("exit", killWithUs);
-
-  function writeSettings(parts: SettingsParts): void {
-    writeFileSync(settingsPath, JSON.stringify(settingsOf({ port, storePath }, parts), null, 2));
-  }
+  const place = await makePlace(options, async () => {
+    process.off("exit", killWithUs);
+    child?.kill("SIGKILL");
+    await gone;
+  });
+  const { folder, settingsPath, port } = place;
+  const path = (name: string) => join(folder, name);
 
   function launch(): ChildProcess {
     if (isRunning()) throw new Error("the relay runs already");
@@ -143,34 +118,12 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     throw new Error(`the relay did not get ready (${signal ?? `exit code ${code}`}): ${read("stderr.log").trim().slice(-2000)}`);
   }
 
-  async function dispose(keep = false): Promise<void> {
-    process.off("exit", killWithUs);
-    if (isRunning()) {
-      child?.kill("SIGKILL");
-      await gone;
-    }
-    if (keep) console.error(`the relay's folder is kept for a look: ${folder}`);
-    else rmSync(folder, { recursive: true, force: true });
-  }
-
-  writeSettings(options.settings ?? {});
   if (options.uid !== undefined) {
     chmodSync(folder, 0o755);
     for (const owned of [folder, settingsPath]) chownSync(owned, options.uid, options.uid);
   }
-  try {
-    onTestFinished(({ task }) => dispose(task.result?.state === "fail"));
-  } catch {
-    // Called in a hook: whoever called disposes of it.
-  }
-
   return {
-    folder,
-    settingsPath,
-    storePath,
-    port,
-    url: `http://127.0.0.1:${port}`,
-    webhookUrl: `http://127.0.0.1:${port}/webhooks/main`,
+    ...place,
     pid: () => child?.pid ?? 0,
     isRunning,
     start: () => start(),
@@ -196,11 +149,8 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     },
     signal: (signal) => void child?.kill(signal),
     ended: () => gone,
-    writeSettings,
     stderr: () => read("stderr.log"),
     log: () => read("stdout.log").split("\n").flatMap(parseLine),
-    ask: (path, request) => askRelay(`http://127.0.0.1:${port}`, path, request),
-    dispose,
   };
 }
 
