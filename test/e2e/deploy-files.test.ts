@@ -7,7 +7,6 @@ import { afterAll, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { parseSettings } from "../../src/config/load.ts";
 import { startRelayHere } from "../harness/relay-here.ts";
-import { runCli } from "../harness/run-cli.ts";
 import { findProgram } from "../setup/find-program.ts";
 
 const folder = new URL("../../deploy/", import.meta.url).pathname;
@@ -113,11 +112,4 @@ test("the probes of Kubernetes ask pages that the public port has", async () => 
       expect([probe, httpGet.port, (await relay.ask(httpGet.path)).status]).toEqual([probe, "http", 200]);
     }
   }
-});
-
-test("healthcheck finds the relay of its settings, and fails without one", async () => {
-  const relay = await startRelayHere();
-  expect(await runCli("healthcheck", "--config", relay.settingsPath)).toMatchObject({ code: 0, stdout: `alive at ${relay.url}\n` });
-  await relay.stop();
-  expect(await runCli("healthcheck", "--config", relay.settingsPath)).toMatchObject({ code: 1, stdout: "" });
 });

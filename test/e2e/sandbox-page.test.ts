@@ -1,15 +1,14 @@
 // Slow: it runs the commands of docs/contributing/sandbox.md.
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { between, codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { readyLine, spawnSandbox } from "../harness/sandbox-process.ts";
 
 const run = promisify(execFile);
-const page = readFileSync(new URL("../../docs/contributing/sandbox.md", import.meta.url), "utf8");
 
 test("the commands of docs/contributing/sandbox.md work as written", async () => {
-  const [, script = ""] = /## Try it\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(page) ?? [];
+  const [script = ""] = codeBlocks(between(readPage("docs/contributing/sandbox.md"), "## Try it", "\n## "));
   expect(script).toContain("/messages");
   const env = { SANDBOX_KEY: "acme_live_first_round" };
   const { url } = await readyLine(spawnSandbox(["--port", "0", "--no-webhook", "--json"], { env }));

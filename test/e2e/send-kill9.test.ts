@@ -3,11 +3,78 @@ import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
+import { type Happening, type Sandbox, startSandbox } from "../../src/sandbox/start-sandbox.ts";
+import { makeRelay, type RelayProcess } from "../harness/relay-process.ts";
+import { relayToken } from "../harness/relay-settings.ts";
 import { usageOf } from "../harness/sandbox-usage.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
 import { testSeed as seed } from "../setup/seed.ts";
-import { openPair, type Pair, startPair } from "./send-tools.ts";
+
+const phone = "+5491155550100";
+
+interface Pair {
+  readonly sandbox: Sandbox;
+  readonly relay: RelayProcess;
+  /** Called when the service has made a message, before its answer leaves. */
+  whenMade: (() => void) | null;
+  /** The text of a message is its key. Null: no answer. */
+  send(key: string, query?: string): Promise<{ status: number; body: SendBody } | null>;
+  /** Messages at the service, by key. */
+  made(key: string): number;
+  /** Ends both, and keeps the relay's folder when asked to. */
+  dispose(keep?: boolean): Promise<void>;
+}
+
+interface SendBody {
+  readonly code?: string;
+  readonly wamid?: string;
+  readonly id?: string;
+  readonly stored?: boolean;
+  readonly details?: { readonly justNow: boolean; readonly resend: number };
+}
+
+/** The same for one test, disposed of at its end. */
+async function startPair(account: object = {}): Promise<Pair> {
+  const pair = await openPair(account);
+  onTestFinished(({ task }) => pair.dispose(task.result?.state === "fail"));
+  return pair;
+}
+
+/** A real relay process, with a sandbox in this process as its messaging service. */
+async function openPair(account: object = {}): Promise<Pair> {
+  const pair = { whenMade: null as (() => void) | null };
+  const onHappening = (happening: Happening) => {
+    if (happening.what === "message" && happening.message.origin === "api" && happening.message.status === "pending") pair.whenMade?.();
+  };
+  const sandbox = await startSandbox({ plan: "enterprise", isUnlimited: true, onHappening });
+  sandbox.customerWrites(phone, "Hola");
+  const relay = await makeRelay({
+    settings: { accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise", share: 1, ...account } } },
+  });
+  await relay.start();
+  return Object.assign(pair, {
+    sandbox,
+    relay,
+    async send(key: string, query = "") {
+      try {
+        const answer = await fetch(`${relay.url}/v1/messages${query}`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/json", "idempotency-key": key },
+          body: JSON.stringify({ to: phone, text: key }),
+        });
+        return { status: answer.status, body: (await answer.json()) as SendBody };
+      } catch {
+        return null;
+      }
+    },
+    made: (key: string) => sandbox.messages().filter(({ origin, text }) => origin === "api" && text === key).length,
+    async dispose(keep = false) {
+      await relay.dispose(keep);
+      await sandbox.close();
+    },
+  });
+}
 
 /** Takes the file's write lock, so that the relay cannot commit; gives what lets go of it. Synchronous. */
 function holdStore(path: string): () => void {
@@ -60,7 +127,7 @@ describe("POST /v1/messages with a relay killed by -9", () => {
 
   test("before the call: nothing is sent, and the key is free", async () => {
     // The share has room for one message a minute.
-    const tight = await startPair({ account: { plan: "escala", share: 0.001 } });
+    const tight = await startPair({ plan: "escala", share: 0.001 });
     expect((await tight.send("first"))?.status).toBe(201);
     const waiting = tight.send("k");
     await until("it waits for room", async () =>

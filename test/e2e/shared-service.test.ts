@@ -7,7 +7,8 @@ import { relayToken, type SettingsParts } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
 import { usageOf } from "../harness/sandbox-usage.ts";
 import { until } from "../harness/until.ts";
-import { phone } from "./send-tools.ts";
+
+const phone = "+5491155550100";
 
 /** The messaging service in this process, and what starts processes of one relay that calls it, all in this one. */
 async function setUp({ sandbox: options, account, settings }: { sandbox: SandboxOptions; account?: object; settings?: SettingsParts }) {

@@ -1,20 +1,17 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import type { IncomingHttpHeaders } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { codeBlocks, readPage } from "../../harness/docs-shell.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { attempt, destinationTo } from "./attempt.ts";
 import { startHttp } from "./downstream.ts";
 
 type VerifyWebhook = (headers: IncomingHttpHeaders, body: Buffer, secret: string, now?: number) => boolean;
 
 async function exampleOfDocs(): Promise<VerifyWebhook> {
-  const page = await readFile(new URL("../../../docs/reference/signatures.md", import.meta.url), "utf8");
-  const code = /```js\n(\/\/ verify-webhook\.mjs\n[\s\S]*?)```/.exec(page)?.[1];
-  if (code === undefined) throw new Error("docs/reference/signatures.md has no verify-webhook.mjs");
-  const folder = await mkdtemp(join(tmpdir(), "relay-docs-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  const file = join(folder, "verify-webhook.mjs");
+  const [code = ""] = codeBlocks(readPage("docs/reference/signatures.md"), "js").filter((text) => text.startsWith("// verify-webhook.mjs"));
+  const file = join(tempFolder(), "verify-webhook.mjs");
   await writeFile(file, code);
   return ((await import(/* @vite-ignore */ file)) as { verifyWebhook: VerifyWebhook }).verifyWebhook;
 }

@@ -1,12 +1,12 @@
 // Slow: it blocks the thread pool with DNS lookups.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createNameLookup, lookUpName, type NameLookupParts } from "../../../src/net/name-lookup.ts";
 import { postAlert } from "../../../src/observe/health.ts";
 import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type DnsName, startDnsServer } from "../../harness/dns-server.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { noRetry, openClient } from "../service/client/open-client.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
@@ -17,9 +17,7 @@ const noSystem = () => Promise.reject(Object.assign(new Error("not asked"), { co
 
 /** A slow machine repeats queries, so tests count no questions. `names` may change. */
 async function lookupAt(names: Readonly<Record<string, DnsName>>, parts: NameLookupParts & { hosts?: string } = {}) {
-  const folder = mkdtempSync(join(tmpdir(), "names-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const hostsFile = join(folder, "hosts");
+  const hostsFile = join(tempFolder(), "hosts");
   writeFileSync(hostsFile, parts.hosts ?? "");
   const { address, questions } = await startDnsServer(names);
   return {
