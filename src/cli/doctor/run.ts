@@ -52,6 +52,7 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
           ...(await checkHandshakes(report.destinations, acting)),
           ...assessSources(report.sources, report.at),
           ...(await checkCallbacks(settings.sources, acting)),
+          ...assessSecrets(report.secrets, report.at),
         ];
   const [destinations, services] = (await probing) ?? [
     [{ name: "", findings: [skip("destination", "--offline")], skewMs: null }],
@@ -64,7 +65,6 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
     ...relay.findings,
     ...unread,
     ...reported,
-    ...assessSecrets(settings.sources, report?.secrets ?? [], report?.at),
     ...destinations.flatMap((probed) => probed.findings),
     ...assessExpiries(settings, Date.now()),
     ...services,

@@ -3,9 +3,8 @@ import type { VariableSources } from "../../config/env-file.ts";
 import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
-import { secretUsage } from "../../config/sources.ts";
 import { warnings } from "../../config/warnings.ts";
-import type { SecretUse, SecretUseView } from "../../model/answers.ts";
+import type { SecretUse } from "../../model/answers.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
 import { Secret } from "../../model/secret.ts";
 import { spanText } from "../../model/units.ts";
@@ -66,25 +65,18 @@ function* secretsIn(value: unknown): Generator<Secret> {
  */
 const quietMs = 24 * 3_600_000;
 
-/**
- * Which secret of each source still verifies events, and which is safe to drop. `reported`: the usage that a relay or a store
- * reports.
- */
-export function assessSecrets(sources: Settings["sources"], reported: readonly SecretUse[], now = Date.now()): Finding[] {
-  const unixMs = (iso: string | null) => (iso === null ? null : Date.parse(iso));
-  const stored = reported.map((use) => ({ ...use, firstAt: unixMs(use.firstAt), lastAt: unixMs(use.lastAt) }));
-  const uses = secretUsage({ sources }, stored).filter(({ place }) => place !== null);
-  return Object.keys(sources).flatMap((source) => {
-    const own = uses.filter((use) => use.source === source);
-    return own.map((use, at) => {
-      const others = own.filter((other) => other !== use).map(({ lastAt }) => lastAt ?? 0);
-      return assessUse(use, at === 0, Math.max(0, ...others), now);
-    });
+/** Which secret of each source still verifies events, and which is safe to drop, from the usage that a relay or store reports. */
+export function assessSecrets(reported: readonly SecretUse[], now: number): Finding[] {
+  const placed = reported.filter(({ place }) => place !== null);
+  return placed.map((use) => {
+    const own = placed.filter(({ source }) => source === use.source);
+    const others = own.filter((other) => other !== use).map(({ lastAt }) => (lastAt === null ? 0 : Date.parse(lastAt)));
+    return assessUse(use, use === own[0], Math.max(0, ...others), now);
   });
 }
 
 /** `othersAt`: last use of another secret of the source; 0: never, or there is no other. */
-function assessUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number): Finding {
+function assessUse(use: SecretUse, isFirst: boolean, othersAt: number, now: number): Finding {
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;
   if (use.lastAt === null) {
@@ -94,10 +86,11 @@ function assessUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: 
     const todo = "start or reload the relay with it first; then give it to the service, and keep the other one until it signs";
     return warn(check, `${name} has verified nothing: the service does not sign with it yet`, todo);
   }
-  const silentMs = now - use.lastAt;
+  const lastAt = Date.parse(use.lastAt);
+  const silentMs = now - lastAt;
   const silent = spanText(silentMs);
-  const sums = `${counted(use.events, "event")} since ${new Date(use.firstAt ?? use.lastAt).toISOString()}`;
-  const isInUse = othersAt <= use.lastAt;
+  const sums = `${counted(use.events, "event")} since ${use.firstAt}`;
+  const isInUse = othersAt <= lastAt;
   if (!isInUse && silentMs >= quietMs)
     return ok(check, `${name} has verified nothing for ${silent}, while another one did (before that ${sums}): safe to drop`);
   const advice = isInUse ? "in use" : `keep it until it has verified nothing for ${spanText(quietMs)}`;

@@ -7,7 +7,7 @@ import { assessAttention, assessBacklog } from "../../../src/cli/doctor/report.t
 import { assessSecrets, checkReaders } from "../../../src/cli/doctor/settings.ts";
 import { assessSpace } from "../../../src/cli/doctor/store.ts";
 import { bytesText } from "../../../src/cli/output.ts";
-import { loadSettings, parseSettings } from "../../../src/config/load.ts";
+import { loadSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
 import type { AttentionKind } from "../../../src/model/attention.ts";
 import { spanText } from "../../../src/model/units.ts";
@@ -61,20 +61,19 @@ test.each([
   ["a leftover that never proved anything", [1, null], ["in use", "safe to drop, unless it is the new one"]],
 ] as const)("rotation: %s", (_, silentHours, says) => {
   const now = 1_800_000_000_000;
-  const secrets = silentHours.map((_, n) => `the-secret-number-${n}`);
-  const { sources } = parseSettings(
-    JSON.stringify({ accounts: { main: {} }, sources: { main: { account: "main", signature: { service: "acme", secrets } } } }),
-    "relay.yaml",
-    {},
-  );
-  const secretUses = silentHours.flatMap((hours, n) => {
-    const secret = sources["main"]?.signature?.secrets[n]?.fingerprint() as string;
-    const times = { firstAt: iso(now - month), lastAt: iso(now - (hours ?? 0) * hour) };
-    return hours === null ? [] : [{ source: "main", secret, place: null, events: 7, duplicates: 0, ...times }];
+  const uses = silentHours.map((hours, n) => {
+    const at = hours === null ? null : iso(now - hours * hour);
+    const secret = String(n).repeat(12);
+    const place = `sources.main.signature.secrets[${n}]`;
+    return { source: "main", secret, place, events: 7, duplicates: 0, firstAt: at && iso(now - month), lastAt: at };
   });
-  // Of another source: says nothing about this one.
-  secretUses.push({ source: "other", secret: "0123456789ab", place: null, events: 9, duplicates: 0, firstAt: iso(now), lastAt: iso(now) });
-  const found = assessSecrets(sources, secretUses, now).map(({ message }) => message);
+  // Of another source, or no longer in the settings: says nothing about these.
+  const other = { source: "other", secret: "0123456789ab", events: 9, duplicates: 0, firstAt: iso(now), lastAt: iso(now) };
+  uses.push({ ...other, place: "sources.other.signature.secrets[0]" });
+  const removed = { ...other, source: "main", place: null };
+  const found = assessSecrets([...uses, removed], now)
+    .map(({ message }) => message)
+    .filter((message) => message.startsWith("main"));
   expect(found).toEqual(
     says.map((text, n) => expect.stringMatching(new RegExp(`^main: secrets\\[${n}\\] \\([0-9a-f]{12}\\) .*${text.replace("(", "\\(")}`))),
   );
