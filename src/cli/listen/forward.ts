@@ -5,6 +5,7 @@ import { type Clock, pause } from "../../model/clock.ts";
 import type { DeliveryId } from "../../model/ids.ts";
 import { isLoopbackHost } from "../../net/addresses.ts";
 import { webUrl } from "../options.ts";
+import type { PostOutcome, Screen } from "./screen.ts";
 import type { ListenedEvent } from "./wire.ts";
 
 interface ForwarderParts {
@@ -13,12 +14,7 @@ interface ForwarderParts {
   readonly maxAttempts: number | null;
   readonly clock: Clock;
   readonly random: () => number;
-  readonly screen: {
-    event(event: ListenedEvent, url: string | null): void;
-    /** Not called for a failure equal to the previous one. */
-    answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void;
-    skipped(event: ListenedEvent): void;
-  };
+  readonly screen: Pick<Screen, "event" | "answer" | "skipped">;
   readonly quit: AbortSignal;
 }
 
@@ -57,13 +53,6 @@ interface TargetOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** Signs with Standard Webhooks, in addition to the original headers. */
   readonly secret?: string | undefined;
-}
-
-export interface PostOutcome {
-  readonly taken: boolean;
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly tookMs: number;
 }
 
 export type Targets = ReturnType<typeof createTargets>;

@@ -3,7 +3,6 @@ import { isCanonicalUuid, seqsBetween } from "../../model/ids.ts";
 import { type IdSort, maskText, maskWamid, shownName } from "../../model/mask.ts";
 import { failureOf } from "../control-client.ts";
 import type { Io } from "../io.ts";
-import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
 export interface ScreenParts {
@@ -18,6 +17,15 @@ export interface ScreenParts {
   readonly url: string;
 }
 
+export interface PostOutcome {
+  readonly taken: boolean;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly tookMs: number;
+}
+
+export type Screen = ReturnType<typeof createScreen>;
+
 /** Prints what happens: lines of JSON, or events on standard output and the connection on standard error. */
 export function createScreen({ io, isJson, showPii, showsSource, showsOldest, isForwarding, url: relayUrl }: ScreenParts) {
   let isFirst = true;
@@ -31,7 +39,7 @@ export function createScreen({ io, isJson, showPii, showsSource, showsOldest, is
       if (isJson) json(eventJson(masked(event), showPii));
       else io.out(`${eventLine(masked(event), showsSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`);
     },
-    /** `again`: it will be posted again. */
+    /** `again`: it will be posted again. Not called for a failure equal to the previous one. */
     answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void {
       const { seq, id } = masked(event);
       if (isJson) json({ type: "answer", seq, id, url, ...outcome, again });
@@ -46,9 +54,9 @@ export function createScreen({ io, isJson, showPii, showsSource, showsOldest, is
     },
     /** `place`: the last event that is done with. */
     hello(hello: Hello, place: number): void {
-      const { relay, after, newest, reset } = hello;
+      const { newest, reset } = hello;
       if (isJson) {
-        json({ type: "hello", relay, after, newest, reset });
+        json({ ...hello, type: "hello" });
         json({ type: "state", state: "live" });
       } else if (isFirst || reset) for (const line of helloLines(hello, relayUrl, showsOldest)) io.err(line);
       else {
@@ -59,11 +67,10 @@ export function createScreen({ io, isJson, showPii, showsSource, showsOldest, is
       lastReason = "";
     },
     gap(gap: Gap): void {
-      const { from, to, count } = gap;
       // A reconnect repeats it until a later event was taken.
-      if (to <= shownGap) return;
-      shownGap = to;
-      if (isJson) json({ type: "gap", from, to, count });
+      if (gap.to <= shownGap) return;
+      shownGap = gap.to;
+      if (isJson) json({ ...gap, type: "gap" });
       else io.out(gapLine(gap));
     },
     lost(error: RelayClientError, ms: number): void {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { createForwarder, type PostOutcome, type Targets } from "../../../src/cli/listen/forward.ts";
+import { createForwarder, type Targets } from "../../../src/cli/listen/forward.ts";
 import { createCursor } from "../../../src/cli/listen/relay.ts";
+import type { PostOutcome } from "../../../src/cli/listen/screen.ts";
 import type { ListenedEvent } from "../../../src/cli/listen/wire.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
