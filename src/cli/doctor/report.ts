@@ -55,23 +55,23 @@ export function assessBacklog(groups: readonly Pick<DeliveryGroup, "route" | "st
 
 /** Meta's handshake with each source that has verify tokens, and the numbers that events came for. `at`: the relay's time. */
 export function assessSources(sources: readonly Source[], at: number): Finding[] {
-  return sources.flatMap((source) => [...assessHandshake(source), ...source.numbers.map((number) => assessNumber(source, number, at))]);
+  return sources.flatMap(({ source, handshake, numbers }) => [
+    ...(handshake === null ? [] : [assessHandshake(source, handshake.doneAt, numbers.length > 0)]),
+    ...numbers.map(({ number, account, lastAt }) => {
+      const last = `the last event came ${spanText(at - Date.parse(lastAt))} ago`;
+      if (account !== null) return ok("source", `${source}: number ${number}, account ${account}: ${last}`);
+      const todo = `add it to sources.${source}.accounts, reload, and release its events: wamid-relay replay --disposition unassigned`;
+      return warn("source", `${source}: number ${number} has no account: ${last}`, todo);
+    }),
+  ]);
 }
 
-function assessHandshake({ source, handshake, numbers }: Source): Finding[] {
-  if (handshake === null) return [];
-  if (handshake.doneAt !== null) return [ok("source", `${source}: Meta performed the handshake on ${handshake.doneAt}`)];
+function assessHandshake(source: string, doneAt: string | null, hasEvents: boolean): Finding {
+  if (doneAt !== null) return ok("source", `${source}: Meta performed the handshake on ${doneAt}`);
   // An override or another app may have been verified before this store began.
-  if (numbers.length > 0) return [ok("source", `${source}: no handshake was received, but events are`)];
+  if (hasEvents) return ok("source", `${source}: no handshake was received, but events are`);
   const todo = `enter the callback URL that ends in /webhooks/${source} and a verify token in the dashboard of the app at Meta`;
-  return [warn("source", `${source}: no handshake was received yet`, todo)];
-}
-
-function assessNumber({ source }: Source, { number, account, lastAt }: Source["numbers"][number], at: number): Finding {
-  const last = `the last event came ${spanText(at - Date.parse(lastAt))} ago`;
-  if (account !== null) return ok("source", `${source}: number ${number}, account ${account}: ${last}`);
-  const todo = `add it to sources.${source}.accounts, reload, and release its events: wamid-relay replay --disposition unassigned`;
-  return warn("source", `${source}: number ${number} has no account: ${last}`, todo);
+  return warn("source", `${source}: no handshake was received yet`, todo);
 }
 
 /** The relay as the one who performs handshakes and asks Meta. */

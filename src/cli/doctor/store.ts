@@ -21,7 +21,7 @@ export interface OwnStore {
   readonly users: readonly { readonly id: string; readonly text: string }[] | null;
 }
 
-export interface StoreFound extends OwnStore {
+interface StoreFound extends OwnStore {
   readonly findings: readonly Finding[];
   readonly isReadable: boolean;
 }
@@ -155,7 +155,7 @@ async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
     try {
       const processes = await store.processes();
       const findings = [assessServer(await store.database()), assessProcesses(processes), ...assessVersions(processes)];
-      const users = processes.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` }));
+      const users = processes.map((each) => ({ id: each.id, text: processText(each) }));
       return { ...unread, findings, isReadable: true, users };
     } finally {
       await store.close();
@@ -179,9 +179,8 @@ function assessServer({ version, isReplica, roundTripMs, bytes, connectionsLeft,
 /** Without a worker, accepted events wait. */
 function assessProcesses(presences: readonly Presence[]): Finding {
   const check = "processes";
-  const count = (role: Presence["role"]): number => presences.filter((presence) => presence.role === role).length;
-  const receiving = count("receive") + count("both");
-  const working = count("work") + count("both");
+  const count = (role: "receive" | "work") => presences.filter((each) => each.role === role || each.role === "both").length;
+  const [receiving, working] = [count("receive"), count("work")];
   if (receiving + working === 0) return warn(check, "none is connected", "wamid-relay serve");
   const text = `${receiving} receive, ${working} work`;
   if (working === 0) return warn(check, `${text}: events are accepted, and nothing is delivered`, "wamid-relay serve --role work");
@@ -189,17 +188,13 @@ function assessProcesses(presences: readonly Presence[]): Finding {
   return ok(check, text);
 }
 
+const processText = ({ pid, host }: Pick<Presence, "pid" | "host">) => `process ${pid} on ${host}`;
+
 /** A finding when processes of different versions share a store. */
 export function assessVersions(presences: readonly Presence[]): Finding[] {
-  const versions = Map.groupBy(
-    presences.filter(({ role }) => role !== "command"),
-    ({ version }) => version,
-  );
+  const serving = presences.filter(({ role }) => role !== "command").toSorted((a, b) => a.version.localeCompare(b.version));
+  const versions = Map.groupBy(serving, ({ version }) => version);
   if (versions.size < 2) return [];
-  const text = [...versions]
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([version, processes]) => {
-      return `${version} (${processes.map(({ pid, host }) => `process ${pid} on ${host}`).join(", ")})`;
-    });
-  return [warn("processes", `run different versions: ${text.join("; ")}`, "update and restart the older ones")];
+  const text = [...versions].map(([version, processes]) => `${version} (${processes.map(processText).join(", ")})`).join("; ");
+  return [warn("processes", `run different versions: ${text}`, "update and restart the older ones")];
 }
