@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type Shard, wholeRoute } from "../model/route-lease.ts";
 import { comparableText } from "../model/secret.ts";
-import { createRedisLinks } from "../net/redis-link.ts";
+import { createRedisLinks } from "../net/redis.ts";
 import type { Destination } from "./destinations/destination.ts";
 import { createQueueDestination, queueDestinationSchema } from "./destinations/queue.ts";
 import { createStreamDestination, type LinkTo, streamDestinationSchema } from "./destinations/redis.ts";

@@ -1,8 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Secret } from "../../model/secret.ts";
-import { type RedisFault, readRedisUrl, redisErrorText, redisPlaceText } from "../../net/redis.ts";
-import { createRedisLinks, linkFaultOf } from "../../net/redis-link.ts";
+import { createRedisLinks, linkFaultOf, type RedisFault, readRedisUrl, redisErrorText, redisPlaceText } from "../../net/redis.ts";
 import type { TlsSettings } from "../../net/tls.ts";
 import { bytesText } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";

@@ -1,7 +1,6 @@
 import type { Redis } from "ioredis";
 import { z } from "zod";
-import { redisErrorText, redisUrlSchema } from "../../net/redis.ts";
-import { type createRedisLinks, linkFaultOf, type RedisLink } from "../../net/redis-link.ts";
+import { type createRedisLinks, linkFaultOf, type RedisLink, redisErrorText, redisUrlSchema } from "../../net/redis.ts";
 import { tlsSchema } from "../../net/tls.ts";
 import {
   type AttemptOutcome,

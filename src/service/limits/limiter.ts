@@ -5,7 +5,7 @@ import type { ServiceError } from "../errors.ts";
 import type { Plan } from "../settings.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
 import { type Caps, planCaps, planId, shareOf } from "./caps.ts";
-import { type CallKind, createCallQueue, createSlots, limitsOf, type ProbingCall, type SlotEnd } from "./slots.ts";
+import { type CallKind, createCallQueue, createSlots, limitsOf, type ProbingCall } from "./slots.ts";
 import { createStops, type EndedCall, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
 /** `share`: more than 0, at most 1. */
@@ -132,7 +132,7 @@ export function createLimiter(options: LimiterOptions) {
         if (isSettled) return;
         isSettled = true;
         const now = time.now();
-        account.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
+        account.end(slot, now, outcome.type);
         const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
         holds.learn(ended);
         const began = stops.learn(ended);
@@ -250,10 +250,6 @@ function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): A
     stored: async () => true,
     close: () => {},
   };
-}
-
-function endOf({ type }: CallOutcome): SlotEnd {
-  return type === "unknown" ? "lost" : type === "not-sent" ? "not-sent" : "answered";
 }
 
 function planOf(allowance: Allowance): Caps {

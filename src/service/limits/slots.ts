@@ -1,7 +1,7 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { createPace } from "../../model/pace.ts";
-import { type CallCap, type CallPriority, type CallRequest, callPriorities } from "../endpoints.ts";
+import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, callPriorities } from "../endpoints.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Probes } from "./stops.ts";
 
@@ -15,9 +15,6 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
   { cap: "requests", priority },
 ]);
 
-/** `lost`: unknown whether and when the service counted it. */
-export type SlotEnd = "answered" | "lost" | "not-sent";
-
 interface Slot {
   readonly kind: CallKind;
   readonly number: number;
@@ -29,13 +26,12 @@ export function limitsOf(caps: Caps): Limits {
   return { ...caps, ...quotasOf(caps), calls: Number.POSITIVE_INFINITY, otherCalls: Number.POSITIVE_INFINITY };
 }
 
-export const slotKindsOf = byKind(({ cap, priority }): readonly SlotKind[] => [
-  "requests",
-  "calls",
-  ...(cap === "messages" ? (["messages"] as const) : []),
-  ...(priority === "send" ? [] : (["interactive", "otherCalls"] as const)),
-  ...(priority === "poll" ? (["poll"] as const) : []),
-]);
+export function slotKindsOf({ cap, priority }: CallKind): readonly SlotKind[] {
+  const kinds: SlotKind[] = cap === "messages" ? ["requests", "calls", "messages"] : ["requests", "calls"];
+  if (priority !== "send") kinds.push("interactive", "otherCalls");
+  if (priority === "poll") kinds.push("poll");
+  return kinds;
+}
 
 export const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind === "poll";
 
@@ -59,14 +55,15 @@ export function createSlots(initial: Limits, graceMs: number) {
       return { kind, number: newest };
     },
     newest: (): number => newest,
-    /** `isBad`: the service refused the call because of its key. */
-    end({ kind }: Slot, now: number, how: SlotEnd, isBad: boolean): void {
+    end({ kind }: Slot, now: number, how: CallOutcome["type"]): void {
+      // The service counts calls that it refused because of their key.
+      const isBad = how === "unauthenticated" || how === "blocked";
       for (const slot of slotKindsOf(kind)) {
         const window = windows[slot];
         const isOver = slot === "calls" || slot === "otherCalls" ? !isBad : how === "not-sent";
         // The pace stays taken, so as not to hammer an unreachable service.
         if (isOver) window.undo();
-        else if (how === "lost") window.giveBack(now + windowMs + graceMs, true);
+        else if (how === "unknown") window.giveBack(now + windowMs + graceMs, true);
         else window.giveBack(now + windowMs, false);
       }
     },
@@ -84,11 +81,6 @@ export function createSlots(initial: Limits, graceMs: number) {
 }
 
 export type Slots = ReturnType<typeof createSlots>;
-
-function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
-  const made = new Map(callKinds.map((kind) => [`${kind.cap} ${kind.priority}`, make(kind)]));
-  return ({ cap, priority }) => made.get(`${cap} ${priority}`) as T;
-}
 
 /** `pace`: of slots that are also spread over the minute. */
 export function createSlotWindow(initial: number, pace?: ReturnType<typeof createPace>) {
