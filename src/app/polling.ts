@@ -1,6 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
 import type { HydratedStatus } from "../hydrate/pass.ts";
+import type { Clock } from "../model/clock.ts";
 import { type PolledStatus, polledEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
 import { type Hold, holdReasons, type PollAnswer, type PollFault } from "../model/poll.ts";
@@ -9,8 +10,8 @@ import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
 import { stepMessage } from "../track/states.ts";
+import type { Accepting } from "./accept.ts";
 import { fieldsOf } from "./rules.ts";
-import type { Stored } from "./store.ts";
 
 export interface PollingParts {
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;
@@ -135,10 +136,16 @@ interface FoundStatus extends Omit<HydratedStatus, "source" | "because">, Pick<P
   readonly source?: string;
 }
 
+interface StatusIntakeParts {
+  readonly settings: () => Settings;
+  readonly clock: Pick<Clock, "now">;
+  readonly accepting: Pick<Accepting, "accept">;
+}
+
 export type StatusIntake = ReturnType<typeof createStatusIntake>;
 
 /** Submits polled statuses as the events that webhooks of the account's source would have brought. */
-export function createStatusIntake({ settings, clock: { now }, accepting }: Pick<Stored, "settings" | "clock" | "accepting">) {
+export function createStatusIntake({ settings, clock: { now }, accepting }: StatusIntakeParts) {
   /** False: the status does not change a message of this state, or was submitted before. */
   return async (state: MessageState, { wamid, source, ...found }: FoundStatus): Promise<boolean> => {
     const { status, errorCode } = found;

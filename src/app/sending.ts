@@ -192,11 +192,12 @@ function stopOf(
   state: LimiterState | undefined,
   operation: CallOperation,
 ): { readonly stop?: QuotaReason; readonly resource?: string; readonly until?: number } {
-  const stop = coveringReasons(operation).find((reason) => state?.stops[reason] != null);
-  const until = stop === undefined ? null : state?.stops[stop];
-  if (state === undefined || stop === undefined || until == null) return {};
-  const resource = state.resources[stop];
-  return { stop, until, ...(resource === undefined ? {} : { resource }) };
+  for (const stop of coveringReasons(operation)) {
+    const until = state?.stops[stop];
+    const resource = state?.resources[stop];
+    if (until != null) return { stop, until, ...(resource === undefined ? {} : { resource }) };
+  }
+  return {};
 }
 
 /** One-minute windows (messaging-service-api.md, "Per-minute caps"). */

@@ -80,8 +80,8 @@ export function startService(stored: Stored) {
         if (!(error instanceof ServiceError)) throw error;
         throw new StoreUnavailable("whether the account's stops have ended is not known: the processes that share it cannot be reached");
       });
-      log.info({ account, ended: ended ?? [] }, "an operator ended the stops of the account's quotas");
-      return ended ?? [];
+      log.info({ account, ended }, "an operator ended the stops of the account's quotas");
+      return ended;
     },
     alarms: watching.alarms,
     refused: watching.refused,

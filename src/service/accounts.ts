@@ -122,10 +122,10 @@ export function createServiceAccounts(
     /** A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end. */
     reload,
     /**
-     * Ends the quota stops, and resolves with those that were in force. Null: the account is not callable. Rejects with a
-     * `ServiceError` when processes that share the account may not know.
+     * Ends the quota stops, and resolves with those that were in force. Rejects with a `ServiceError` when processes that share
+     * the account may not know.
      */
-    resume: async (account: string): Promise<readonly QuotaReason[] | null> => entries.get(account)?.limiter.resumeByOrder() ?? null,
+    resume: async (account: string): Promise<readonly QuotaReason[]> => entries.get(account)?.limiter.resumeByOrder() ?? [],
     /** Ends waiting calls; resolves when calls in flight have ended. They are cut after `withinMs`. */
     async close(withinMs: number): Promise<void> {
       reload({});
