@@ -21,6 +21,7 @@ export interface StreamMessage {
 /** One step of a stream, in the order in which they happen. */
 export type Step<T> =
   | { readonly kind: "connecting" }
+  /** What follows is current. */
   | { readonly kind: "open" }
   | { readonly kind: "message"; readonly message: T }
   /** The connection broke. The next attempt follows by itself after `retryInMs`. */

@@ -1,17 +1,14 @@
 import type { RelayEvent } from "../model/answers.ts";
 import type { RelayOverview } from "../model/overview.ts";
-import type { Connection, RelayClientError } from "./connection.ts";
-import { type FollowParts, follow, lost, type StreamMessage } from "./follow.ts";
+import type { Connection } from "./connection.ts";
+import { type FollowParts, follow, lost, type Step, type StreamMessage } from "./follow.ts";
 
 /** One step of `live`, in the order in which they happen. */
 export type LiveMessage =
-  /** The connection is open: what follows is current. */
-  | { readonly kind: "open" }
+  | Exclude<Step<never>, { readonly kind: "connecting" | "message" }>
   | { readonly kind: "overview"; readonly overview: RelayOverview }
   /** Stored since the last one, oldest first. `skipped`: number of events that the stream leaves out, because there are too many. */
-  | { readonly kind: "events"; readonly data: readonly RelayEvent[]; readonly skipped: number }
-  /** The connection broke. The next attempt follows by itself after `retryInMs`. */
-  | { readonly kind: "lost"; readonly error: RelayClientError; readonly retryInMs: number };
+  | { readonly kind: "events"; readonly data: readonly RelayEvent[]; readonly skipped: number };
 
 interface LiveParts extends Pick<FollowParts<LiveMessage>, "signal" | "clock" | "random"> {
   readonly connection: Pick<Connection, "stream">;
