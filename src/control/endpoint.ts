@@ -48,21 +48,18 @@ const noQuery = z.strictObject({});
 
 const unexpectedBody = (): RelayError => new RelayError("unexpected_body", "this endpoint takes no body");
 
-/** After the caller is checked, and before the body is read: a body for another endpoint must not look accepted. */
-export function refuseUnexpectedBody({ routeOptions: { config }, headers, method }: FastifyRequest): void {
-  if (config.endpoint?.body !== undefined) return;
-  const isChunked = headers["transfer-encoding"] !== undefined;
-  // The body of a chunked POST may still be empty; `addEndpoint` looks at it once it is read.
-  if (Number(headers["content-length"] ?? 0) > 0 || (isChunked && method !== "POST")) throw unexpectedBody();
-}
-
-/** Decoded in another way than the sender encoded it, a text would reach a customer with other characters. */
-export function refuseUnreadableBody({ routeOptions: { config }, headers }: FastifyRequest): void {
-  if (config.endpoint?.body === undefined) return;
-  const encoding = headers["content-encoding"]?.trim().toLowerCase() ?? "identity";
-  if (encoding !== "identity") {
-    throw new RelayError("unsupported_media_type", "compressed bodies are not supported: send the body without content-encoding");
+/** After the caller is checked, and before the body is read. */
+export function refuseBody({ routeOptions: { config }, headers, method }: FastifyRequest): void {
+  if (config.endpoint?.body === undefined) {
+    // It is for another endpoint, and must not look accepted. That of a chunked POST may still be empty: `addEndpoint` looks at it.
+    const isChunked = headers["transfer-encoding"] !== undefined && method !== "POST";
+    if (isChunked || Number(headers["content-length"] ?? 0) > 0) throw unexpectedBody();
+    return;
   }
+  // Decoded in another way than the sender encoded it, a text would reach a customer with other characters.
+  const encoding = headers["content-encoding"]?.trim().toLowerCase() ?? "identity";
+  if (encoding !== "identity")
+    throw new RelayError("unsupported_media_type", "compressed bodies are not supported: send the body without content-encoding");
   const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
   if (!/^(?:utf-?8|us-ascii)$/i.test(charset)) throw new RelayError("unsupported_media_type", "the charset of the body must be UTF-8");
 }

@@ -7,7 +7,7 @@ import { challengeOf, type ErrorCode, errorCodes, RelayError } from "../model/er
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
 import { maskValue } from "../model/mask.ts";
-import { knownTo, refuseUnexpectedBody, refuseUnreadableBody } from "./endpoint.ts";
+import { knownTo, refuseBody } from "./endpoint.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -116,10 +116,7 @@ export function createHttp(
     return compress(payload);
   });
 
-  app.addHook("preParsing", async (request) => {
-    refuseUnexpectedBody(request);
-    refuseUnreadableBody(request);
-  });
+  app.addHook("preParsing", async (request) => refuseBody(request));
 
   app.setErrorHandler((error, request, reply) => {
     const fault = app.faultOf(error, request);
