@@ -8,7 +8,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention, DestinationView, OverviewView } from "../model/overview.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import type { RouteBacklog } from "../store/views.ts";
-import { nextAttemptOf, type RouteFacts, routeFacts } from "./attention.ts";
+import { nextAttemptOf, routeFacts } from "./attention.ts";
 import { answerOr, createCount } from "./count.ts";
 import type { Diagnosis } from "./diagnosis.ts";
 
@@ -43,30 +43,35 @@ export function createOverview(parts: OverviewParts): () => Promise<OverviewView
     const entries = entriesByRoute(attention);
     const routes = settings().routes.map((route) => ({ ...route, app: appOf(route) }));
     const done = routes.some(({ app }) => app !== null) ? await parts.handshakes() : null;
-    const dead = backlog.reduce((sum, route) => sum + route.dead, 0);
+    const { oldestDeliverySeconds, deadLetters, ...figures } = hour.figures;
     return {
       at,
       relay: parts.relay,
       attention,
       goodSince,
       figures: {
-        eventsPerSecond: { value: hour.eventsPerSecond, lastHour: hour.figures.eventsPerSecond },
-        ackP99Ms: { value: hour.ackP99Ms, lastHour: hour.figures.ackP99Ms },
-        oldestDeliverySeconds: {
-          value: oldestSeconds(backlog, at),
-          lastHour: hour.figures.oldestDeliverySeconds,
-        },
-        deliveredShare: { value: hour.deliveredShare, lastHour: hour.figures.deliveredShare },
-        deadLetters: { value: dead, lastHour: hour.figures.deadLetters },
+        ...figures,
+        oldestDeliverySeconds: { ...oldestDeliverySeconds, value: oldestSeconds(backlog, at) },
+        deadLetters: { ...deadLetters, value: backlog.reduce((sum, route) => sum + route.dead, 0) },
       },
-      destinations: routes.map(({ name, to, app }) => {
-        const lane = lanes.get(name);
-        const inFlight = hasOtherWorkers || lane === undefined ? null : lane.inFlight;
+      destinations: routes.map(({ name: route, to, app }): DestinationView => {
+        const facts = own.get(route) ?? routeFacts(route);
+        const { waiting, held, dead, breaker } = facts;
+        const entry = entries.get(route);
+        const lane = lanes.get(route);
         return {
-          ...place(to),
-          ...destination(own.get(name) ?? routeFacts(name), entries.get(name), at),
-          ...(hour.routes.get(name) ?? noRouteHour),
-          inFlight,
+          route,
+          kind: kindOf(to),
+          to: "url" in to ? (URL.parse(to.url)?.host ?? "") : "queue" in to ? to.queue : to.stream,
+          state: breaker.stop !== null ? "stopped" : entry === undefined ? "ok" : "attention",
+          reason: entry?.text ?? null,
+          since: entry?.since ?? null,
+          waiting,
+          held,
+          dead,
+          nextAt: nextAttemptOf(facts, at),
+          ...(hour.routes.get(route) ?? noRouteHour),
+          inFlight: hasOtherWorkers || lane === undefined ? null : lane.inFlight,
           handshake: app && { doneAt: done?.get(fingerprintOf(app)) ?? null },
         };
       }),
@@ -83,27 +88,6 @@ function entriesByRoute(attention: readonly Attention[]): ReadonlyMap<string | n
     if (isOfRoute && !entries.has(entry.subject)) entries.set(entry.subject, entry);
   }
   return entries;
-}
-
-function destination(facts: RouteFacts, entry: Attention | undefined, now: number) {
-  const { route, waiting, held, dead, breaker } = facts;
-  const state: DestinationView["state"] = breaker.stop !== null ? "stopped" : entry === undefined ? "ok" : "attention";
-  return {
-    route,
-    state,
-    reason: entry?.text ?? null,
-    since: entry?.since ?? null,
-    waiting,
-    held,
-    dead,
-    nextAt: nextAttemptOf(facts, now),
-  };
-}
-
-function place(to: Settings["routes"][number]["to"]): Pick<DestinationView, "to" | "kind"> {
-  const kind = kindOf(to);
-  if ("url" in to) return { kind, to: URL.parse(to.url)?.host ?? "" };
-  return { kind, to: "queue" in to ? to.queue : to.stream };
 }
 
 function oldestSeconds(backlog: readonly RouteBacklog[], now: number): number {

@@ -4,11 +4,8 @@ import type { DestinationView, OverviewView } from "./overview.ts";
 type RouteHour = Pick<DestinationView, "successLastHour" | "p50Ms" | "p99Ms">;
 
 export interface LastHour {
-  readonly figures: Readonly<Record<keyof OverviewView["figures"], readonly (number | null)[]>>;
-  /** Over the last minute. Null: nothing was received in this hour. */
-  readonly eventsPerSecond: number | null;
-  readonly ackP99Ms: number | null;
-  readonly deliveredShare: number | null;
+  /** `eventsPerSecond` over the last minute; null: nothing was received in this hour. The store does not know the values of gauges. */
+  readonly figures: OverviewView["figures"];
   readonly routes: ReadonlyMap<string, RouteHour>;
 }
 
@@ -62,15 +59,15 @@ export function createLastHourSums(now: number) {
       const ackP99Ms = acknowledged.map((buckets) => quantile(buckets, 0.99));
       return {
         figures: {
-          eventsPerSecond: received.map((count) => (isIdle ? null : count / 60)),
-          ackP99Ms,
-          oldestDeliverySeconds: gauges.oldest,
-          deliveredShare: attempts.minutes.map(shareOf),
-          deadLetters: gauges.deadLetters,
+          eventsPerSecond: {
+            value: isIdle ? null : overLastMinute(received, now),
+            lastHour: received.map((count) => (isIdle ? null : count / 60)),
+          },
+          ackP99Ms: { value: ackP99Ms.findLast((value) => value !== null) ?? null, lastHour: ackP99Ms },
+          oldestDeliverySeconds: { value: null, lastHour: gauges.oldest },
+          deliveredShare: { value: shareOf(attempts.hour), lastHour: attempts.minutes.map(shareOf) },
+          deadLetters: { value: null, lastHour: gauges.deadLetters },
         },
-        eventsPerSecond: isIdle ? null : overLastMinute(received, now),
-        ackP99Ms: ackP99Ms.findLast((value) => value !== null) ?? null,
-        deliveredShare: shareOf(attempts.hour),
         routes: new Map(
           [...routes].map(([route, own]) => [
             route,

@@ -20,16 +20,16 @@ const cell = (at: number, subject: string, label: string, n: number): HistoryCel
 
 test("without history every figure is unknown", () => {
   const hour = lastHourOf({});
-  expect([hour.eventsPerSecond, hour.ackP99Ms, hour.deliveredShare]).toEqual([null, null, null]);
+  expect(Object.values(hour.figures).map(({ value }) => value)).toEqual([null, null, null, null, null]);
   expect(hour.routes.size).toBe(0);
-  expect(Object.values(hour.figures).every((values) => values.length === 60)).toBe(true);
+  expect(Object.values(hour.figures).every(({ lastHour }) => lastHour.length === 60)).toBe(true);
 });
 
 test("events per second cover the last sixty seconds, whatever their disposition and source", () => {
   const events = [cell(before, "main", "routed", 120), cell(before, "other", "ignored", 40), cell(thisMinute, "main", "routed", 30)];
-  const { eventsPerSecond, figures } = lastHourOf({ events });
-  expect(eventsPerSecond).toBe((30 + 0.75 * 160) / 60);
-  expect(figures.eventsPerSecond.slice(-2)).toEqual([160 / 60, 30 / 60]);
+  const { eventsPerSecond } = lastHourOf({ events }).figures;
+  expect(eventsPerSecond.value).toBe((30 + 0.75 * 160) / 60);
+  expect(eventsPerSecond.lastHour.slice(-2)).toEqual([160 / 60, 30 / 60]);
 });
 
 test("shares of attempts that delivered: of all, of each minute, and of each route", () => {
@@ -40,15 +40,15 @@ test("shares of attempts that delivered: of all, of each minute, and of each rou
     cell(thisMinute, "history", "timeout", 2),
   ];
   const hour = lastHourOf({ attempts });
-  expect(hour.deliveredShare).toBe(0.5);
-  expect(hour.figures.deliveredShare.slice(-3)).toEqual([null, 5 / 8, 0]);
+  expect(hour.figures.deliveredShare.value).toBe(0.5);
+  expect(hour.figures.deliveredShare.lastHour.slice(-3)).toEqual([null, 5 / 8, 0]);
   expect(["crm", "history", "idle"].map((route) => hour.routes.get(route)?.successLastHour)).toEqual([1 / 4, 4 / 6, undefined]);
 });
 
 test("what is older than an hour does not count", () => {
   const old = thisMinute - 60 * minuteMs;
   const hour = lastHourOf({ attempts: [cell(old, "crm", "503", 9)], events: [cell(old, "main", "routed", 9)] });
-  expect([hour.eventsPerSecond, hour.deliveredShare, hour.routes.size]).toEqual([null, null, 0]);
+  expect([hour.figures.eventsPerSecond.value, hour.figures.deliveredShare.value, hour.routes.size]).toEqual([null, null, 0]);
 });
 
 test("latencies are the latest of the minutes, and of a route those of the hour", () => {
@@ -56,8 +56,8 @@ test("latencies are the latest of the minutes, and of a route those of the hour"
   const ack = [cell(before, "", "40", 10)];
   const delivery = [cell(before, "crm", "0", 99), cell(thisMinute, "crm", "40", 1)];
   const hour = lastHourOf({ ack, delivery });
-  expect(hour.ackP99Ms).toBeGreaterThan(800);
-  expect(hour.figures.ackP99Ms.at(-1)).toBeNull();
+  expect(hour.figures.ackP99Ms.value).toBeGreaterThan(800);
+  expect(hour.figures.ackP99Ms.lastHour.at(-1)).toBeNull();
   expect(hour.routes.get("crm")?.p50Ms).toBeLessThan(1);
-  expect(hour.figures.oldestDeliverySeconds.every((value) => value === null)).toBe(true);
+  expect(hour.figures.oldestDeliverySeconds.lastHour.every((value) => value === null)).toBe(true);
 });
