@@ -187,11 +187,13 @@ const kindNames = "events: webhook events. automation-request: signed requests o
 const eventsKind = z.literal("events").default("events").describe(kindNames);
 const accountOfEvents = name.optional().describe("The account of its events: a key of accounts. Default: the only account.");
 
+const signed = sourceSignatureSchema.describe("How webhooks are verified.");
+
 const standardSourceSchema = z.strictObject({
   account: accountOfEvents,
   format: z.literal("standard").default("standard").describe(formatNames),
   kind: eventsKind,
-  signature: sourceSignatureSchema.describe("How webhooks are verified."),
+  signature: signed,
   fields: fieldsSchema.prefault({}).describe("Where in data the tracked fields are."),
 });
 
@@ -275,7 +277,7 @@ const automationSourceSchema = withRule(
       .refine((ms) => ms <= 86_400_000, "must be at most 1d")
       .prefault("5m")
       .describe("How long identical signed bytes count as the same event, at most 1d. 0s: never."),
-    signature: sourceSignatureSchema.describe("How webhooks are verified."),
+    signature: signed,
     to: urlDestinationSchema
       .extend({
         timeout: durationSchema

@@ -10,10 +10,13 @@ const phone = z.string().min(6).max(32).startsWith("+", "is not in international
 /** A lone surrogate has no UTF-8 form: the customer would get U+FFFD. */
 const text = z.string().refine((given) => given.isWellFormed(), "is not well-formed text");
 const texts = z.record(z.string(), text);
+const accountOf = (what: string) => z.string().min(1).optional().describe(`${what}. Required when the settings have several.`);
+const reference = idText.optional().describe("Your own reference, such as an order number.");
+const metadata = metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`.");
 
 export const messageBody = z
   .strictObject({
-    account: z.string().min(1).optional().describe("The account that sends it. Required when the settings have several."),
+    account: accountOf("The account that sends it"),
     to: phone.describe("Phone number with country code, starting with `+`."),
     text: text
       .min(1)
@@ -28,20 +31,20 @@ export const messageBody = z
       .optional()
       .describe("An approved template, instead of `text`."),
     phoneNumberId: z.string().min(1).optional().describe("The sending number, if several are connected."),
-    reference: idText.optional().describe("Your own reference, such as an order number."),
-    metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
+    reference,
+    metadata,
   })
   .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template")
   .meta({ oneOf: [{ required: ["text"] }, { required: ["template"] }] });
 
 export const runBody = z.strictObject({
-  account: z.string().min(1).optional().describe("The account that starts it. Required when the settings have several."),
+  account: accountOf("The account that starts it"),
   reference: idText.describe("The business record. It starts one run, once and for all."),
   // The service documents no format.
   phone: z.string().min(1).max(maxIdLength).describe("The customer's phone number, in the service's format."),
   name: text.min(1).optional().describe("The customer's name."),
   data: texts.optional().describe("Values for the automation."),
-  metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
+  metadata,
 });
 
 const sendQuery = z.strictObject({
@@ -80,12 +83,12 @@ const errors = [
 ] as const;
 
 export const registration = z.strictObject({
-  account: z.string().min(1).optional().describe("Its account. Required when the settings have several."),
+  account: accountOf("Its account"),
   wamid: idText.describe("Its wamid."),
   id: idText.optional().describe("The service's message id."),
-  reference: idText.optional().describe("Your own reference, such as an order number."),
+  reference,
   conversationId: idText.optional().describe("The service's conversation id."),
-  metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
+  metadata,
   sentAt: givenTime.optional().describe("When it was sent. Default: the time of registration."),
 });
 export type Registration = z.infer<typeof registration>;
