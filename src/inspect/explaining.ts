@@ -58,23 +58,23 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     return (await Promise.all(seqs.map(eventStory))).filter((story) => story !== null);
   }
 
-  async function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery) {
-    const seqs = await read.stories.eventsOf(type, account, key, after, limit + 1);
-    const shown = seqs.slice(0, limit);
-    return { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
-  }
-
-  async function messagesNamed(query: ExplainQuery): Promise<Story[]> {
-    const found = (await read.messages.find(query.name, query)).slice(0, mostStories);
+  async function storiesOf(type: "message" | "run", query: ExplainQuery): Promise<Story[]> {
+    const { name, after = 0, limit } = query;
+    const found =
+      type === "run" ? await runsNamed(read, name, mostStories, query) : (await read.messages.find(name, query)).slice(0, mostStories);
     return Promise.all(
-      found.map(async (message) => ({ message, run: null, ...(await withEvents("message", message.account, message.wamid, query)) })),
-    );
-  }
-
-  async function runStories(query: ExplainQuery): Promise<Story[]> {
-    const runs = await runsNamed(read, query.name, mostStories, query);
-    return Promise.all(
-      runs.map(async ({ seq: _, ...run }) => ({ message: null, run, ...(await withEvents("run", run.account, run.runId, query)) })),
+      found.map(async (subject): Promise<Story> => {
+        const seqs = await read.stories.eventsOf(
+          type,
+          subject.account,
+          "wamid" in subject ? subject.wamid : subject.runId,
+          after,
+          limit + 1,
+        );
+        const shown = seqs.slice(0, limit);
+        const events = { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
+        return "wamid" in subject ? { message: subject, run: null, ...events } : { message: null, run: subject, ...events };
+      }),
     );
   }
 
@@ -99,11 +99,10 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     async explain(query) {
       const { as } = query;
       if (as === "event") return eventsNamed(query);
-      if (as === "message") return messagesNamed(query);
-      if (as === "run") return runStories(query);
+      if (as !== undefined) return storiesOf(as, query);
       const events = await eventsNamed(query);
       // Messages and runs may share a reference.
-      return events.length > 0 ? events : [...(await messagesNamed(query)), ...(await runStories(query))];
+      return events.length > 0 ? events : [...(await storiesOf("message", query)), ...(await storiesOf("run", query))];
     },
   };
 }
