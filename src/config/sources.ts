@@ -24,13 +24,17 @@ export function secretUsage(settings: Pick<Settings, "sources">, stored: readonl
 }
 
 function secretsOf(source: SourceSettings): (readonly [place: readonly string[], secrets: readonly Secret[]])[] {
-  const { signature } = source;
-  const signing = [[["signature", "secrets"], signature?.secrets ?? []]] as const;
-  if (source.kind !== "events" || source.format === "standard") return [...signing];
-  return [...signing, [["header", "values"], source.header?.values ?? []], [["pathSecrets"], source.pathSecrets ?? []]];
+  const { header, pathSecrets = [] } = metaOf(source) ?? {};
+  return [
+    [["signature", "secrets"], source.signature?.secrets ?? []],
+    [["header", "values"], header?.values ?? []],
+    [["pathSecrets"], pathSecrets],
+  ];
 }
 
+export const metaOf = (source: SourceSettings | undefined) => (source?.kind === "events" && source.format === "meta" ? source : null);
+
 export function accountsOf(source: SourceSettings): readonly string[] {
-  const mapped = source.kind === "events" && source.format !== "standard" ? Object.values(source.accounts ?? {}) : [];
+  const mapped = Object.values(metaOf(source)?.accounts ?? {});
   return source.account === "" ? mapped : [source.account, ...mapped];
 }

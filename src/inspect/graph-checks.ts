@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Settings, SourceSettings } from "../config/schema.ts";
+import type { Settings } from "../config/schema.ts";
+import { metaOf } from "../config/sources.ts";
 import type { SourceCheckView } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { accountOf } from "../model/formats/formats.ts";
@@ -10,7 +11,7 @@ const longestMs = 10_000;
 /** Most numbers of a business account that are read. */
 const mostNumbers = 200;
 
-type MetaSource = Extract<SourceSettings, { format: "meta" }>;
+type MetaSource = NonNullable<ReturnType<typeof metaOf>>;
 type Graph = NonNullable<MetaSource["graph"]>;
 type Get = <Schema extends z.ZodType>(path: string, schema: Schema, token?: string) => Promise<z.output<Schema>>;
 interface Report {
@@ -56,19 +57,19 @@ export function createGraphChecks({ settings, redact }: GraphChecksParts) {
   return async (name: string): Promise<SourceCheckView> => {
     const { sources } = settings();
     refuseUnknown("not_found", "source", name, Object.keys(sources));
-    const source = sources[name];
-    const graph = source?.kind === "events" && source.format === "meta" ? source.graph : undefined;
-    if (graph === undefined) throw new RelayError("conflict", `the source "${name}" has no graph, with which the Graph API is asked`);
+    const source = metaOf(sources[name]);
+    if (source?.graph === undefined)
+      throw new RelayError("conflict", `the source "${name}" has no graph, with which the Graph API is asked`);
     const view: { source: string; problems: string[]; facts: string[] } = { source: name, problems: [], facts: [] };
     const report: Report = {
       problem: (text) => void view.problems.push(redact(text)),
       fact: (text) => void view.facts.push(redact(text)),
     };
-    const get = createGet(graph);
+    const get = createGet(source.graph);
     const isOurs = (url: string): boolean => URL.parse(url)?.pathname.split("/webhooks/")[1]?.split("/")[0] === name;
     const checks = [
-      ...graph.businessAccounts.map((id) => () => checkBusinessAccount(id, source as MetaSource, isOurs, get, report)),
-      () => checkApp(source as MetaSource, isOurs, get, report),
+      ...source.graph.businessAccounts.map((id) => () => checkBusinessAccount(id, source, isOurs, get, report)),
+      () => checkApp(source, isOurs, get, report),
     ];
     for (const check of checks) {
       try {

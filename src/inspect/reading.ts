@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Settings } from "../config/schema.ts";
-import { accountsOf, secretUsage } from "../config/sources.ts";
+import { accountsOf, metaOf, secretUsage } from "../config/sources.ts";
 import type { Reading } from "../control/reading.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { EventView, ListedEventView, SourceView } from "../model/answers.ts";
@@ -180,13 +180,13 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
 function viewSources({ sources }: Pick<Settings, "sources">, notes: readonly SourceNote[]): SourceView[] {
   return Object.entries(sources).map(([name, source]) => {
     const own = notes.filter((note) => note.source === name);
-    const isMeta = source.kind === "events" && source.format === "meta";
+    const { verifyTokens = [] } = metaOf(source) ?? {};
     return {
       source: name,
       kind: source.kind,
       format: source.kind === "events" ? source.format : null,
       accounts: [...new Set(accountsOf(source))],
-      handshake: isMeta && source.verifyTokens.length > 0 ? { doneAt: own.find(({ number }) => number === null)?.at ?? null } : null,
+      handshake: verifyTokens.length > 0 ? { doneAt: own.find(({ number }) => number === null)?.at ?? null } : null,
       numbers: own.flatMap(({ number, account, at }) => (number === null ? [] : [{ number, account, lastAt: at }])),
     };
   });
