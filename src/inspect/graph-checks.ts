@@ -43,7 +43,6 @@ const subscriptionsSchema = z.object({
 });
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.number() }) });
 
-/** The Graph API did not answer as it should. */
 class GraphFailed extends Error {}
 
 interface GraphChecksParts {

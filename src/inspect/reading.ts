@@ -140,7 +140,6 @@ interface Audit {
 /** How long a report is kept for a caller whose request of up to half a minute timed out, and who repeats it. */
 const keptMs = 120_000;
 
-/** Audits in progress, one for each filter. */
 function createAuditing({ read, inspecting, now, isRunning, settings }: StoredParts): PlainHandlers["audit"] {
   const audits = new Map<string, Audit>();
 

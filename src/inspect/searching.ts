@@ -165,7 +165,6 @@ function walksOver({ messages, runs, isAside }: Pick<Reads, "messages" | "runs" 
   };
 }
 
-/** A list that was read to its end. */
 const over = <T>(found: readonly T[]): Walked<T> => ({ found: [...found], reached: null });
 
 function pageOf<V extends { readonly seq: number }>(

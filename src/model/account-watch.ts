@@ -50,7 +50,6 @@ export function withNote(watch: AccountWatch | null, note: AccountNote, at: numb
   };
 }
 
-/** The counts of the window that ends now. */
 export const countsOf = ({ slots }: AccountWatch, now: number, windowMs: number): Counts =>
   sumOf(slots.filter(({ from }) => from > now - windowMs));
 

@@ -20,7 +20,6 @@ const account = z.string().describe("The account.");
 const route = z.string().describe("The route.");
 const source = z.string().describe("The source.");
 
-/** A count for each word, described by `about`. */
 export function counts<const Word extends string>(words: readonly Word[], about: (word: Word) => string): Record<Word, typeof count> {
   return Object.fromEntries(words.map((word) => [word, count.describe(about(word))])) as Record<Word, typeof count>;
 }
@@ -72,11 +71,9 @@ export const listedEventSchema = component("ListedEvent", "An event in a list, w
   cause: text.describe("Why the last attempt of a dead delivery failed, or else of a waiting one, such as `503`; null: none failed."),
 });
 export type ListedEventView = View<typeof listedEventSchema>;
-/** What a list shows of an event's deliveries. */
 export type DeliveryCounts = Pick<ListedEventView, "deliveries" | "cause">;
 export type RelayEvent = z.infer<typeof listedEventSchema>;
 
-/** `next` of a page. */
 const nextSeq = seq.nullable().describe("`before` of the next page; null at the end.");
 const nextText = text.describe("`before` of the next page; null at the end.");
 

@@ -40,7 +40,6 @@ export interface Endpoint {
 export interface Answer {
   /** Default: what its schema is. */
   readonly text?: string;
-  /** Of its JSON. */
   readonly schema?: z.ZodType;
   /** Content types other than JSON alone. */
   readonly types?: readonly string[];
@@ -97,5 +96,4 @@ type Revealing<E> = E extends { readonly open: true }
   : [SchemaOf<E>] extends [never]
     ? unknown
     : { reveal?: boolean | undefined };
-/** What a client gets. */
 export type GivenAnswer<E> = z.output<SchemaOf<E>>;

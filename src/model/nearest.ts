@@ -46,7 +46,6 @@ function at(row: readonly number[], column: number): number {
   return row[column] ?? Number.POSITIVE_INFINITY;
 }
 
-/** Throws unless `known` has the name. */
 export function refuseUnknown(code: "not_found" | "bad_request", what: string, name: string, known: readonly string[]): void {
   if (!known.includes(name)) throw new RelayError(code, unknownName(what, name, known), known);
 }

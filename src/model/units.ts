@@ -25,7 +25,6 @@ function unitSchema(title: string, units: Units, examples: string, most: number,
     .refine((value) => value <= most, `must be at most ${mostText}`);
 }
 
-/** Milliseconds after parsing. */
 export const durationSchema = unitSchema("duration", durationUnits, "250ms, 5s, 30m, 72h, 30d", 36_500 * 86_400_000, "36500d");
 
 /** Bytes after parsing. */

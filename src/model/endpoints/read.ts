@@ -28,7 +28,6 @@ import {
 } from "../queries.ts";
 import { searchSchema } from "../search.ts";
 
-/** Lists, details and figures. */
 export const reading = {
   getOverview: {
     scope: "read",

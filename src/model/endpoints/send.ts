@@ -93,7 +93,6 @@ export const registration = z.strictObject({
 });
 export type Registration = z.infer<typeof registration>;
 
-/** One message, or up to 1,000. */
 export const trackBody = z.union([registration.transform((one) => [one]), z.array(registration).min(1).max(1000)]);
 
 const ndjson = "application/x-ndjson";

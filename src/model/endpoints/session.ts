@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { sessionCodeSchema, sessionEndedSchema, sessionSchema } from "../answers.ts";
 
-/** Sessions of the console. */
 export const sessions = {
   startSession: {
     scope: null,
