@@ -30,7 +30,7 @@ export interface AttentionFacts {
 }
 
 /** When a condition was noticed first, for one whose beginning is not stored. */
-export type Noticed = (condition: string) => number;
+type Noticed = (condition: string) => number;
 
 /** Failures that last less are usual while a destination restarts. The breaker may open earlier. */
 const failingForMs = 60_000;

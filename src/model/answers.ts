@@ -232,7 +232,7 @@ export const messagePageSchema = component("MessagePage", "One page of messages.
   next: nextSeq,
 });
 
-export const runSchema = component("Run", "A tracked automation run.", {
+const runSchema = component("Run", "A tracked automation run.", {
   ...trackedFields,
   runId: pii("run", z.string()).describe("The service's run id."),
   error: foreignWord.describe("Why it failed; null when it did not."),

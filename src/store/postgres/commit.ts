@@ -14,7 +14,7 @@ interface Pending<In, Out> {
   readonly reject: (error: unknown) => void;
 }
 
-export interface CommitHooks {
+interface CommitHooks {
   committed(tookMs: number, commands: number): void;
   failed(error: StoreUnavailable): void;
 }

@@ -19,7 +19,7 @@ const openCodes = { waiting: `${waiting}, ${exchange}`, held: `${held}`, any: `$
 
 const isOpen = (state: keyof typeof openCodes): Sql => sql`q.state IN (${raw(openCodes[state])})`;
 const isDead = raw(`d.state = ${settledState.dead}`);
-export const open = select({
+const open = select({
   ...pick(q, "account", "event", "route", "state", "attempts", "replays", "cause"),
   id: hexOf(e.id),
   nextAt: q.next_at,

@@ -18,10 +18,10 @@ function kind<T>(sqlite: string, postgres: string, array: string): Kind<T> & { r
 }
 
 /** A safe integer: a count, a number of a list, or unix ms. */
-export const int = kind<number>("INTEGER", "bigint", "bigint[]");
-export const small = kind<number>("INTEGER", "smallint", "smallint[]");
+const int = kind<number>("INTEGER", "bigint", "bigint[]");
+const small = kind<number>("INTEGER", "smallint", "smallint[]");
 /** Compared byte by byte on both databases. */
-export const text = kind<string>("TEXT", 'text COLLATE "C"', "text[]");
+const text = kind<string>("TEXT", 'text COLLATE "C"', "text[]");
 export const bytes = kind<Buffer>("BLOB", "bytea", "bytea[]");
 
 type Columns = Readonly<Record<string, Kind<unknown>>>;
@@ -53,7 +53,7 @@ interface TableParts<C extends Columns> {
   readonly fillfactor?: number;
 }
 
-export function table<const C extends Columns>(name: string, columns: C, { key, indexes = {}, fillfactor = 100 }: TableParts<C>): Table<C> {
+function table<const C extends Columns>(name: string, columns: C, { key, indexes = {}, fillfactor = 100 }: TableParts<C>): Table<C> {
   return {
     name,
     columns,

@@ -10,7 +10,7 @@ import type { Inspecting, Stats } from "../views.ts";
 import type { Db } from "./file.ts";
 import type { PageReads, WholeReads } from "./thread-reads.ts";
 
-export type Call<Reads> = <Name extends keyof Reads & string>(name: Name, ...args: ArgsOf<Reads[Name]>) => Answer<Reads[Name]>;
+type Call<Reads> = <Name extends keyof Reads & string>(name: Name, ...args: ArgsOf<Reads[Name]>) => Answer<Reads[Name]>;
 type ArgsOf<Read> = Read extends (...args: infer Args) => unknown ? Args : never;
 type Answer<Read> = Read extends (...args: never[]) => infer Result ? Promise<Awaited<Result>> : never;
 
@@ -21,7 +21,7 @@ export interface FileInspecting extends Inspecting {
   checking(file: string): FileChecks;
 }
 
-export interface FileChecks extends Pick<Inspecting, "audit"> {
+interface FileChecks extends Pick<Inspecting, "audit"> {
   findDamage(): Promise<string | null>;
 }
 

@@ -32,7 +32,7 @@ export interface ParkingParts {
 }
 
 /** Hydration found polled statuses in its place (`replaced`), or did not. */
-export type Ending = SubjectRow | "expired" | "replaced" | "hydrated";
+type Ending = SubjectRow | "expired" | "replaced" | "hydrated";
 
 interface Parked {
   readonly seq: number;

@@ -139,7 +139,7 @@ export function* lastCopied(): Work<number> {
 /** Longer than a month, whose quota is computed from them. */
 const callsKeptMs = 62 * 86_400_000;
 
-export interface DayCalls {
+interface DayCalls {
   readonly day: number;
   readonly polls: number;
   readonly others: number;
