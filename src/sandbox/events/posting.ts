@@ -41,44 +41,35 @@ export type Posting = ReturnType<typeof createPosting>;
 
 /**
  * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
- * records say how far it is, for a restart.
+ * records say how far it is, for a restart. Side posts are what faults add: once each, and on no record.
  */
 export function createPosting({ world, clock, baseClock, random, poster, retry, speed, atOnce }: PostingSettings) {
   const queues = new Map<string, UrlQueue>();
   const idlers: (() => void)[] = [];
-  /** Posts that faults add beside a delivery: once each, and on no record. */
   let sidePosts = 0;
   let isClosed = false;
-
-  const queueOf = (webhookId: string): UrlQueue => {
+  const queueOf = ({ webhookId }: Pick<DeliveryRecord, "webhookId">): UrlQueue => {
     const queue = queues.get(webhookId) ?? { add: createLane(atOnce), held: new Map(), all: new Set() };
     queues.set(webhookId, queue);
     return queue;
   };
-  const of = ({ delivery }: PendingPost) => queueOf(delivery.webhookId);
-  const soon = (ms: number, run: () => void): void => void (ms > 0 ? clock.after(ms, run) : run());
   const waiting = () => [...queues.values()].reduce((sum, { all }) => sum + all.size, sidePosts);
   const wake = (): void => {
     if (idlers.length > 0 && (isClosed || waiting() === 0)) for (const idler of idlers.splice(0)) idler();
   };
-  const note = ({ delivery }: PendingPost, change: Partial<DeliveryRecord>): void => {
-    Object.assign(delivery, change);
-    if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
-  };
   const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
-    of(post).all.delete(post);
-    note(post, { status, reason });
+    queueOf(post.delivery).all.delete(post);
+    note(world, post, { status, reason });
     wake();
   };
-  /** Null: it has ended. */
   const orderOf = (post: PendingPost): PostOrder | null => {
-    if (isClosed || !of(post).all.has(post)) return null;
+    if (isClosed || !queueOf(post.delivery).all.has(post)) return null;
     const order = orderFor(world, post);
     if (typeof order !== "string") return order;
     end(post, "dropped", order);
     return null;
   };
-  const again = (post: PendingPost) => of(post).add(() => attempt(post, orderOf(post)));
+  const again = (post: PendingPost) => queueOf(post.delivery).add(() => attempt(post, orderOf(post)));
   const attempt = async (post: PendingPost, order: PostOrder | null): Promise<void> => {
     if (order === null) return;
     post.isPosting = true;
@@ -93,7 +84,7 @@ export function createPosting({ world, clock, baseClock, random, poster, retry, 
     if (next.status !== "waiting") return end(post, next.status, next.status === "failed" ? next.reason : null);
     // The webhook may have been deleted meanwhile.
     if (orderOf(post) === null) return;
-    note(post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
+    note(world, post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
     clock.after(next.waitMs, () => again(post));
   };
   const beside = (post: PendingPost, afterMs: number, spoil: (order: PostOrder) => PostOrder): void => {
@@ -104,43 +95,37 @@ export function createPosting({ world, clock, baseClock, random, poster, retry, 
       sidePosts -= 1;
       wake();
     };
-    soon(afterMs, () => of(post).add(work));
+    soon(clock, afterMs, () => queueOf(post.delivery).add(work));
   };
   const postFirst = async (post: PendingPost): Promise<void> => {
     const order = orderOf(post);
     if (order === null) return;
     const { duplicateAfterMs, malformed, wrongSignature } = post.faults;
     if (duplicateAfterMs !== null) beside(post, duplicateAfterMs / speed, (right) => right);
-    if (malformed !== null)
-      beside(post, 0, (right) => {
-        const event = JSON.parse(right.body.toString("utf8")) as SandboxEvent;
-        return { ...right, body: malformedBody(event, malformed, random.fork(event.id)), sort: "malformed" };
-      });
+    if (malformed !== null) beside(post, 0, (right) => malformedOrder(right, malformed, random));
     post.isPosting = true;
     if (wrongSignature) await poster.post({ ...order, sort: "wrongly-signed" });
     await attempt(post, order);
-    const held = of(post).held.get(post.line ?? "");
+    const held = queueOf(post.delivery).held.get(post.line ?? "");
     // Ids grow: a smaller one is an earlier event.
     if (held !== undefined && held.delivery.eventId < order.eventId) release(held);
   };
-  const first = (post: PendingPost) => of(post).add(() => postFirst(post), post.line);
-  const lineOf = ({ line, delivery }: PendingPost) => line ?? delivery.eventId;
+  const first = (post: PendingPost) => queueOf(post.delivery).add(() => postFirst(post), post.line);
   const release = (post: PendingPost): void => {
-    const { held } = of(post);
+    const { held } = queueOf(post.delivery);
     if (held.get(lineOf(post)) !== post) return;
     held.delete(lineOf(post));
     first(post);
   };
   const hold = (post: PendingPost) => {
-    const { held } = of(post);
+    const { held } = queueOf(post.delivery);
     if (held.has(lineOf(post))) return first(post);
     held.set(lineOf(post), post);
     clock.after(longestHoldMs / speed, () => release(post));
   };
   const pendingPost = (delivery: DeliveryRecord, faults = noFaults): PendingPost => {
-    const event = world.events.get(delivery.eventId);
-    const post = { delivery, line: event?.wamid ?? event?.runId ?? null, faults, isPosting: false };
-    of(post).all.add(post);
+    const post = { delivery, line: lineIn(world, delivery), faults, isPosting: false };
+    queueOf(post.delivery).all.add(post);
     return post;
   };
   return {
@@ -148,23 +133,22 @@ export function createPosting({ world, clock, baseClock, random, poster, retry, 
       const post = pendingPost(delivery, faults);
       const { delayMs, reorder } = faults;
       const heldMs = delayMs + (reorder ? longestHoldMs / speed : 0);
-      if (heldMs > 0) note(post, { nextAt: clock.now() + heldMs });
-      soon(delayMs, () => (reorder ? hold(post) : first(post)));
+      if (heldMs > 0) note(world, post, { nextAt: clock.now() + heldMs });
+      soon(clock, delayMs, () => (reorder ? hold(post) : first(post)));
     },
-    waitingFor: (webhookId: string) => queueOf(webhookId).all.size,
+    waitingFor: (webhookId: string) => queueOf({ webhookId }).all.size,
     resume(): void {
-      const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
-      for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+      for (const delivery of [...world.deliveries.all()].sort((a, b) => (a.id < b.id ? -1 : 1))) {
+        if (delivery.status !== "waiting") continue;
         // Faults were drawn before the restart, and are over.
         const post = pendingPost(delivery);
-        soon(delivery.nextAt - clock.now(), () => (delivery.tries === 0 ? first : again)(post));
+        soon(clock, delivery.nextAt - clock.now(), () => (delivery.tries === 0 ? first : again)(post));
       }
     },
     /** After a webhook was disabled or deleted: drops what waits for it. A post in flight ends with its answer. */
     webhookChanged(webhookId: string): void {
-      for (const post of queueOf(webhookId).all) if (!post.isPosting) orderOf(post);
+      for (const post of queueOf({ webhookId }).all) if (!post.isPosting) orderOf(post);
     },
-    /** Deliveries and side posts that have not ended. */
     waiting,
     idle(): Promise<void> {
       const idle = new Promise<void>((resolve) => idlers.push(resolve));
@@ -178,6 +162,31 @@ export function createPosting({ world, clock, baseClock, random, poster, retry, 
       wake();
     },
   };
+}
+
+function soon(clock: Clock, ms: number, run: () => void): void {
+  if (ms > 0) clock.after(ms, run);
+  else run();
+}
+
+function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryRecord>): void {
+  Object.assign(delivery, change);
+  if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
+}
+
+function lineIn(world: World, { eventId }: DeliveryRecord): string | null {
+  const event = world.events.get(eventId);
+  return event?.wamid ?? event?.runId ?? null;
+}
+
+/** An event of no line has its own. */
+function lineOf({ line, delivery }: PendingPost): string {
+  return line ?? delivery.eventId;
+}
+
+function malformedOrder(right: PostOrder, malformed: NonNullable<DeliveryFaults["malformed"]>, random: Random): PostOrder {
+  const event = JSON.parse(right.body.toString("utf8")) as SandboxEvent;
+  return { ...right, body: malformedBody(event, malformed, random.fork(event.id)), sort: "malformed" };
 }
 
 /** Text says why nothing is posted. The webhook is read at each post: a rotated secret applies at once. */

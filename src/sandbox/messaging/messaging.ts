@@ -99,14 +99,6 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       throw refused(409, "Pasaron más de 24 horas desde el último mensaje del cliente: para escribirle usá una plantilla.");
     return { text: text as string, templateId: null };
   };
-  /** A temporary rejection passes the second time. */
-  const checkProvider = (account: string, phone: string): void => {
-    const rejection = outcomeFor(phone).rejection;
-    const key = `${account}\0${phone}`;
-    if (rejection === undefined || (rejection.isTemporary && rejectedBefore.has(key))) return;
-    rejectedBefore.add(key);
-    throw refused(502, `El proveedor rechazó el mensaje: ${rejection.reason}`);
-  };
   const record = (
     { id, account, phone, conversationId }: ContactRecord,
     about: Pick<MessageRecord, "text" | "templateId" | "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">,
@@ -121,7 +113,7 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     const known = world.contacts.find(account, phone);
     const content = contentOf(account, message, known);
     if (known === undefined) admitContact(world, accountOf(account));
-    checkProvider(account, phone);
+    checkProvider(rejectedBefore, account, phone);
     const life = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
     const willFail = content.templateId === null && isTooLate(known);
     // From here on nothing refuses it: what was refused created nothing.
@@ -192,6 +184,15 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
 /** What `POST /messages` answers. */
 export function receiptOf({ id, wamid, status, conversationId }: MessageRecord) {
   return { id, wamid, status, conversationId };
+}
+
+/** A temporary rejection passes the second time. */
+function checkProvider(rejectedBefore: Set<string>, account: string, phone: string): void {
+  const { rejection } = outcomeFor(phone);
+  const key = `${account}\0${phone}`;
+  if (rejection === undefined || (rejection.isTemporary && rejectedBefore.has(key))) return;
+  rejectedBefore.add(key);
+  throw refused(502, `El proveedor rechazó el mensaje: ${rejection.reason}`);
 }
 
 /** Throws 402 when the account may not have one more. */
