@@ -63,7 +63,7 @@ export function assemble({ memory, settings, failed, onPost, ...parts }: Parts) 
   const app = createApiApp({ ...gate, now: clock.now, failed, routes: (scope) => addApiRoutes(scope, api) });
   if (answerAfter !== undefined) addGraphRoutes(app, { world, gate, messaging, answerAfter });
   addHookRoutes(app, api);
-  addMcpRoutes(app, { world, clock, messaging, isUnlimited });
+  addMcpRoutes(app, { world, limits, messaging });
   addControlRoutes(app, { ...parts, world, clock, limits, messaging, campaigns, customerWrites, events });
   return {
     app,

@@ -63,8 +63,7 @@ export const signingSchema = z
     }
     if (content.includes("{id}") && idHeader === undefined) fault("content", "has {id}, which needs idHeader");
   });
-type Signing = z.input<typeof signingSchema>;
-export type SigningSettings = { readonly [K in keyof Signing]: Signing[K] | undefined };
+export type SigningSettings = Readonly<z.input<typeof signingSchema>>;
 
 function filled({ preset, service, ...given }: SigningSettings): Omit<SigningSettings, "preset" | "service"> {
   const own = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as typeof given;

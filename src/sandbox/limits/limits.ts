@@ -32,9 +32,10 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
   const snapshots = new Map<string, { readonly halfMinute: number; readonly usage: Usage }>();
   const halfMinute = () => Math.floor(clock.now() / shownEveryMs);
 
-  function callsOf(account: string) {
-    const found = calls.get(account) ?? createAccountCalls();
-    calls.set(account, found);
+  /** Of an account, or an AI app. */
+  function callsOf(id: string) {
+    const found = calls.get(id) ?? createAccountCalls();
+    calls.set(id, found);
     return found;
   }
 
@@ -102,6 +103,14 @@ export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
       }
       count(account, "apiCalls");
     },
+    /** A call of a tool by an AI app. False: the app had its calls of this minute. */
+    admitToolCall({ plan }: AccountRecord, app: string): boolean {
+      const now = clock.now();
+      const { requests } = callsOf(app).windows;
+      if (!isUnlimited && requests.count(now) >= plans[plan].toolCalls) return false;
+      requests.add(now);
+      return true;
+    },
     /** False: the quota is used up. */
     spend(account: AccountRecord, what: Quota): boolean {
       const { api, [what]: limit } = plans[account.plan];
@@ -161,10 +170,8 @@ function quotaMonth(now: number): string {
 
 const minuteMs = 60_000;
 
-export type MinuteWindow = ReturnType<typeof createMinuteWindow>;
-
 /** The sandbox's choice: a window opens with the first call after the last one ended. No client may rely on the clock's minutes. */
-export function createMinuteWindow() {
+function createMinuteWindow() {
   let openedAt = Number.NEGATIVE_INFINITY;
   let counted = 0;
   // The clock may be set back.

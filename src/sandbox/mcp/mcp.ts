@@ -1,9 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Clock } from "../../model/clock.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { ApiFault, checked, refused } from "../api/fault.ts";
-import { createMinuteWindow, type MinuteWindow } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import { type Messaging, outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
 import { approvedTemplates, templateView } from "../messaging/templates.ts";
 import { type AccountRecord, type AppRecord, plans } from "../world/records.ts";
@@ -28,9 +27,8 @@ const messageSchema = z.object({
 
 interface McpParts {
   readonly world: World;
+  readonly limits: Limits;
   readonly messaging: Messaging;
-  readonly clock: Clock;
-  readonly isUnlimited: boolean;
 }
 
 interface Outcome {
@@ -64,9 +62,8 @@ function jsonSchemaOf(schema: z.ZodType): object {
 
 /** MCP's "Streamable HTTP" without streams. The sandbox's choice: an app's token is its bearer key ("Authentication", 7). */
 export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
-  const { world, clock, isUnlimited } = parts;
+  const { world, limits } = parts;
   const tools = createTools(parts);
-  const windows = new Map<string, MinuteWindow>();
 
   const callerOf = ({ headers }: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
     const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1] ?? "";
@@ -81,15 +78,11 @@ export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
     app: AppRecord,
     { name, arguments: args = {} }: { name?: unknown; arguments?: unknown },
   ): Outcome => {
-    const window = windows.get(app.id) ?? createMinuteWindow();
-    windows.set(app.id, window);
-    const { toolCalls } = plans[account.plan];
     // "MCP tool calls per minute, per app": whatever comes of them.
-    if (!isUnlimited && window.count(clock.now()) >= toolCalls)
-      return {
-        error: { code: codes.tooManyCalls, message: `La app superó el límite de ${toolCalls} llamadas a herramientas por minuto.` },
-      };
-    window.add(clock.now());
+    if (!limits.admitToolCall(account, app.id)) {
+      const message = `La app superó el límite de ${plans[account.plan].toolCalls} llamadas a herramientas por minuto.`;
+      return { error: { code: codes.tooManyCalls, message } };
+    }
     const tool = tools.find((one) => one.name === name);
     if (tool === undefined) return { error: { code: codes.invalidParams, message: `No existe la herramienta ${String(name)}.` } };
     try {
