@@ -37,7 +37,7 @@ export interface LifeShares {
 export const usualLives: LifeShares = { delivered: 0.3, failed: 0.08, failedThenDelivered: 0.02 };
 
 /** Numbers, numeric text and words, as met in the field. */
-export const failureCodes = [131026, 131047, "131049", 131056, "130429", "rate_limited"] as const;
+const failureCodes = [131026, 131047, "131049", 131056, "130429", "rate_limited"] as const;
 
 export function pickLife(random: Random, shares: LifeShares = usualLives): Life {
   const drawn = random.next();

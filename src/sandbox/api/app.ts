@@ -6,7 +6,7 @@ import { capReached, type Limits } from "../limits/limits.ts";
 import { type AccountRecord, plans } from "../world/records.ts";
 import { type ApiFault, answerTo, invalid, noSuchPath, refused, unexpectedText } from "./fault.ts";
 
-export const apiRoot = "/api/v1";
+const apiRoot = "/api/v1";
 
 export const graphMessages = "/:version(^v[0-9]+[.][0-9]+$)/:phoneNumberId/messages";
 const sendPaths: readonly unknown[] = [`${apiRoot}/messages`, graphMessages];

@@ -14,15 +14,7 @@ export interface Arrival {
   readonly body: Buffer | null;
 }
 
-export interface ArrivalCounts {
-  arrivals: number;
-  taken: number;
-  /** Of a delivery that was answered 2xx before. */
-  duplicates: number;
-  failed: number;
-  badSignatures: number;
-  withoutId: number;
-}
+export type ArrivalCounts = ReturnType<typeof noCounts>;
 
 /** Without `keepArrivals` only counts are kept, and an id and two numbers per delivery. */
 export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
@@ -40,11 +32,8 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
     },
     note(arrival: Arrival): void {
       if (keepArrivals) all.push(arrival);
-      let counts = byPath.get(arrival.path);
-      if (counts === undefined) {
-        counts = noCounts();
-        byPath.set(arrival.path, counts);
-      }
+      const counts = byPath.get(arrival.path) ?? noCounts();
+      byPath.set(arrival.path, counts);
       counts.arrivals += 1;
       if (arrival.deliveryId === "") counts.withoutId += 1;
       if (arrival.signature === "invalid" || arrival.signature === "absent") counts.badSignatures += 1;
@@ -67,7 +56,8 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
   };
 }
 
-function noCounts(): ArrivalCounts {
+/** `duplicates` are of a delivery that was answered 2xx before. */
+function noCounts() {
   return { arrivals: 0, taken: 0, duplicates: 0, failed: 0, badSignatures: 0, withoutId: 0 };
 }
 

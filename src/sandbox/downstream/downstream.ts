@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { verifyAsMeta, verifyStandardWebhook } from "../signing.ts";
-import { type Arrival, type ArrivalCounts, createArrivalLog } from "./arrivals.ts";
+import { type Arrival, createArrivalLog } from "./arrivals.ts";
 
 export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";
 
@@ -16,20 +16,12 @@ export interface DownstreamSettings {
   readonly appSecrets?: Readonly<Record<string, string>>;
 }
 
-export interface Downstream {
-  readonly url: string;
-  readonly arrivals: readonly Arrival[];
-  counts(path?: string): ArrivalCounts;
-  /** Fails so until `recover`, on all paths or one. */
-  fail(failure: Failure, path?: string): void;
-  recover(): void;
-  close(): Promise<void>;
-}
+export type Downstream = Awaited<ReturnType<typeof startDownstream>>;
 
 const anyPath = "*";
 
 /** A small receiver of deliveries, for tests and the demo. */
-export async function startDownstream(settings: DownstreamSettings = {}): Promise<Downstream> {
+export async function startDownstream(settings: DownstreamSettings = {}) {
   const { port = 0, keepBodies = true, keepArrivals = true, secrets = {}, appSecrets = {} } = settings;
   const log = createArrivalLog({ keepArrivals });
   const failures = new Map<string, Failure>();
@@ -80,14 +72,15 @@ export async function startDownstream(settings: DownstreamSettings = {}): Promis
   });
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    arrivals: log.all,
+    arrivals: log.all as readonly Arrival[],
     counts: log.counts,
-    fail: (failure, path = anyPath) => void failures.set(path, failure),
-    recover() {
+    /** Fails so until `recover`, on all paths or one. */
+    fail: (failure: Failure, path = anyPath) => void failures.set(path, failure),
+    recover(): void {
       failures.clear();
       for (const response of hanging) response.destroy();
     },
-    close() {
+    close(): Promise<void> {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();
       return closed;
