@@ -210,11 +210,8 @@ function whyNot(error: unknown, host: string, port: number): string {
 }
 
 async function ask(method: string, url: string, headers: Record<string, string>, body: unknown): Promise<Answer> {
-  const answer = await fetch(url, {
-    method,
-    headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
+  const json = { headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await fetch(url, { method, headers, ...(body !== undefined && json) });
   const text = await answer.text();
   return { status: answer.status, headers: answer.headers, body: text === "" ? null : parsed(text) };
 }

@@ -109,9 +109,7 @@ function createHeldBack() {
   return {
     add(place: number, post: Post): void {
       const at = Math.max(place, next);
-      const there = byPlace.get(at);
-      if (there === undefined) byPlace.set(at, [post]);
-      else there.push(post);
+      byPlace.set(at, [...(byPlace.get(at) ?? []), post]);
     },
     *take(place: number): Generator<Post> {
       while (next <= place) {

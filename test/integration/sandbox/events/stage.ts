@@ -6,7 +6,8 @@ import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
 import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
-import { type DeliveryRecord, type MessageRecord, type Plan, plans, type WebhookRecord } from "../../../../src/sandbox/world/records.ts";
+import { createLimits, noUsage } from "../../../../src/sandbox/limits/limits.ts";
+import type { DeliveryRecord, MessageRecord, Plan, WebhookRecord } from "../../../../src/sandbox/world/records.ts";
 import { createWorld, type World } from "../../../../src/sandbox/world/world.ts";
 import { longestWaitMs } from "../../../harness/until.ts";
 
@@ -25,7 +26,6 @@ export function createStage(options: StageOptions = {}) {
   const clock = rest.clock ?? createSandboxClock(baseClock);
   const random = createRandom(seed);
   const ids = rest.ids ?? createGrowingIds({ now: clock.now, random: random.fork("ids") });
-  const usage = { month: "2026-11", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
   const account = world.accounts.get("main") ?? {
     id: "main",
     account: "main",
@@ -34,19 +34,11 @@ export function createStage(options: StageOptions = {}) {
     contactLimit: null,
     isConnected: true,
     numbers: [],
-    usage,
+    usage: noUsage,
   };
   world.accounts.put(account);
   let faults = eventFaultsSchema.parse(options.faults ?? {});
-  /** Counts as limits/ does, without months: `renew` is day 1. */
-  const limits: EventsSettings["limits"] = rest.limits ?? {
-    spend({ plan: now, usage }, what) {
-      const most = plans[now][what];
-      if (most !== null && usage[what] >= most) return false;
-      usage[what] += 1;
-      return true;
-    },
-  };
+  const limits = createLimits({ world, clock, isUnlimited: false });
   const { publisher, posting } = createEvents({
     speed: 100,
     // A receiver in the same process is slow when the machine is.
