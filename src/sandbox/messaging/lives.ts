@@ -10,11 +10,10 @@ interface Parts {
   readonly world: World;
   readonly clock: Clock;
   readonly publisher: Publisher;
-  readonly totals: ReturnType<typeof createCampaignTotals>;
 }
 
 /** The only place that changes a status. */
-export function createLives({ world, clock, publisher, totals }: Parts) {
+export function createLives({ world, clock, publisher }: Parts) {
   const change = (message: MessageRecord, { status, errorCode }: Omit<FutureStep, "at">): void => {
     const before = { ...message };
     const now = clock.now();
@@ -24,7 +23,7 @@ export function createLives({ world, clock, publisher, totals }: Parts) {
     if (status === "failed" && errorCode !== undefined) message.errorCode = errorCode;
     if (reaches(status, "delivered")) message.deliveredAt ??= now;
     if (reaches(status, "read")) message.readAt ??= now;
-    totals.moved(message, before);
+    countMove(world, message, before);
   };
   const publish = (message: MessageRecord): void => {
     const { reports = 1 } = outcomeFor(message.phone);
@@ -79,36 +78,12 @@ export function planLife(phone: string, { now, random, speed }: { now: number; r
   });
 }
 
-/** Keeps the totals of campaigns as their messages move. */
-export function createCampaignTotals(world: World) {
-  /** By contact, the last campaign that they have not replied to. */
-  const unanswered = new Map<string, string>();
-  const messaged = ({ contactId, campaignId }: MessageRecord): void => {
-    if (campaignId !== null) unanswered.set(contactId, campaignId);
-  };
-  return {
-    messaged,
-    moved(message: MessageRecord, before: Readonly<MessageRecord>): void {
-      const campaign = message.campaignId === null ? undefined : world.campaigns.get(message.campaignId);
-      if (campaign === undefined) return;
-      if (message.deliveredAt !== undefined && before.deliveredAt === undefined) campaign.deliveries += 1;
-      if (message.readAt !== undefined && before.readAt === undefined) campaign.reads += 1;
-      if (message.status === "failed" && before.status !== "failed") campaign.failed += 1;
-      if (message.status !== "failed" && before.status === "failed") campaign.failed -= 1;
-      world.campaigns.put(campaign);
-    },
-    replied(contactId: string): void {
-      const campaign = world.campaigns.get(unanswered.get(contactId) ?? "");
-      unanswered.delete(contactId);
-      if (campaign === undefined) return;
-      campaign.replies += 1;
-      world.campaigns.put(campaign);
-    },
-    resume(): void {
-      for (const message of world.messages.all()) {
-        if (message.origin === "customer") unanswered.delete(message.contactId);
-        else messaged(message);
-      }
-    },
-  };
+function countMove(world: World, message: MessageRecord, before: Readonly<MessageRecord>): void {
+  const campaign = world.campaigns.get(message.campaignId ?? "");
+  if (campaign === undefined) return;
+  if (message.deliveredAt !== undefined && before.deliveredAt === undefined) campaign.deliveries += 1;
+  if (message.readAt !== undefined && before.readAt === undefined) campaign.reads += 1;
+  if (message.status === "failed" && before.status !== "failed") campaign.failed += 1;
+  if (message.status !== "failed" && before.status === "failed") campaign.failed -= 1;
+  world.campaigns.put(campaign);
 }

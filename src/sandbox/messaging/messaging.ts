@@ -6,7 +6,7 @@ import { createWamids, type Random } from "../ids.ts";
 import type { MessageStatus } from "../statuses.ts";
 import type { AccountRecord, ContactRecord, MessageOrigin, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { createCampaignTotals, createLives, planLife } from "./lives.ts";
+import { createLives, planLife } from "./lives.ts";
 import { noSuchNumber, outcomeFor, requirePhone, sendingNumber } from "./numbers.ts";
 import { fillTemplate, templateToSend } from "./templates.ts";
 
@@ -65,8 +65,7 @@ export type Messaging = ReturnType<typeof createMessaging>;
 
 /** Messages and contacts of all accounts. Every method throws ApiFault as the document's rules say. */
 export function createMessaging({ world, clock, ids, random, speed, publisher }: Parts) {
-  const totals = createCampaignTotals(world);
-  const lives = createLives({ world, clock, publisher, totals });
+  const lives = createLives({ world, clock, publisher });
   const newWamid = createWamids(random.fork("wamids"));
   const lifeRandom = random.fork("lives");
   /** Not in the state file: after a restart each comes once more. */
@@ -86,6 +85,7 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       customerWroteAt: null,
       humanRepliedAt: null,
       runId: null,
+      campaignId: null,
     };
     world.contacts.put(contact);
     return contact;
@@ -117,17 +117,16 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     const life = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
     const willFail = content.templateId === null && isTooLate(known);
     // From here on nothing refuses it: what was refused created nothing.
-    const sent = record(known ?? createContact(account, phone), {
-      ...content,
-      origin,
-      phoneNumberId,
-      status: "pending",
-      campaignId: message.campaignId ?? null,
-      ...(message.reference !== undefined && { reference: message.reference }),
-    });
+    const contact = known ?? createContact(account, phone);
+    const { campaignId = null, reference } = message;
+    const about = { origin, phoneNumberId, status: "pending", campaignId, ...(reference !== undefined && { reference }) } as const;
+    const sent = record(contact, { ...content, ...about });
     sent.future = willFail ? life.slice(0, 1).map(({ at }) => ({ at, status: "failed", errorCode: windowClosedCode })) : life;
     world.messages.put(sent);
-    totals.messaged(sent);
+    if (campaignId !== null) {
+      contact.campaignId = campaignId;
+      world.contacts.put(contact);
+    }
     lives.follow(sent);
     return sent;
   };
@@ -141,12 +140,16 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       const from = world.contacts.find(account, phone) ?? createContact(account, phone);
       from.name ??= name ?? null;
       from.customerWroteAt = clock.now();
+      const campaign = world.campaigns.get(from.campaignId ?? "");
+      from.campaignId = null;
       world.contacts.put(from);
+      if (campaign !== undefined) {
+        campaign.replies += 1;
+        world.campaigns.put(campaign);
+      }
       const phoneNumberId = wanted ?? (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ?? "";
       const received = record(from, { text, templateId: null, campaignId: null, origin: "customer", phoneNumberId, status: "received" });
-      world.messages.put(received);
-      totals.replied(from.id);
-      return received;
+      return world.messages.put(received);
     },
     /** A human colleague's: automations keep still there for 24 hours. */
     reply(contact: ContactRecord, text: string): MessageRecord {
@@ -175,7 +178,6 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       return { contact, isNew: false };
     },
     resume(): void {
-      totals.resume();
       for (const message of world.messages.all()) lives.follow(message);
     },
   };

@@ -68,6 +68,8 @@ export interface ContactRecord extends Owned {
   /** Automations keep still for 24 hours from then. */
   humanRepliedAt: number | null;
   runId: string | null;
+  /** The last one that they have not replied to. */
+  campaignId: string | null;
 }
 
 const templateVariable = z
