@@ -61,21 +61,5 @@ export function orderContract(open: OpenSubject): void {
       expect(await settle(store, "all", three, delivered)).toBeNull();
       expect(await store.due("all", start, 10)).toEqual([two]);
     });
-
-    test("returns due deliveries soonest first, up to the limit, with the next due time", async () => {
-      const { store } = await openWith(open, routes);
-      const seqs: number[] = [];
-      for (let n = 0; n < 6; n += 1) seqs.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));
-      const [a, b, c, d, e, f] = seqs as [number, number, number, number, number, number];
-      await settle(store, "ordered", a, later(start + 100));
-      await settle(store, "ordered", c, later(start + 50));
-      expect(await store.due("ordered", start + 5, 10)).toEqual([b, d, e, f]);
-      expect(await store.due("ordered", start + 5, 2)).toEqual([b, d]);
-      expect(await store.nextDueAt("ordered", start + 5)).toBe(start + 50);
-      expect(await store.due("ordered", start + 100, 10)).toEqual([b, d, e, f, c, a]);
-      expect(await store.nextDueAt("ordered", start + 100)).toBeNull();
-      expect(await store.due("nowhere", start + 100, 10)).toEqual([]);
-      expect(await store.nextDueAt("nowhere", start)).toBeNull();
-    });
   });
 }

@@ -46,7 +46,8 @@ function requeue(model: Model, delivery: ModelDelivery): void {
 
 async function check(model: Model, { store }: Real): Promise<void> {
   for (const { name } of routes) {
-    expect(await store.due(name, model.now, 1_000)).toEqual(dueOn(model, name).map(({ event }) => event));
+    const due = dueOn(model, name).map(({ event }) => event);
+    for (const limit of [1_000, 2]) expect(await store.due(name, model.now, limit)).toEqual(due.slice(0, limit));
     const ahead = model.deliveries
       .filter(({ route, state, nextAt }) => route === name && state === "waiting" && nextAt > model.now)
       .map(({ nextAt }) => nextAt);
