@@ -8,7 +8,7 @@ import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { startHttp, startRaw } from "../url-destination/downstream.ts";
 import { expectError, metric, nothingInFlight } from "./alive.ts";
-import { ask, connect, connectAnswered, requestBytes, signature } from "./raw-client.ts";
+import { ask, connect, requestBytes, signature } from "./raw-client.ts";
 
 const signatureOf = { service: "acme", secrets: [webhookSecret] };
 const mebibyte = 1024 * 1024;
@@ -62,10 +62,6 @@ describe("passes the downstream's status, content type and body back", () => {
     ["201 without a content type", 201, null, Buffer.from([0, 255]), "delivered"],
     ["204", 204, null, Buffer.alloc(0), "delivered"],
     ["302", 302, "text/html", Buffer.from("<a>"), "dead"],
-    ["304", 304, null, Buffer.alloc(0), "dead"],
-    ["401", 401, "text/plain", Buffer.from("who?"), "dead"],
-    ["410", 410, "text/plain", Buffer.from("gone"), "dead"],
-    ["429", 429, "text/plain", Buffer.from("slowly"), "dead"],
     ["500", 500, "text/plain; charset=latin1", Buffer.from([0xe9]), "dead"],
     ["a status nobody knows", 799, "x-any/thing", Buffer.from("?"), "dead"],
     ["a megabyte", 200, "application/octet-stream", Buffer.alloc(mebibyte, 7), "delivered"],
@@ -121,94 +117,60 @@ describe("passes the downstream's status, content type and body back", () => {
     const downstream = await startHttp((_request, response) => response.end());
     const relay = await start(downstream.url, { passSignature: true, headers: { "x-team": "flows" } });
     const body = Buffer.from([1, 2, 255]);
-    const lines = requestBytes({ body })
-      .toString("latin1")
-      .split("\r\n")
-      .slice(1, 5)
-      .filter((line) => !line.startsWith("content-type"));
-    expect(
-      (
-        await ask(relay.port, {
-          target: "/webhooks/flows",
-          body,
-          lines: [...lines, "content-type: x-any/thing", "content-encoding: x-any"],
-        })
-      ).status,
-    ).toBe(200);
-    const { event, proxied } = await recorded(relay);
+    const headers = { "x-acme-signature": signature(body), "content-type": "x-any/thing", "content-encoding": "x-any" };
+    expect((await fetch(`${relay.url}/webhooks/flows`, { method: "POST", headers, body })).status).toBe(200);
+    const { proxied } = await recorded(relay);
     expect(downstream.seen[0]?.body.equals(body)).toBe(true);
     expect(downstream.seen[0]?.headers).toMatchObject({
-      "content-type": "x-any/thing",
-      "content-encoding": "x-any",
+      ...headers,
       "webhook-id": proxied.id,
       "webhook-attempt": "1",
       "x-wamid-relay-event": "automation.request",
-      "x-acme-signature": (event as { headers: Record<string, string> }).headers["x-acme-signature"],
       "x-team": "flows",
     });
   });
 });
 
 describe("without an answer from the downstream, the step gets an error and the delivery is dead", () => {
-  test("larger than 1 MiB, declared, chunked or endless: 502 without any part of it", async () => {
-    const sent = { kind: "declared" };
+  test("larger than 1 MiB, declared or endless: 502 without any part of it", async () => {
+    let isEndless = false;
     const downstream = await startHttp((_request, response) => {
-      if (sent.kind === "declared") response.end(Buffer.alloc(mebibyte + 1, 97));
-      else if (sent.kind === "chunked") {
-        response.write(Buffer.alloc(mebibyte, 97));
-        response.end("b");
-      } else {
-        const more = () => {
-          while (response.write(Buffer.alloc(65_536, 97))) if (response.destroyed) return;
-        };
-        response.on("drain", more);
-        more();
-      }
+      const more = () => {
+        while (response.write(Buffer.alloc(65_536, 97))) if (response.destroyed) return;
+      };
+      if (isEndless) more();
+      else response.end(Buffer.alloc(mebibyte + 1, 97));
+      response.on("drain", more);
     });
     const relay = await start(downstream.url);
-    for (sent.kind of ["declared", "chunked", "endless"]) {
+    for (isEndless of [false, true]) {
       const answer = await send(relay);
       expectError(answer, "downstream_failed");
       expect(answer.json?.error).toContain("larger than 1 MiB");
       const { proxied } = await recorded(relay);
-      expect(proxied).toMatchObject({
-        state: "dead",
-        reason: expect.stringContaining("larger than 1 MiB"),
-        attempts: 1,
-        attemptHistory: [{ status: 200 }],
-      });
-      expect(proxied.attemptHistory[0]?.response?.length).toBe(4096);
+      expect(proxied).toMatchObject({ state: "dead", reason: expect.stringContaining("larger than 1 MiB"), attempts: 1 });
+      expect(proxied.attemptHistory).toMatchObject([{ status: 200, response: expect.stringMatching(/^a{4096}$/) }]);
     }
-    sent.kind = "declared";
     await until("the endless one is cut", () => downstream.open.size <= 1);
     await nothingInFlight(relay);
   });
 
-  test("down, reset, not HTTP, unknown name: 502", async () => {
+  test("down, reset, unknown name: 502", async () => {
     const reset = await startRaw((socket) => socket.on("data", () => socket.resetAndDestroy()));
-    const noise = await startRaw((socket) => socket.on("data", () => socket.end("220 mail.test ESMTP\r\n")));
-    const cut = await startRaw((socket) => socket.on("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")));
-    const relay = await start(`http://127.0.0.1:${await freePort()}/`);
-    const cases: readonly (readonly [url: string, error: string, more: object])[] = [
-      [`http://127.0.0.1:${await freePort()}/`, "connect", {}],
-      [reset.url, "reset", {}],
-      [noise.url, "protocol", {}],
-      [cut.url, "reset", {}],
-      ["http://downstream.invalid/", "dns", {}],
-    ];
-    for (const [url, error, more] of cases) {
-      relay.writeSettings(settings(url, more));
+    const relay = await start(reset.url);
+    for (const [url, error] of [
+      [reset.url, "reset"],
+      [`http://127.0.0.1:${await freePort()}/`, "connect"],
+      ["http://downstream.invalid/", "dns"],
+    ] as const) {
+      relay.writeSettings(settings(url));
       await relay.reload();
       const answer = await send(relay);
       expectError(answer, "downstream_failed");
       expect(answer.json?.error).toContain(`(${error})`);
       const { proxied } = await recorded(relay);
-      expect(proxied).toMatchObject({
-        state: "dead",
-        attempts: 1,
-        reason: expect.stringContaining(error),
-        attemptHistory: [{ status: null, error }],
-      });
+      expect(proxied).toMatchObject({ state: "dead", attempts: 1, attemptHistory: [{ status: null, error }] });
+      expect(proxied.reason).toContain(error);
     }
   });
 
@@ -231,14 +193,6 @@ describe("without an answer from the downstream, the step gets an error and the 
       expect((await recorded(relay)).proxied).toMatchObject({ state: "dead", attempts: 1, attemptHistory: [{ error: "timeout" }] });
     }
     await nothingInFlight(relay);
-  });
-
-  test("the longest timeout allowed is within the service's 10 s", async () => {
-    const relay = await startRelay({ settings: settings("http://127.0.0.1:9/", { timeout: "9500ms" }) });
-    relay.writeSettings(settings("http://127.0.0.1:9/", { timeout: "9501ms" }));
-    relay.signal("SIGHUP");
-    await until("refused", () => JSON.stringify(relay.log()).includes("must be from 100ms to 9500ms"));
-    expect(relay.isRunning()).toBe(true);
   });
 });
 
@@ -317,25 +271,6 @@ test("after a kill during the exchange the delivery is dead, with the reason, an
   connection.socket.destroy();
 });
 
-test("a reload during an exchange applies to the next exchange", async () => {
-  const old = await openDownstream();
-  old.fail("hang");
-  const next = await openDownstream();
-  const relay = await start(old.url);
-  const connection = await connect(relay.port);
-  await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
-  await until("it is at the old downstream", () => old.counts().arrivals === 1);
-  relay.writeSettings(settings(next.url));
-  await relay.reload();
-  expect((await send(relay)).status).toBe(200);
-  expect([old.counts().arrivals, next.counts().taken]).toEqual([1, 1]);
-  // Cut by its downstream, not by the reload.
-  old.recover();
-  expectError(await connection.answer(), "downstream_failed");
-  connection.socket.destroy();
-  await nothingInFlight(relay);
-});
-
 test("finishes the exchange of a step that disconnected, and keeps nothing in flight", async () => {
   const held: (() => void)[] = [];
   const downstream = await startHttp((_request, response) => held.push(() => response.end("late")));
@@ -349,37 +284,4 @@ test("finishes the exchange of a step that disconnected, and keeps nothing in fl
   held[0]?.();
   await nothingInFlight(relay);
   expect((await recorded(relay)).proxied).toMatchObject({ state: "delivered", attemptHistory: [{ status: 200, response: "late" }] });
-});
-
-test("disconnects a step that does not read its answer, and keeps nothing in flight", { tags: ["slow"] }, async () => {
-  const downstream = await startHttp((_request, response) => response.end(Buffer.alloc(mebibyte, 97)));
-  const relay = await startRelayHere({ settings: { ...settings(downstream.url), server: { requestTimeout: "1s" } } });
-  const connections = await Promise.all(Array.from({ length: 4 }, () => connectAnswered(relay.port)));
-  for (const { socket, write } of connections) {
-    socket.pause();
-    // Many answers: one alone could vanish in the buffers of the system.
-    await write(Buffer.concat(Array.from({ length: 8 }, () => requestBytes({ target: "/webhooks/flows", body: "{}" }))));
-  }
-  await until("the exchanges are over", () => downstream.seen.length === 32);
-  await nothingInFlight(relay);
-  for (const { socket } of connections) socket.destroy();
-  expect((await send(relay)).body.length).toBe(mebibyte);
-});
-
-test("a shutdown answers a waiting step within the shutdown timeout", async () => {
-  const downstream = await openDownstream();
-  downstream.fail("hang");
-  const relay = await startRelayHere({
-    settings: { ...settings(downstream.url, { timeout: "9s" }), server: { shutdownTimeout: "500ms" } },
-  });
-  const connection = await connect(relay.port);
-  await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
-  await until("it is at the downstream", () => downstream.counts().arrivals === 1);
-  await relay.stop();
-  expectError(await connection.answer(), "downstream_failed");
-  connection.socket.destroy();
-  await relay.start();
-  const { proxied } = await recorded(relay);
-  expect(proxied).toMatchObject({ state: "dead", attempts: 1, reason: expect.stringContaining("the relay stopped during the exchange") });
-  expect(downstream.counts().arrivals).toBe(1);
 });

@@ -1,5 +1,4 @@
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import { engines, storageOf } from "../../harness/engines.ts";
@@ -72,12 +71,6 @@ test("other requests are timed by endpoint: no id, path or query of a caller bec
   expect(text).toMatch(/relay_api_request_seconds_count\{endpoint="\/metrics",status="2xx"\} \d/);
   expect(text).not.toContain("a-secret-id");
   expect(text).not.toContain("no/such");
-});
-
-test("relay_build_info shows versions and engine", async () => {
-  const relay = await startRelayHere();
-  const { version } = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string };
-  expect(await metric(relay, "relay_build_info", { version, node: process.versions.node, storage: "sqlite" })).toBe(1);
 });
 
 test.each(engines)("%s: the lag counts from the receipt, across a restart, and not for a replay", async (engine) => {

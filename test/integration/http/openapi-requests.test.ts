@@ -9,20 +9,11 @@ const wamid = "wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEkQ1";
 const bodies: readonly Case[] = [
   [
     "POST /v1/messages/track",
-    [
-      { account: "main", wamid },
-      [{ account: "main", wamid, sentAt: "2026-11-21T12:00:00.412+01:00", metadata: { a: [1] } }],
-      { account: "main", wamid: "x".repeat(256) },
-      { wamid },
-    ],
+    [{ account: "main", wamid }, [{ account: "main", wamid, sentAt: "2026-11-21T12:00:00.412+01:00", metadata: { a: [1] } }], { wamid }],
     [
       undefined,
-      [],
-      { account: "main" },
-      { account: "main", wamid: "" },
       { account: "main", wamid: "x".repeat(257) },
       { account: "main", wamid, sentAt: "yesterday" },
-      { account: "main", wamid, more: 1 },
       Array.from({ length: 1001 }, () => ({ account: "main", wamid })),
     ],
   ],
@@ -33,13 +24,7 @@ const bodies: readonly Case[] = [
       { to: "+5491155550100", text: "Hola" },
       { to: "+5491155550100", template: { id: "t", variables: { a: "b" } }, reference: "r" },
     ],
-    [
-      { to: "+5491155550100" },
-      { to: "+5491155550100", text: "Hola", template: { id: "t" } },
-      { to: "5491155550100", text: "Hola" },
-      { to: "+5491155550100", text: "x".repeat(4097) },
-      { to: "+5491155550100", template: { id: "t", variables: { a: 1 } } },
-    ],
+    [{ to: "+5491155550100" }, { to: "+5491155550100", text: "Hola", template: { id: "t" } }, { to: "5491155550100", text: "Hola" }],
   ],
   [
     "POST /v1/automations/{id}/runs",
@@ -75,14 +60,11 @@ const queries: readonly (readonly [endpoint: string, name: string, good: readonl
   ["GET /v1/events", "disposition", ["parked"], ["lost"]],
   ["GET /v1/events", "from", ["2026-11-21T12:00:00Z"], ["2026-11-21", "2026-02-30T12:00:00Z"]],
   ["GET /v1/deliveries", "before", ["12.3"], ["12", "x"]],
-  ["GET /v1/runs", "before", [1], [0, "x"]],
   ["GET /v1/audit", "wait", [0, 0.5, 30], [-1, 31, "long"]],
   ["GET /v1/explain/{name}", "as", ["event", "run"], ["delivery"]],
   ["POST /v1/messages", "maxWait", ["5m", "1.5s"], ["5", "soon"]],
-  ["POST /v1/messages", "resend", [1], [0, "x"]],
   ["POST /v1/messages", "idempotency-key", ["order-1"], ["pedido-ñ", "x".repeat(257)]],
   ["GET /v1/listen", "since", ["2h", "2026-11-21T12:00:00+01:00"], ["never"]],
-  ["GET /v1/listen", "tracked", ["true"], ["yes"]],
   ["GET /v1/listen", "as", ["ana"], ["-ana", "x".repeat(65)]],
   ["POST /v1/listen/cursors/{name}", "name", ["ana"], ["-ana"]],
 ];

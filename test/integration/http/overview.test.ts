@@ -19,30 +19,6 @@ const shown = (relay: RelayHere, what: string, condition: (overview: RelayOvervi
     return condition(overview) ? overview : null;
   });
 
-test("a destination that refuses ten attempts in a row is listed at once, and since the same time after a restart", async () => {
-  let status = 401;
-  const downstream = await openFlakyDownstream(() => ({ status }));
-  const route = routeTo(downstream.url, { name: "crm", to: { concurrency: 4, retry: { schedule: ["0s", "1h"], jitter: 0 } } });
-  const relay = await startRelayHere({ settings: { tracking: { unknown: "forward" }, routes: [route] } });
-  for (let n = 0; n < 10; n += 1) await postEvent(relay.webhookUrl, messages.event());
-  const isListed = ({ attention, destinations }: RelayOverview) => attention.length === 1 && destinations[0]?.state === "attention";
-  const { attention } = await shown(relay, "it fails", isListed);
-  expect(attention).toMatchObject([{ kind: "destination-failing", severity: "error", subject: "crm", waiting: 10 }]);
-  const gauge = async () => /^relay_attention\{.*$/m.exec(await (await fetch(`${relay.url}/metrics`)).text())?.[0];
-  expect(await gauge()).toBe('relay_attention{kind="destination-failing",severity="error",route="crm"} 1');
-
-  await relay.stop();
-  await relay.start();
-  expect((await overviewOf(relay)).attention).toMatchObject([{ kind: "destination-failing", since: attention[0]?.since }]);
-  status = 200;
-  await postEvent(relay.webhookUrl, messages.event());
-  await shown(relay, "one delivery shows that it works", (overview) => overview.attention.length === 0);
-  expect(await gauge()).toBeUndefined();
-  await relay.stop();
-  await relay.start();
-  expect((await overviewOf(relay)).attention).toEqual([]);
-});
-
 describe.each(engines)("GET /v1/overview on %s", (engine: Engine) => {
   test("lists a failing destination until it works again", async () => {
     let status = 503;

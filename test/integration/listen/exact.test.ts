@@ -1,11 +1,10 @@
 import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import type { Io } from "../../../src/cli/io.ts";
-import { main } from "../../../src/cli/main.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
+import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 import { startListen, startListenHere } from "./listener.ts";
 import { openLocalServer, type Post } from "./local-server.ts";
@@ -139,19 +138,6 @@ test("filters events, and --json prints them, without wamids and bodies unless -
   );
 });
 
-test("--max-attempts skips an event that is rejected, and continues", async () => {
-  const relay = await startRelayHere();
-  const local = await openLocalServer();
-  local.answer((body) => (body.includes("e-1") ? 422 : 200));
-  const listener = startListenHere(relay.url, ["--forward-to", local.url, "--max-attempts", "2", "--as", "ci"]);
-  await listener.live();
-  for (const body of bodies.slice(0, 2)) await postEvent(relay.webhookUrl, Buffer.from(body));
-  await until("the second is taken", () => local.taken().length === 1);
-  expect(local.posts.map(({ status }) => status)).toEqual([422, 422, 200]);
-  expect(listener.out()).toContain("... passed over [e-1]");
-  expect(await listener.stop()).toBe(0);
-});
-
 test("exits with 2 on wrong usage and with 1 when the relay refuses", async () => {
   const relay = await startRelayHere();
   const cases: [string[], number, string][] = [
@@ -171,16 +157,8 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
     [["--token-env", "NOT_SET_HERE"], 2, "the environment variable NOT_SET_HERE is not set"],
   ];
   for (const [args, code, told] of cases) {
-    const said: string[] = [];
-    const io: Io = {
-      out: (line) => void said.push(line),
-      err: (line) => void said.push(line),
-      isTerminal: false,
-      env: { RELAY_TOKEN: relayToken, WRONG: "not-a-known-token-at-all" },
-      readStdin: async () => Buffer.alloc(0),
-    };
-    expect([args, await main(["listen", "--relay", relay.url, ...args], io)]).toEqual([args, code]);
-    expect(said.join("\n")).toContain(told);
+    const env = { RELAY_TOKEN: relayToken, WRONG: "not-a-known-token-at-all" };
+    expect(await runHere(["listen", "--relay", relay.url, ...args], env)).toMatchObject({ code, err: expect.stringContaining(told) });
   }
   const remote = startListenHere(relay.url, ["--allow-remote", "--forward-to", "http://192.0.2.1:3000/hook", "--latest"]);
   await remote.live();

@@ -1,32 +1,19 @@
 import { createHmac } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
+import { engines, storageOf } from "../../harness/engines.ts";
+import { appSecret, metaAccount, metaChange, metaNumber, metaStatus, metaToken } from "../../harness/meta-posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { createDatabase } from "../../setup/database.ts";
 
-const secret = "an app secret of Meta";
-const token = "a verify token";
-const number = "106540352242922";
+const token = metaToken;
 const otherNumber = "206540352242922";
 
-const source = { format: "meta", verifyTokens: [token, "the next token"], signature: { secrets: [secret, "the next secret"] } };
+const source = { format: "meta", verifyTokens: [token, "the next token"], signature: { secrets: [appSecret, "the next secret"] } };
 
-const change = (value: object, phone = number, field = "messages") => ({
-  field,
-  value: { messaging_product: "whatsapp", metadata: { display_phone_number: "1", phone_number_id: phone }, ...value },
-});
-const requestOf = (...changes: object[]) => ({ object: "whatsapp_business_account", entry: [{ id: "102290129340398", changes }] });
-const status = (wamid: string, word: string, more: object = {}) => ({
-  id: wamid,
-  status: word,
-  timestamp: "1750263773",
-  recipient_id: "16505551234",
-  ...more,
-});
-
-async function post(relay: RelayHere, body: unknown, { path = "wa", headers = {} as Record<string, string>, key = secret } = {}) {
+const requestOf = (...changes: object[]) => ({ object: "whatsapp_business_account", entry: [{ id: metaAccount, changes }] });
+async function post(relay: RelayHere, body: unknown, { path = "wa", headers = {} as Record<string, string>, key = appSecret } = {}) {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
   const signature = `sha256=${createHmac("sha256", key).update(bytes).digest("hex")}`;
   const answer = await fetch(`${relay.url}/webhooks/${path}`, {
@@ -42,36 +29,27 @@ const listed = async (relay: RelayHere, query = "") => {
   return (body as { data: Record<string, unknown>[] }).data;
 };
 
-async function storageOf(driver: string) {
-  if (driver === "sqlite") return { storage: {}, async [Symbol.asyncDispose]() {} };
-  const database = await createDatabase();
-  return {
-    storage: { driver: "postgres", url: database.url, schema: "relay", path: undefined },
-    [Symbol.asyncDispose]: () => database[Symbol.asyncDispose](),
-  };
-}
-
-describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
+describe.each(engines)("webhooks of Meta on %s", (engine) => {
   test("a batch becomes events, each once, and a bad item is quarantined alone", async () => {
-    await using stored = await storageOf(driver);
+    const storage = await storageOf(engine);
     const downstream = await openDownstream();
     const routes = [
       routeTo(`${downstream.url}/original`, { name: "original" }),
       { ...routeTo(`${downstream.url}/standard`, { name: "standard" }), payload: "standard" },
       { ...routeTo(`${downstream.url}/enriched`, { name: "enriched", match: { events: ["message.status"] } }), payload: "enriched" },
     ];
-    const relay = await startRelayHere({ settings: { storage: stored.storage, sources: { wa: source }, routes } });
+    const relay = await startRelayHere({ settings: { ...storage, sources: { wa: source }, routes } });
     const statuses = [
-      status("wamid.1", "read"),
-      status("wamid.1", "delivered"),
+      metaStatus("wamid.1", "read"),
+      metaStatus("wamid.1", "delivered"),
       7,
-      status("wamid.2", "sent", { biz_opaque_callback_data: "ü" }),
+      metaStatus("wamid.2", "sent", { biz_opaque_callback_data: "ü" }),
     ];
     const messages = [{ from: "16505551234", id: "wamid.3", timestamp: "1750263774", type: "text", text: { body: "grüße 🎉" } }];
-    const batch = requestOf(
-      change({ contacts: [{ wa_id: "16505551234" }, { wa_id: "9" }], statuses, messages }),
-      change({ event: "APPROVED" }, number, "message_template_status_update"),
-    );
+    const batch = requestOf(metaChange({ contacts: [{ wa_id: "16505551234" }, { wa_id: "9" }], statuses, messages }), {
+      ...metaChange({ event: "APPROVED" }),
+      field: "message_template_status_update",
+    });
 
     expect(await post(relay, batch)).toEqual({
       status: 200,
@@ -82,7 +60,7 @@ describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
       body: { status: "accepted", events: 0, duplicates: 6, quarantined: 0, unassigned: 0 },
     });
     // The same status in another request.
-    expect((await post(relay, requestOf(change({ statuses: [statuses[0]] })))).body).toMatchObject({ events: 0, duplicates: 1 });
+    expect((await post(relay, requestOf(metaChange({ statuses: [statuses[0]] })))).body).toMatchObject({ events: 0, duplicates: 1 });
 
     const events = await listed(relay);
     expect(events.map(({ event, disposition }) => `${event} ${disposition}`).toSorted()).toEqual([
@@ -116,18 +94,18 @@ describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
   });
 
   test("numbers of several customers go to their accounts, and unknown ones are kept until they are mapped", async () => {
-    await using stored = await storageOf(driver);
+    const storage = await storageOf(engine);
     const downstream = await openDownstream();
     const settings = (accounts: object) => ({
-      storage: stored.storage,
+      ...storage,
       accounts: { one: {}, two: {} },
       sources: { wa: { ...source, accounts } },
       routes: [routeTo(downstream.url)],
     });
-    const relay = await startRelayHere({ settings: settings({ [number]: "one" }) });
+    const relay = await startRelayHere({ settings: settings({ [metaNumber]: "one" }) });
     const batch = requestOf(
-      change({ statuses: [status("wamid.1", "sent")] }),
-      change({ statuses: [status("wamid.2", "sent")] }, otherNumber),
+      metaChange({ statuses: [metaStatus("wamid.1", "sent")] }),
+      metaChange({ statuses: [metaStatus("wamid.2", "sent")] }, otherNumber),
     );
     expect((await post(relay, batch)).body).toMatchObject({ events: 1, unassigned: 1 });
     expect((await post(relay, batch)).body).toMatchObject({ events: 0, duplicates: 2, unassigned: 0 });
@@ -136,7 +114,7 @@ describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
 
     const release = () => relay.ask("/v1/replay", { method: "POST", body: { disposition: "unassigned" } });
     expect((await release()).body).toMatchObject({ replayed: 0, invalid: 1 });
-    relay.writeSettings(settings({ [number]: "two", [otherNumber]: "two" }));
+    relay.writeSettings(settings({ [metaNumber]: "two", [otherNumber]: "two" }));
     await relay.reload();
     expect((await release()).body).toMatchObject({ replayed: 1, invalid: 0 });
     // A number that has another account now makes nothing new.
@@ -149,18 +127,18 @@ describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
   });
 
   test("a status registers its message by what its sender attached to it, where the source says so", async () => {
-    await using stored = await storageOf(driver);
+    const storage = await storageOf(engine);
     const downstream = await openDownstream();
     const relay = await startRelayHere({
       settings: {
-        storage: stored.storage,
+        ...storage,
         sources: { wa: { ...source, registerBy: "callback-data" }, other: source },
         routes: [{ ...routeTo(downstream.url, { match: { tracked: true } }), payload: "enriched" }],
       },
     });
     const ours = { biz_opaque_callback_data: "order-7" };
-    await post(relay, requestOf(change({ statuses: [status("wamid.1", "sent"), status("wamid.1", "delivered", ours)] })));
-    await post(relay, requestOf(change({ statuses: [status("wamid.2", "sent", ours)] })), { path: "other" });
+    await post(relay, requestOf(metaChange({ statuses: [metaStatus("wamid.1", "sent"), metaStatus("wamid.1", "delivered", ours)] })));
+    await post(relay, requestOf(metaChange({ statuses: [metaStatus("wamid.2", "sent", ours)] })), { path: "other" });
     await until("both statuses are delivered", () => downstream.arrivals.length >= 2);
     for (const { body } of downstream.arrivals)
       expect(JSON.parse(String(body))).toMatchObject({
@@ -171,10 +149,10 @@ describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
   });
 
   test("only statuses wait for a registration", async () => {
-    await using stored = await storageOf(driver);
+    const storage = await storageOf(engine);
     const routes = [routeTo("http://127.0.0.1:9/", { match: { tracked: true } })];
-    const relay = await startRelayHere({ settings: { storage: stored.storage, sources: { wa: source }, routes } });
-    await post(relay, requestOf(change({ statuses: [status("wamid.1", "sent")], messages: [{ id: "wamid.2", from: "1" }] })));
+    const relay = await startRelayHere({ settings: { ...storage, sources: { wa: source }, routes } });
+    await post(relay, requestOf(metaChange({ statuses: [metaStatus("wamid.1", "sent")], messages: [{ id: "wamid.2", from: "1" }] })));
     expect((await listed(relay)).map(({ event, disposition }) => [event, disposition])).toEqual([
       ["message.received", "ignored"],
       ["message.status", "parked"],
@@ -212,11 +190,11 @@ describe("a source of Meta's", () => {
 
   test("refuses what no secret signed, and takes three megabytes", async () => {
     const relay = await startRelayHere({ settings: { sources: { wa: source } } });
-    const body = requestOf(change({ statuses: [status("wamid.1", "sent")] }));
+    const body = requestOf(metaChange({ statuses: [metaStatus("wamid.1", "sent")] }));
     expect((await post(relay, body, { key: "wrong" })).status).toBe(401);
     expect((await post(relay, body, { key: "the next secret" })).status).toBe(200);
     const large = requestOf(
-      change({ statuses: Array.from({ length: 1_000 }, (_, n) => status(`wamid.L${n}`, "sent", { pad: "x".repeat(2_900) })) }),
+      metaChange({ statuses: Array.from({ length: 1_000 }, (_, n) => metaStatus(`wamid.L${n}`, "sent", { pad: "x".repeat(2_900) })) }),
     );
     expect((await post(relay, large)).body).toMatchObject({ events: 1_000 });
     expect((await post(relay, Buffer.alloc(5 * 1024 ** 2, 0x20))).status).toBe(413);
@@ -229,20 +207,12 @@ describe("a source of Meta's", () => {
   test.each<[what: string, body: string, counts: object, error: RegExp | null]>([
     ["too deep", inValue(`${"[".repeat(100_000)}${"]".repeat(100_000)}`), { quarantined: 1 }, /more than 32 levels/],
     [
-      "entries of wrong types",
-      '{"object":"whatsapp_business_account","entry":[null,1,"a",[],{}]}',
-      { quarantined: 5 },
-      /entry\[0\] is not an object/,
-    ],
-    ["lists of wrong types", inValue('{"statuses":{"0":1},"messages":"a","contacts":5}'), { events: 1 }, null],
-    [
       "items of wrong types",
       inValue(`{"statuses":[null,[],7,{"id":1e400},${right}]}`),
       { events: 1, quarantined: 4 },
       /statuses\[0\] is not an object/,
     ],
     ["keys twice", inValue(`{"statuses":[],"statuses":[${right}],"__proto__":{"statuses":1}}`), { events: 2 }, null],
-    ["another object", '{"object":"__proto__","entry":[{"changes":[{"field":"constructor","value":{}}]}]}', { events: 1 }, null],
   ])("answers a hostile body at once: %s", async (_what, body, counts, error) => {
     const relay = await startRelayHere({ settings: { sources: { wa: source } } });
     const none = { events: 0, duplicates: 0, quarantined: 0, unassigned: 0 };
@@ -251,7 +221,7 @@ describe("a source of Meta's", () => {
       const { body: found } = await relay.ask("/v1/events?disposition=quarantined&limit=100");
       expect(JSON.stringify(found)).toMatch(error);
     }
-    expect((await post(relay, requestOf(change({ statuses: [status("wamid.2", "sent")] })))).body).toMatchObject({ events: 1 });
+    expect((await post(relay, requestOf(metaChange({ statuses: [metaStatus("wamid.2", "sent")] })))).body).toMatchObject({ events: 1 });
   });
 
   test("checks a fixed header, a secret in the path, or another signature", async () => {
@@ -260,14 +230,14 @@ describe("a source of Meta's", () => {
         sources: {
           fixed: { format: "meta", header: { name: "Authorization", values: ["Bearer of a long token"] } },
           path: { format: "meta", pathSecrets: ["a-secret-in-a-path"] },
-          kapso: { format: "meta", signature: { header: "x-webhook-signature", secrets: [secret] } },
-          both: { format: "meta", pathSecrets: ["a-secret-in-a-path"], signature: { secrets: [secret] } },
+          kapso: { format: "meta", signature: { header: "x-webhook-signature", secrets: [appSecret] } },
+          both: { format: "meta", pathSecrets: ["a-secret-in-a-path"], signature: { secrets: [appSecret] } },
         },
       },
     });
     let n = 0;
     const sendTo = async (path: string, headers: Record<string, string> = {}) =>
-      (await post(relay, requestOf(change({ statuses: [status(`wamid.${n++}`, "sent")] })), { path, headers })).status;
+      (await post(relay, requestOf(metaChange({ statuses: [metaStatus(`wamid.${n++}`, "sent")] })), { path, headers })).status;
     expect(await sendTo("fixed")).toBe(401);
     expect(await sendTo("fixed", { authorization: "Bearer of another token" })).toBe(401);
     expect(await sendTo("fixed", { authorization: "Bearer of a long token" })).toBe(200);
@@ -283,20 +253,5 @@ describe("a source of Meta's", () => {
     expect(JSON.stringify(relay.log())).not.toContain("a-secret-in-a-path");
     const metrics = await (await fetch(`${relay.url}/metrics`)).text();
     expect(metrics).not.toContain("a-secret-in-a-path");
-  });
-
-  test("keeps twenty requests of three megabytes at once, or says that it cannot now", async () => {
-    const relay = await startRelayHere({ settings: { sources: { wa: source } } });
-    const pad = "x".repeat(29_000);
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, at) =>
-        post(relay, requestOf(change({ statuses: Array.from({ length: 100 }, (__, n) => status(`wamid.${at}.${n}`, "sent", { pad })) }))),
-      ),
-    );
-    const taken = answers.filter((answer) => answer.status === 200);
-    expect(taken.length).toBeGreaterThanOrEqual(10);
-    expect(answers.filter((answer) => answer.status !== 200).every((answer) => answer.status === 503)).toBe(true);
-    const { body } = await relay.ask("/v1/stats");
-    expect((body as { dispositions: { filtered: number } }).dispositions.filtered).toBe(taken.length * 100);
   });
 });
