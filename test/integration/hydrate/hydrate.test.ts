@@ -45,23 +45,6 @@ test("continues when the API is back after an hour, and loses nothing", async ()
   for (const message of messages) expect(await relay.status(message)).toBe("delivered");
 });
 
-test("waits with a refused key, continues after a reload, and ends without a key", async () => {
-  const relay = await openRelay();
-  const message = await relay.send();
-  await relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: "acme_live_wrong" } } });
-  relay.truncate(1);
-  await relay.move(message, "delivered");
-  await relay.pass(minute);
-  expect((await relay.truncated())[0]?.hydration?.state).toBe("waiting");
-  await relay.reload({});
-  await relay.pass(10 * minute, 1_000);
-  expect((await relay.truncated())[0]?.hydration).toMatchObject({ state: "done", foundCount: 1 });
-
-  await relay.reload({ accounts: { main: {} } });
-  await relay.move(message, "read");
-  expect((await relay.truncated())[1]?.hydration).toMatchObject({ state: "given-up", reason: "no-key" });
-});
-
 describe("routes that hold", () => {
   const holding = { name: "holding", match: { events: ["message.*", "automation.*"] }, truncated: "hold", payload: "enriched" };
   const open = async () => {

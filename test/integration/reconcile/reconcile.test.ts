@@ -37,48 +37,6 @@ test("polls for a status that no webhook reported, routes it once, and stops pol
   expect(downstream.counts().taken).toBe(12);
 });
 
-test("lists each account's calls and last pass, and a service that answers no poll", async () => {
-  const stage = await openStage({ plan: "escala", account: { share: 0.5 } });
-  const account = async () => ((await stage.ask("GET", "/v1/accounts")).body as { data: Record<string, unknown>[] }).data[0];
-  const failing = async () => {
-    const { attention } = (await stage.ask("GET", "/v1/overview")).body as { attention: { kind: string; subject: string }[] };
-    return attention.filter(({ kind }) => kind === "reconcile-failing");
-  };
-  expect(await account()).toEqual({
-    account: "main",
-    isCallable: true,
-    plan: "escala",
-    stops: [],
-    budget: expect.objectContaining({ quota: 150_000, polls: 0, others: 0, left: 150_000 }),
-    lastPass: null,
-    nextPassAt: null,
-  });
-
-  await stage.send(5);
-  stage.clock.jump(2 * minute);
-  stage.sandbox.setFaults({ api: [{ answer: 500 }] });
-  const { failed } = await stage.reconcile();
-  // A pass in which nothing is due does not end it.
-  expect(await stage.reconcile()).toMatchObject({ polled: 0 });
-  // The pass is noted after its answer.
-  await until("the second pass is noted", async () => ((await account())?.["lastPass"] as { polled: number } | null)?.polled === 0);
-  const down = await account();
-  expect(down).toMatchObject({ lastPass: { unreachableSince: expect.any(String) } });
-  expect(await failing()).toEqual([]);
-  stage.clock.jump(5 * minute + 1_000);
-  expect(await failing()).toMatchObject([
-    { subject: "main", since: (down as { lastPass: { unreachableSince: string } }).lastPass.unreachableSince },
-  ]);
-
-  stage.sandbox.setFaults({});
-  stage.clock.jump(hour);
-  await stage.reconcile();
-  await until("the last pass is noted", async () => ((await account())?.["lastPass"] as { changed: number } | null)?.changed === 5);
-  expect(await account()).toMatchObject({ budget: { polls: failed + 5 }, lastPass: { changed: 5, stopped: null, unreachableSince: null } });
-  stage.clock.jump(minute);
-  expect(await failing()).toEqual([]);
-});
-
 test("counts a message as missing after two 404s while others are found", async () => {
   const stage = await openStage();
   const [sent] = await stage.send(1, "0002");
@@ -101,26 +59,6 @@ test("counts a message as missing after two 404s while others are found", async 
   expect((await stage.statuses()).get("wamid.wrong")).toBeNull();
   const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
   expect(body).toMatchObject({ accounts: [{ account: "main", missing: 2, unpollable: 1 }] });
-});
-
-test("makes one call with a revoked key, reports it, and polls all once the key is valid", async () => {
-  const stage = await openStage();
-  await stage.send(20);
-  stage.clock.jump(2 * minute);
-  const keys = (await stage.sandbox.control("GET", "/keys")).body as { data: { id: string }[] };
-  const { key } = (await stage.sandbox.control("POST", "/keys", { label: "another" })).body as { key: string };
-  await stage.sandbox.control("DELETE", `/keys/${keys.data[0]?.id}`);
-  expect(await stage.reconcile()).toMatchObject({ polled: 0, stopped: { reason: "unauthenticated" } });
-  const metrics = await stage.metrics();
-  expect(metrics).toContain('relay_service_calls_total{account="main",outcome="unauthenticated"} 1\n');
-  expect((await stage.ask("GET", "/readyz")).body).toMatchObject({ ready: true, alarms: [{ alarm: "key", account: "main" }] });
-  expect(stage.lines().filter(({ alarm }) => alarm === "key")).toHaveLength(1);
-  expect(await stage.reconcile()).toMatchObject({ polled: 0, stopped: { reason: "unauthenticated" } });
-
-  await stage.reload({ apiKey: key });
-  expect(await stage.reconcile()).toMatchObject({ polled: 20, changed: 20, stopped: null });
-  stage.clock.jump(16_000);
-  await until("the alarm has ended", async () => ((await stage.ask("GET", "/readyz")).body as { alarms: unknown[] }).alarms.length === 0);
 });
 
 test("ends a pass when the service is down, and polls again at growing intervals", async () => {
