@@ -1,7 +1,5 @@
-import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import type { RequestListener } from "node:http";
+import { expect, test } from "vitest";
 
 import { createRelayClient, type MessageRegistration, RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
 import type { TrackedLine } from "../../../src/model/answers.ts";
@@ -12,6 +10,7 @@ import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken, routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
+import { startHttp } from "../url-destination/downstream.ts";
 
 const clientOf = (relay: AnyRelay) => new RelayClient({ url: relay.url, token: relayToken });
 const message = (n: number, more: Partial<MessageRegistration> = {}): MessageRegistration => ({ account: "main", wamid: `w${n}`, ...more });
@@ -26,16 +25,7 @@ async function failure(promise: Promise<unknown>): Promise<RelayClientError> {
 }
 
 /** Something else that answers. */
-async function serverOf(handle: RequestListener): Promise<string> {
-  const server = createServer(handle);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
+const serverOf = async (handle: RequestListener) => new URL((await startHttp(handle)).url).origin;
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = [];
@@ -168,7 +158,7 @@ test("trackAll: an error reports where to continue", async () => {
 
   const last =
     '{"line":1,"wamid":"w0","result":"created"}\n{"lines":1,"created":1,"known":0,"conflict":0,"invalid":0,"stoppedAt":2,"error":"full","code":"store_unavailable"}\n';
-  const url = await serverOf((request, response) => void request.resume().on("end", () => response.end(last)));
+  const url = await serverOf((_request, response) => void response.end(last));
   expect(await failure(all(new RelayClient({ url, token: "t" }).trackAll(messages.slice(0, 5))))).toMatchObject({
     code: "store_unavailable",
     message: "full",

@@ -1,9 +1,8 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { hello, openPhone, openRelay, type SendingRelay, sentBy } from "../send/open-relay.ts";
+import { startHttp } from "../url-destination/downstream.ts";
 
 const clientOf = (relay: SendingRelay) => new RelayClient({ url: relay.url, token: relayToken });
 const settings = { reconcile: { schedule: "off", after: "60s" } };
@@ -58,13 +57,11 @@ test("send: sends once per key, repeats the first answer, rejects another body, 
 
 test("send: without an answer the error names the key, so a repeat sends nothing twice", async () => {
   const keys: unknown[] = [];
-  const server = createServer((request) => {
+  const { url } = await startHttp((request) => {
     keys.push(request.headers["idempotency-key"]);
     request.socket.destroy();
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => void server.close());
-  await new Promise((resolve) => server.once("listening", resolve));
-  const client = new RelayClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: "t" });
+  });
+  const client = new RelayClient({ url: new URL(url).origin, token: "t" });
   const lost = await failure(client.send({ to: openPhone, text: "Hola" }));
   expect(lost).toMatchObject({ code: "no_answer", details: { idempotencyKey: expect.stringMatching(/^[0-9a-f-]{36}$/) } });
   expect(keys).toEqual([(lost.details as { idempotencyKey: string }).idempotencyKey]);
@@ -87,22 +84,12 @@ test("reconcile polls everything due; secrets returns what each has verified", a
 
 test("reconcile continues after the relay paused, as one pass, and sums up", async () => {
   const asked: unknown[] = [];
-  const server = createServer((request, response) => {
-    const parts: Buffer[] = [];
-    request.on("data", (part: Buffer) => parts.push(part));
-    request.on("end", () => {
-      const body = JSON.parse(Buffer.concat(parts).toString()) as { dueBy: string | null };
-      asked.push(body);
-      const account = { account: "main", polled: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, postponed: 0 };
-      response.end(JSON.stringify({ dueBy: "2026-11-21T12:00:00.000Z", more: asked.length < 3, accounts: [account] }));
-    });
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
+  const server = await startHttp((_request, response) => {
+    asked.push(JSON.parse(String(server.seen.at(-1)?.body)));
+    const account = { account: "main", polled: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, postponed: 0 };
+    response.end(JSON.stringify({ dueBy: "2026-11-21T12:00:00.000Z", more: asked.length < 3, accounts: [account] }));
   });
-  await new Promise((resolve) => server.once("listening", resolve));
-  const client = new RelayClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: "t" });
+  const client = new RelayClient({ url: new URL(server.url).origin, token: "t" });
   expect(await client.reconcile()).toMatchObject([{ polled: 30, changed: 9, unchanged: 18, missing: 3, postponed: 0 }]);
   const dueBy = "2026-11-21T12:00:00.000Z";
   expect(asked).toEqual([{ dueBy: null }, { dueBy }, { dueBy }]);
