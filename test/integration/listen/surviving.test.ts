@@ -1,4 +1,3 @@
-// Slow: it waits for a listener to back off and reconnect.
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
