@@ -14,7 +14,7 @@ async function twoMessages(relay: Awaited<ReturnType<typeof startConsole>>["rela
   await relay.ask("/v1/messages/track", { method: "POST", body: wamids.map((wamid) => ({ wamid })) });
 }
 
-test("Enter follows the focused link of every page, with and without a selected row, and presses buttons", async () => {
+test("Enter follows the focused link, with and without a selected row, and presses buttons", async () => {
   const { relay, open } = await startConsole();
   await twoMessages(relay);
   const { page } = await open("");
@@ -23,23 +23,19 @@ test("Enter follows the focused link of every page, with and without a selected 
     ["messages", "Messages"],
     ["events", "Events"],
     ["deliveries", "Deliveries"],
-    ["quality", "Quality"],
-    ["runs", "Runs"],
-    ["settings", "Settings"],
   ] as const) {
     await page.goto(`/console/${path}`);
     await heading(page, name).waitFor();
-    if (["messages", "events", "deliveries"].includes(path)) await page.locator("tbody tr").first().waitFor();
-    const target = name === "Settings" ? "Events" : "Settings";
+    if (path !== "") await page.locator("tbody tr").first().waitFor();
     for (const selects of [false, true]) {
       if (selects) {
         await page.goto(`/console/${path}`);
         await heading(page, name).waitFor();
         await page.keyboard.press("j");
       }
-      await page.getByRole("navigation").getByRole("link", { name: target }).focus();
+      await page.getByRole("navigation").getByRole("link", { name: "Settings" }).focus();
       await page.keyboard.press("Enter");
-      await heading(page, target).waitFor();
+      await heading(page, "Settings").waitFor();
     }
   }
   await page.goto("/console/events");

@@ -1,5 +1,3 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { limiterHooks } from "../../../src/app/hooks.ts";
 import { createCalling } from "../../../src/app/sending.ts";
@@ -8,19 +6,19 @@ import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createServiceAccounts } from "../../../src/service/accounts.ts";
+import { until } from "../../harness/until.ts";
+import { startHttp } from "../url-destination/downstream.ts";
 
 /** Answers `GET /me` to the key `good`, and 401 in the document's shape to others. */
 async function openService() {
   const keys: string[] = [];
-  const server = createServer((request, response) => {
-    const key = (request.headers.authorization ?? "").replace("Bearer ", "");
+  const { port } = await startHttp(({ headers }, response) => {
+    const key = (headers.authorization ?? "").replace("Bearer ", "");
     keys.push(key);
     response.writeHead(key.startsWith("good") ? 200 : 401, { "content-type": "application/json" });
     response.end(key.startsWith("good") ? "{}" : '{"error":"La clave no es válida.","cause":null}');
   });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => void server.close());
-  return { keys, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return { keys, url: `http://127.0.0.1:${port}` };
 }
 
 function accounts(main: Record<string, unknown>) {
@@ -135,18 +133,12 @@ test("a reload keeps the usage for the same service, and the client for the same
 });
 
 test("closing ends waiting calls, and waits for answers until its deadline", async () => {
-  const server = createServer(() => {});
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const arrived = new Promise<void>((resolve) => server.once("request", () => resolve()));
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port, seen } = await startHttp(() => {});
+  const baseUrl = `http://127.0.0.1:${port}`;
   const { services, me, reload } = setUp({ baseUrl, apiKey: "good", share: 0.001 });
   const hanging = me();
   hanging?.catch(() => {});
-  await arrived;
+  await until("it arrives", () => seen.length === 1);
   // The client that hangs is closed by a reload, which does not hurry it.
   reload({ baseUrl, apiKey: "better", share: 0.001 });
   // The share allows one call a minute.
