@@ -1,6 +1,7 @@
+import type { Sessions } from "../../src/store/postgres/sessions.ts";
 import { rows, type Work } from "../../src/store/sql/ops.ts";
 import { sql } from "../../src/store/sql/sql.ts";
-import type { Session } from "./postgres-session.ts";
+import { openSession, type Session } from "./postgres-session.ts";
 import { until } from "./until.ts";
 
 /** An advisory lock at which a command stops between two of its operations. */
@@ -33,3 +34,20 @@ export function* passGate(): Work<void> {
 /** Resolves once another command than that at the gate waits for a lock. */
 export const anotherWaits = (session: Session): Promise<unknown> =>
   until("another command waits for a lock", async () => (await session.number(blocked)) > 0);
+
+interface Shared {
+  readonly url: string;
+  sessions(): Pick<Sessions, "transact">;
+}
+
+/** Runs a command up to before its commit, then `meanwhile`, and both to their ends once that waits. */
+export async function during<T, U>(shared: Shared, first: () => Work<T>, meanwhile: () => Promise<U>): Promise<[T, U]> {
+  await using observer = await openSession(shared.url);
+  const gate = await closeGate(observer);
+  const running = shared.sessions().transact(() => held(first()));
+  await gate.reached();
+  const second = meanwhile();
+  await anotherWaits(observer);
+  await gate.open();
+  return [await running, await second];
+}

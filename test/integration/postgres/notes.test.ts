@@ -8,8 +8,7 @@ import { noteWatched } from "../../../src/store/work/state-rows.ts";
 import type { OneStore } from "../../contract/one-store.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
 import { openTwo } from "../../contract/store-on-database.ts";
-import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
-import { openSession } from "../../harness/postgres-session.ts";
+import { during } from "../../harness/postgres-gate.ts";
 
 const rules = rulesFor([]);
 const key: SendKey = { account: "main", kind: "message", key: "k" };
@@ -74,19 +73,10 @@ const seen: AccountNote = { account: "main", since: start, events: 1, truncated:
 
 test("what processes see of an account adds up, also when one commits late", async () => {
   await using two = await openTwo(rules);
-  const { one, other, opened } = two;
+  const { one, other } = two;
   await one.noteWatched([seen, { ...seen, account: "shop", isKeyRefused: true }], start, windowMs);
-  await using session = await openSession(two.shared.url);
-  const gate = await closeGate(session);
-  const late = opened.run(function* (): Work<void> {
-    yield* noteWatched([seen], start + 1, windowMs);
-    yield* passGate();
-  });
-  await gate.reached();
-  const next = other.noteWatched([{ ...seen, polls: "404" }], start + 2, windowMs);
-  await anotherWaits(session);
-  await gate.open();
-  await Promise.all([late, next]);
+  const late = () => noteWatched([seen], start + 1, windowMs);
+  await during(two.shared, late, () => other.noteWatched([{ ...seen, polls: "404" }], start + 2, windowMs));
   const watched = await one.watched();
   expect(watched.get("main")).toMatchObject({ slots: [{ events: 3 }], lastEventAt: start + 2, polls: { since: start + 2, text: "404" } });
   expect(watched.get("shop")).toMatchObject({ slots: [{ events: 1 }], keyRefusedAt: start, polls: null });

@@ -10,8 +10,7 @@ import { createPlanNumbers } from "../../../src/store/work/plans.ts";
 import { register } from "../../../src/store/work/register.ts";
 import { emptyShared, type OneStore, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
-import { anotherWaits, closeGate, held } from "../../harness/postgres-gate.ts";
-import { openSession } from "../../harness/postgres-session.ts";
+import { during } from "../../harness/postgres-gate.ts";
 
 const parkFor = 60_000;
 const rules = rulesFor([{ name: "ours", match: { tracked: true } }], { parkFor });
@@ -51,47 +50,31 @@ async function openWithBoth() {
 test("a registration waits for a running settlement in the lane, and its first delivery then goes out", async () => {
   await using both = await openWithBoth();
   const { shared, store, settlement } = both;
-  await using observer = await openSession(shared.url);
-  const gate = await closeGate(observer);
-  const settling = shared.sessions().transact(() => held(settle([settlement], parts.counts, null)));
-  await gate.reached();
-  const registering = store.register([message], start);
-  await anotherWaits(observer);
-  await gate.open();
-  expect(await settling).toMatchObject([{ result: "settled", released: null }]);
-  expect(await registering).toMatchObject({ created: 1, due: [{ event: 2 }] });
+  const settling = () => settle([settlement], parts.counts, null);
+  const [settled, registered] = await during(shared, settling, () => store.register([message], start));
+  expect(settled).toMatchObject([{ result: "settled", released: null }]);
+  expect(registered).toMatchObject({ created: 1, due: [{ event: 2 }] });
   expect(await sendAll(store, start)).toEqual([2]);
 });
 
 test("a settlement waits for a running registration in its lane, and releases what that holds", async () => {
   await using both = await openWithBoth();
   const { shared, store, settlement } = both;
-  await using observer = await openSession(shared.url);
-  const gate = await closeGate(observer);
-  const registering = shared.sessions().transact(() => held(register([{ registrations: [message], at: start }], parts)));
-  await gate.reached();
-  const settling = store.settle([settlement]);
-  await anotherWaits(observer);
-  await gate.open();
-  expect(await registering).toEqual([[{ result: "created", due: [] }]]);
-  expect(await settling).toMatchObject([{ result: "settled", released: { event: 2 } }]);
+  const registering = () => register([{ registrations: [message], at: start }], parts);
+  const [registered, settled] = await during(shared, registering, () => store.settle([settlement]));
+  expect(registered).toEqual([[{ result: "created", due: [] }]]);
+  expect(settled).toMatchObject([{ result: "settled", released: { event: 2 } }]);
 });
 
 test("a registration releases an event that was being parked when it came", async () => {
   await using shared = await emptyShared();
   await using store = await shared.open(rules);
   await store.accept([anEvent({ wamid: "w" })]);
-  await using observer = await openSession(shared.url);
-  const gate = await closeGate(observer);
   const event = anEvent({ wamid: "w", status: "read" });
   const { accept } = createCommands({ rules, writer: "other", held: () => null });
-  const accepting = shared.sessions().transact(() => held(accept.work([{ event, proxyRoute: null }])));
-  await gate.reached();
-  const registering = store.register([message], start);
-  await anotherWaits(observer);
-  await gate.open();
-  await accepting;
-  expect(await registering).toMatchObject({ created: 1, due: [{ event: 1 }] });
+  const accepting = () => accept.work([{ event, proxyRoute: null }]);
+  const [, registered] = await during(shared, accepting, () => store.register([message], start));
+  expect(registered).toMatchObject({ created: 1, due: [{ event: 1 }] });
   expect(await sendAll(store, start)).toEqual([1, 2]);
 });
 
@@ -99,15 +82,10 @@ test("an event that ends while its message is registered ends once", async () =>
   await using shared = await emptyShared();
   await using store = await shared.open(rules);
   await store.accept([anEvent({ wamid: "w" }), anEvent({ wamid: "w", receivedAt: start + 1 })]);
-  await using observer = await openSession(shared.url);
-  const gate = await closeGate(observer);
-  const expiring = shared.sessions().transact(() => held(expireParked(start + parkFor, 10, parts)));
-  await gate.reached();
-  const registering = store.register([message], start + parkFor);
-  await anotherWaits(observer);
-  await gate.open();
-  expect(await expiring).toEqual({ concluded: 1, due: [] });
-  expect(await registering).toMatchObject({ created: 1, due: [{ event: 2 }] });
+  const expiring = () => expireParked(start + parkFor, 10, parts);
+  const [expired, registered] = await during(shared, expiring, () => store.register([message], start + parkFor));
+  expect(expired).toEqual({ concluded: 1, due: [] });
+  expect(registered).toMatchObject({ created: 1, due: [{ event: 2 }] });
   expect((await store.rows(events)).map(({ disposition }) => dispositions[disposition])).toEqual(["ignored", "routed"]);
 });
 

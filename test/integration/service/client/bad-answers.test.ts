@@ -6,7 +6,7 @@ import { until } from "../../../harness/until.ts";
 import { freePort } from "../../../setup/free-port.ts";
 import { listen, startRaw } from "../../url-destination/downstream.ts";
 import { selfSigned } from "../../url-destination/self-signed.ts";
-import { failureOf, noRetry, openClient } from "./open-client.ts";
+import { failureOf, noRetry, openClient, openScripted } from "./open-client.ts";
 import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
 
 const message = '{"id":"1","wamid":"wamid.A","status":"sent","conversationId":"2"}';
@@ -30,8 +30,7 @@ describe("an answer that differs from the document is malformed, and its call ma
     ],
     ["an encoding nobody knows", bytesOf("HTTP/1.1 201 Created\ncontent-encoding: x-rot13", message), "content encoding"],
   ])("%s", async (_name, bytes, problem) => {
-    const service = await startScripted(() => bytes);
-    const { client, admission } = openClient(service.baseUrl);
+    const { service, client, admission } = await openScripted(() => bytes);
     const error = await failureOf(client.sendMessage(body));
     expect(error).toMatchObject({ kind: "malformed", outcome: "unknown", text: null });
     expect(error.failure).toMatchObject({ problem: expect.stringContaining(problem) });
@@ -41,33 +40,35 @@ describe("an answer that differs from the document is malformed, and its call ma
 
   test("a 404 without an error text may come from another server", async () => {
     const texts = ["<h1>nginx</h1>", "", "{}", '{"error":{}}', '{"statusCode":404}'];
-    const service = await startScripted((_request, number) => jsonAnswer(404, texts[number - 1] ?? ""));
-    const { client } = openClient(service.baseUrl);
+    const { client } = await openScripted((_request, number) => jsonAnswer(404, texts[number - 1] ?? ""));
     for (const _ of texts)
       expect(await failureOf(client.getMessage("1"))).toMatchObject({ kind: "malformed", status: 404, outcome: "not-done", text: null });
   });
 
   test("interim answers are ignored, up to a bound", async () => {
     const interim = Buffer.from("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nretry-after: 5\r\n\r\n");
-    const service = await startScripted((_request, number) => Buffer.concat([...Array(number === 1 ? 16 : 17).fill(interim), ok]));
-    const { client } = openClient(service.baseUrl);
+    const { service, client } = await openScripted((_request, number) =>
+      Buffer.concat([...Array(number === 1 ? 16 : 17).fill(interim), ok]),
+    );
     expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A" });
     expect(await failureOf(client.sendMessage(body))).toMatchObject({ outcome: "unknown" });
     expect(service.seen).toHaveLength(2);
   });
 
   test("stops reading an answer above the limit", async () => {
-    const service = await startScripted((request, _number, socket) => {
-      if (request.path.endsWith("/me")) return ok;
-      socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
-      const flood = () => {
-        while (!socket.destroyed && socket.write(`3e8\r\n${"x".repeat(1000)}\r\n`));
-      };
-      socket.on("drain", flood);
-      flood();
-      return undefined;
-    });
-    const { client } = openClient(service.baseUrl, { maxBodyBytes: 50_000 });
+    const { service, client } = await openScripted(
+      (request, _number, socket) => {
+        if (request.path.endsWith("/me")) return ok;
+        socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+        const flood = () => {
+          while (!socket.destroyed && socket.write(`3e8\r\n${"x".repeat(1000)}\r\n`));
+        };
+        socket.on("drain", flood);
+        flood();
+        return undefined;
+      },
+      { maxBodyBytes: 50_000 },
+    );
     const error = await failureOf(client.getMessage("1"));
     expect(error).toMatchObject({ kind: "malformed", status: 200, outcome: "unknown" });
     expect(error.message).toContain("longer than 50000 bytes");
@@ -76,8 +77,7 @@ describe("an answer that differs from the document is malformed, and its call ma
   });
 
   test("reads an answer at the limit", async () => {
-    const service = await startScripted(() => ok);
-    const { client } = openClient(service.baseUrl, { maxBodyBytes: message.length });
+    const { client } = await openScripted(() => ok, { maxBodyBytes: message.length });
     expect(await client.getMessage("1")).toMatchObject(JSON.parse(message));
   });
 });
@@ -103,8 +103,9 @@ describe("the status alone decides the kind of an error; the body adds the servi
   ] as const;
 
   test.each(kinds)("%d", async (status, kind) => {
-    const service = await startScripted((_request, number) => jsonAnswer(status, bodies[number - 1]?.[0] ?? ""));
-    const { client, admission } = openClient(service.baseUrl, { retry: noRetry });
+    const { client, admission } = await openScripted((_request, number) => jsonAnswer(status, bodies[number - 1]?.[0] ?? ""), {
+      retry: noRetry,
+    });
     const type = { 401: "unauthenticated", 429: "rate-limited" }[status as number] ?? "answered";
     for (const [, text] of bodies) {
       expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind, status, text });
@@ -113,15 +114,13 @@ describe("the status alone decides the kind of an error; the body adds the servi
   });
 
   test("also when the body is too long", async () => {
-    const service = await startScripted(() => jsonAnswer(401, "x".repeat(2000)));
-    const { client, admission } = openClient(service.baseUrl, { maxBodyBytes: 1000 });
+    const { client, admission } = await openScripted(() => jsonAnswer(401, "x".repeat(2000)), { maxBodyBytes: 1000 });
     expect(await failureOf(client.me())).toMatchObject({ kind: "unauthenticated" });
     expect(admission.settled).toEqual([[{ type: "unauthenticated" }]]);
   });
 
   test("the cause alone identifies a used-up quota", async () => {
-    const service = await startScripted(() => jsonAnswer(429, '{"cause":{"type":"upgrade","resource":"apiCalls"}}'));
-    const { client, admission } = openClient(service.baseUrl);
+    const { client, admission } = await openScripted(() => jsonAnswer(429, '{"cause":{"type":"upgrade","resource":"apiCalls"}}'));
     const error = await failureOf(client.me());
     expect(error.failure).toMatchObject({ kind: "quota", cause: { type: "upgrade", resource: "apiCalls" } });
     expect(admission.settled).toMatchObject([[{ type: "quota-used-up" }]]);
@@ -136,17 +135,15 @@ describe("a 2xx with a wamid is a sent message, also with missing fields:", () =
     ['{"id":12345678901234567890,"wamid":"wamid.A","status":""}', { id: "12345678901234567890", status: "pending", conversationId: null }],
     ['{"id":{},"wamid":"wamid.A","status":"sent","conversationId":[]}', { id: null, status: "sent", conversationId: null }],
   ])("%s", async (text, facts) => {
-    const service = await startScripted((_request, number) => jsonAnswer([200, 201, 202][number - 1] ?? 200, text));
-    const { client, admission } = openClient(service.baseUrl);
+    const { client, admission } = await openScripted((_request, number) => jsonAnswer([200, 201, 202][number - 1] ?? 200, text));
     for (let calls = 0; calls < 3; calls += 1) expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A", ...facts });
     expect(admission.settled.flat()).toEqual(Array(3).fill({ type: "answered" }));
   });
 
   test("a 2xx with a runId is a started run", async () => {
-    const service = await startScripted((_request, number) =>
+    const { client } = await openScripted((_request, number) =>
       jsonAnswer(number === 1 ? 200 : 201, number === 1 ? '{"runId":9}' : '{"runId":"r"}'),
     );
-    const { client } = openClient(service.baseUrl);
     expect(await client.startRun("7")).toMatchObject({ runId: "9" });
     expect(await client.startRun("7")).toMatchObject({ runId: "r" });
   });
@@ -161,10 +158,10 @@ describe("compressed answers", () => {
 
   test("stops at the limit of decompressed bytes, and a 401 stays a 401", async () => {
     const bomb = gzipSync(Buffer.alloc(20_000_000));
-    const service = await startScripted((_request, number) =>
-      bytesOf(`HTTP/1.1 ${number === 1 ? "200 OK" : "401 Unauthorized"}\ncontent-encoding: gzip`, bomb),
+    const { client } = await openScripted(
+      (_request, number) => bytesOf(`HTTP/1.1 ${number === 1 ? "200 OK" : "401 Unauthorized"}\ncontent-encoding: gzip`, bomb),
+      { maxBodyBytes: 50_000 },
     );
-    const { client } = openClient(service.baseUrl, { maxBodyBytes: 50_000 });
     const error = await failureOf(client.getMessage("1"));
     expect(error.failure).toEqual({ kind: "malformed", problem: "the decompressed body is longer than 50000 bytes" });
     expect(await failureOf(client.getMessage("1"))).toMatchObject({ kind: "unauthenticated" });
@@ -174,10 +171,9 @@ describe("compressed answers", () => {
 test("does not follow redirects, so the key reaches no other server", async () => {
   const elsewhere = await startScripted(() => ok);
   const statuses = [301, 302, 303, 307, 308];
-  const service = await startScripted((_request, number) =>
+  const { service, client } = await openScripted((_request, number) =>
     bytesOf(`HTTP/1.1 ${statuses[number - 1]} Moved\nlocation: ${elsewhere.baseUrl}/api/v1/messages`),
   );
-  const { client } = openClient(service.baseUrl);
   for (const status of statuses)
     expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind: "undocumented", status, outcome: "unknown" });
   expect([service.seen.length, elsewhere.accepted]).toEqual([statuses.length, 0]);
@@ -192,12 +188,14 @@ describe("no whole answer, and the request may have left: unknown", () => {
     ["not HTTP", "SSH-2.0-OpenSSH_9.9\r\n\r\n"],
   ])("%s", async (_name, text) => {
     for (const ending of ["end", "resetAndDestroy"] as const) {
-      const service = await startScripted((_request, _number, socket) => {
-        if (text === "") socket[ending]();
-        else socket.write(text, () => socket[ending]());
-        return undefined;
-      });
-      const { client, admission } = openClient(service.baseUrl, { retry: noRetry });
+      const { client, admission } = await openScripted(
+        (_request, _number, socket) => {
+          if (text === "") socket[ending]();
+          else socket.write(text, () => socket[ending]());
+          return undefined;
+        },
+        { retry: noRetry },
+      );
       const error = await failureOf(client.sendMessage(body));
       expect(error).toMatchObject({ kind: "network", status: null, text: null, outcome: "unknown" });
       expect(error.failure).toEqual({ kind: "network", code: expect.stringMatching(/^[A-Za-z_]+$/) });
@@ -206,8 +204,7 @@ describe("no whole answer, and the request may have left: unknown", () => {
   });
 
   test("silence until the deadline", async () => {
-    const service = await startScripted(() => undefined);
-    const { client, clock } = openClient(service.baseUrl);
+    const { service, client, clock } = await openScripted(() => undefined);
     const failing = failureOf(client.sendMessage(body));
     await until("the request to arrive", () => service.seen.length === 1);
     clock.expire();
@@ -223,17 +220,19 @@ describe("no whole answer, and the request may have left: unknown", () => {
   ])("%s is cut off at the deadline", async (_name, head, drop) => {
     const stopped = { is: false };
     let drops = 0;
-    const service = await startScripted((_request, _number, socket) => {
-      socket.write(head);
-      void (async () => {
-        while (!stopped.is && !socket.destroyed) {
-          if (drops++ < 500) socket.write(drop);
-          await turn();
-        }
-      })();
-      return undefined;
-    });
-    const { client, clock } = openClient(service.baseUrl, { retry: noRetry });
+    const { service, client, clock } = await openScripted(
+      (_request, _number, socket) => {
+        socket.write(head);
+        void (async () => {
+          while (!stopped.is && !socket.destroyed) {
+            if (drops++ < 500) socket.write(drop);
+            await turn();
+          }
+        })();
+        return undefined;
+      },
+      { retry: noRetry },
+    );
     const failing = failureOf(client.sendMessage(body));
     await until("the answer to drip", () => drops > 20);
     clock.expire();
@@ -292,12 +291,14 @@ describe("without a connection nothing was done", () => {
 
   test("a send that waited for a connection until its deadline is not sent afterwards", async () => {
     let release = () => {};
-    const service = await startScripted((_request, number, socket) => {
-      if (number > 1) return ok;
-      release = () => socket.write(ok);
-      return undefined;
-    });
-    const { client, clock } = openClient(service.baseUrl, { retry: noRetry, connections: 1 });
+    const { service, client, clock } = await openScripted(
+      (_request, number, socket) => {
+        if (number > 1) return ok;
+        release = () => socket.write(ok);
+        return undefined;
+      },
+      { retry: noRetry, connections: 1 },
+    );
     const first = client.getMessage("1");
     await until("the first to arrive", () => service.seen.length === 1);
     const waiting = failureOf(client.sendMessage(body));

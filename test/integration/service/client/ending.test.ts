@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { settled } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
-import { failureOf, openClient, recordingAdmission } from "./open-client.ts";
-import { jsonAnswer, startScripted } from "./scripted-service.ts";
+import { failureOf, openClient, openScripted, recordingAdmission } from "./open-client.ts";
+import { jsonAnswer } from "./scripted-service.ts";
 
 const body = { to: "+5491155550000", text: "hola" };
 const me = jsonAnswer(200, '{"plan":"escala"}');
@@ -29,8 +29,7 @@ function heldAdmission() {
 
 describe("an aborted signal ends a call with its reason", () => {
   test("before it started: sends nothing", async () => {
-    const service = await startScripted(() => me);
-    const { client, admission } = openClient(service.baseUrl);
+    const { service, client, admission } = await openScripted(() => me);
     const reason = new Error("enough");
     await expect(client.me({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     expect(admission.entered).toHaveLength(0);
@@ -39,8 +38,7 @@ describe("an aborted signal ends a call with its reason", () => {
 
   test("while it waits for a permit: leaks none", async () => {
     const admission = heldAdmission();
-    const service = await startScripted(() => me);
-    const { client } = openClient(service.baseUrl, { admission });
+    const { client } = await openScripted(() => me, { admission });
     const stop = new AbortController();
     const calling = client.me({ signal: stop.signal });
     stop.abort("enough");
@@ -52,11 +50,10 @@ describe("an aborted signal ends a call with its reason", () => {
 describe("closing the client", () => {
   test("finishes calls in flight, and rejects further ones", async () => {
     let release = () => {};
-    const service = await startScripted((_request, _number, socket) => {
+    const { service, client } = await openScripted((_request, _number, socket) => {
       release = () => socket.write(me);
       return undefined;
     });
-    const { client } = openClient(service.baseUrl);
     const calling = client.me();
     await until("the request", () => service.seen.length === 1);
     let isClosed = false;
@@ -73,8 +70,7 @@ describe("closing the client", () => {
   });
 
   test("ends the wait for the next attempt with the last result, and the wait for a permit", async () => {
-    const service = await startScripted(() => jsonAnswer(500, '{"error":"Uy"}'));
-    const { client, clock } = openClient(service.baseUrl);
+    const { service, client, clock } = await openScripted(() => jsonAnswer(500, '{"error":"Uy"}'));
     clock.holdWaits();
     const failing = failureOf(client.me());
     await until("the wait", () => clock.waits.length === 1);
@@ -89,8 +85,7 @@ describe("closing the client", () => {
   });
 
   test("with a deadline it aborts unfinished calls, and does not retry", async () => {
-    const service = await startScripted(() => undefined);
-    const { client, clock, admission } = openClient(service.baseUrl, { connections: 1 });
+    const { service, client, clock, admission } = await openScripted(() => undefined, { connections: 1 });
     const sent = failureOf(client.sendMessage(body));
     await until("the request", () => service.seen.length === 1);
     const unsent = failureOf(client.me());
@@ -107,8 +102,7 @@ describe("closing the client", () => {
   });
 
   test("with a deadline given by a second close", async () => {
-    const service = await startScripted(() => undefined);
-    const { client, clock } = openClient(service.baseUrl);
+    const { service, client, clock } = await openScripted(() => undefined);
     const sent = failureOf(client.sendMessage(body));
     await until("the request", () => service.seen.length === 1);
     await Promise.all([client.close(), client.close(5_000)]);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ServiceError } from "../../../../src/service/errors.ts";
-import { failureOf, noRetry, openClient } from "./open-client.ts";
-import { bytesOf, startScripted } from "./scripted-service.ts";
+import { failureOf, noRetry, openScripted } from "./open-client.ts";
+import { bytesOf } from "./scripted-service.ts";
 
 // Each error shape of messaging-service-api.md, "Errors" and "Responses at the limit", from bytes written by
 // hand after the document, so that client and sandbox cannot agree on a mistake.
@@ -18,8 +18,9 @@ const upgrade = {
 const contacts = { ...upgrade, resource: "contacts", limit: 10000, used: 10000, novedad: [1] };
 
 async function answered(status: number, headers: string, body: string, call: "sendMessage" | "getMessage" = "sendMessage") {
-  const service = await startScripted(() => bytesOf(`HTTP/1.1 ${status} Whatever\n${json}\n${headers}`, body));
-  const { client, admission } = openClient(service.baseUrl, { retry: noRetry });
+  const { service, client, admission } = await openScripted(() => bytesOf(`HTTP/1.1 ${status} Whatever\n${json}\n${headers}`, body), {
+    retry: noRetry,
+  });
   const error: ServiceError = await failureOf(
     call === "sendMessage" ? client.sendMessage({ to: "+5491155550000", text: "hola" }) : client.getMessage("0198-x"),
   );

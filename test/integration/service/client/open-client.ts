@@ -4,6 +4,7 @@ import { createServiceClient, type ServiceClient, type ServiceClientSettings } f
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
 import { createHurriedClock, type HurriedClock } from "./hurried-clock.ts";
+import { startScripted } from "./scripted-service.ts";
 
 export const apiKey = "live_key_that_nobody_may_see";
 
@@ -57,6 +58,12 @@ export function openClient(baseUrl: string, settings: Partial<ServiceClientSetti
     if (times.some((count) => count !== 1)) throw new Error(`permits settled ${times.join(", ")} times`);
   });
   return { client, admission, clock };
+}
+
+/** A scripted service, and a client of it. */
+export async function openScripted(answer: Parameters<typeof startScripted>[0], settings: Partial<ServiceClientSettings> = {}) {
+  const service = await startScripted(answer);
+  return { service, ...openClient(service.baseUrl, settings) };
 }
 
 /** The error of a call that must fail. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { until } from "../../../harness/until.ts";
-import { failureOf, openClient } from "./open-client.ts";
-import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
+import { failureOf, openScripted } from "./open-client.ts";
+import { bytesOf, jsonAnswer } from "./scripted-service.ts";
 
 const message = { to: "+5491155550000", text: "hola" };
 const receipt = jsonAnswer(201, '{"id":"1","wamid":"w","status":"pending","conversationId":"c"}');
@@ -18,8 +18,7 @@ function watching(seen: readonly unknown[], fail: { at?: string } = {}) {
 }
 
 test("calls the caller before each request, and before each wait for another", async () => {
-  const service = await startScripted((_, number) => (number < 3 ? rejected : receipt));
-  const { client } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
+  const { service, client } = await openScripted((_, number) => (number < 3 ? rejected : receipt), { retry: { isTemporary: () => true } });
   const { told, watch } = watching(service.seen);
   await client.sendMessage(message, { watch });
   expect(told).toEqual([
@@ -32,8 +31,7 @@ test("calls the caller before each request, and before each wait for another", a
 });
 
 test("sends nothing when the caller refuses, and returns the slot", async () => {
-  const service = await startScripted(() => rejected);
-  const { client, admission } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
+  const { service, client, admission } = await openScripted(() => rejected, { retry: { isTemporary: () => true } });
   await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "starting" }).watch })).rejects.toThrow("no starting");
   expect([service.seen.length, admission.settled]).toEqual([0, [[{ type: "not-sent" }]]]);
   await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "repeating" }).watch })).rejects.toThrow("no repeating");
@@ -41,8 +39,7 @@ test("sends nothing when the caller refuses, and returns the slot", async () => 
 });
 
 test("a deadline during the wait for the next attempt returns the last failure", async () => {
-  const service = await startScripted(() => rejected);
-  const { client, clock } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
+  const { service, client, clock } = await openScripted(() => rejected, { retry: { isTemporary: () => true } });
   clock.holdWaits();
   const patience = new AbortController();
   const call = client.sendMessage(message, { signal: patience.signal });
@@ -53,8 +50,7 @@ test("a deadline during the wait for the next attempt returns the last failure",
 });
 
 test("a deadline before the first attempt returns its reason, and nothing is sent", async () => {
-  const service = await startScripted(() => receipt);
-  const { client } = openClient(service.baseUrl, { admission: { enter: ({ signal }) => waitFor(signal) } });
+  const { service, client } = await openScripted(() => receipt, { admission: { enter: ({ signal }) => waitFor(signal) } });
   const patience = new AbortController();
   const call = client.sendMessage(message, { signal: patience.signal });
   patience.abort(new Error("too long"));
@@ -65,11 +61,10 @@ test("a deadline before the first attempt returns its reason, and nothing is sen
 
 test("a deadline during a request changes nothing", async () => {
   const patience = new AbortController();
-  const service = await startScripted(() => {
+  const { client } = await openScripted(() => {
     patience.abort(new Error("too long"));
     return receipt;
   });
-  const { client } = openClient(service.baseUrl);
   expect(await client.sendMessage(message, { signal: patience.signal })).toMatchObject({ wamid: "w" });
 });
 

@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import pino from "pino";
 import { expect, test } from "vitest";
 import { freePort } from "../../../setup/free-port.ts";
-import { apiKey, failureOf, noRetry, openClient } from "./open-client.ts";
+import { apiKey, failureOf, noRetry, openClient, openScripted } from "./open-client.ts";
 import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
 
 const phone = "+5491155550000";
@@ -37,8 +37,7 @@ test.each([
   ["a proxy that echoes", bytesOf("HTTP/1.1 502 Bad Gateway", `${phone} ${wamid} Bearer ${apiKey}`)],
   ["a redirect", bytesOf(`HTTP/1.1 302 Found\nlocation: /?to=${phone}&wamid=${wamid}&key=${apiKey}`)],
 ])("%s", async (_name, bytes) => {
-  const service = await startScripted(() => bytes);
-  const { client } = openClient(service.baseUrl, { retry: noRetry });
+  const { client } = await openScripted(() => bytes, { retry: noRetry });
   const texts = everyText(await failureOf(client.sendMessage({ to: phone, text: wamid })));
   expect(texts).toContain("POST /messages");
   for (const secret of [apiKey, phone, phone.slice(1), wamid]) expect(texts).not.toContain(secret);

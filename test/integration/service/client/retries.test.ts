@@ -4,7 +4,7 @@ import type { ServiceClient } from "../../../../src/service/client.ts";
 import { localRefusal } from "../../../../src/service/errors.ts";
 import { until } from "../../../harness/until.ts";
 import { freePort } from "../../../setup/free-port.ts";
-import { failureOf, openClient, recordingAdmission } from "./open-client.ts";
+import { failureOf, openClient, openScripted, recordingAdmission } from "./open-client.ts";
 import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
 
 // messaging-service-api.md, "Safe retries" and "Client guidance": endpoint × failure, counted on the wire.
@@ -47,13 +47,12 @@ const failures: Record<string, Failure> = {
 
 async function countRequests(answer: Failure["answer"], call: (client: ServiceClient) => Promise<unknown>): Promise<number> {
   let expire = () => {};
-  const service = await startScripted((_request, _number, socket) => {
+  const { service, client, clock } = await openScripted((_request, _number, socket) => {
     if (answer === "reset") socket.resetAndDestroy();
     else if (answer === "silence") expire();
     else return answer;
     return undefined;
   });
-  const { client, clock } = openClient(service.baseUrl);
   expire = clock.expire;
   await failureOf(call(client));
   // A copy sent behind our back would be on its way by now.
@@ -85,8 +84,9 @@ describe("between attempts", () => {
   test("a send succeeds after caps and temporary rejections with the same bytes, and honors Retry-After", async () => {
     const cap = error(429, "\nretry-after: 20\nx-ratelimit-limit: 60");
     const answers = [cap, cap, error(502), receipt];
-    const service = await startScripted((_request, number) => answers[number - 1]);
-    const { client, clock, admission } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
+    const { service, client, clock, admission } = await openScripted((_request, number) => answers[number - 1], {
+      retry: { isTemporary: () => true },
+    });
     expect(await client.sendMessage({ to: "+5491155550000", text: "¿Qué tal?" })).toMatchObject({ id: "1" });
     // Retry-After, then twice that, each with half of firstMs (random is 0.5) on top; then 4 s less a quarter.
     expect(clock.waits).toEqual([20_500, 40_500, 3000]);
@@ -97,11 +97,10 @@ describe("between attempts", () => {
 
   test("a 429 with Retry-After is a cap for any body", async () => {
     const bodies = ["<h1>Too Many Requests</h1>", "", '{"error":{"message":"Bajá un cambio"}}', '{"cause":"x"}'];
-    const service = await startScripted((_request, number) => {
+    const { client, clock, admission } = await openScripted((_request, number) => {
       const body = number % 2 === 1 ? bodies[(number - 1) / 2] : undefined;
       return body === undefined ? receipt : bytesOf("HTTP/1.1 429 Too Many\nRetry-After: 1", body);
     });
-    const { client, clock, admission } = openClient(service.baseUrl);
     for (const _ of bodies) await client.sendMessage({ to: "+5491155550000", text: "x" });
     expect(clock.waits).toEqual(bodies.map(() => 1500));
     const cap = { type: "rate-limited", cap: null, retryAfterMs: 1000, limit: null };
@@ -125,8 +124,9 @@ describe("between attempts", () => {
   });
 
   test("holds no permit while it waits", async () => {
-    const service = await startScripted((_request, number) => (number === 1 ? error(500) : jsonAnswer(200, "{}")));
-    const { client, clock, admission } = openClient(service.baseUrl);
+    const { service, client, clock, admission } = await openScripted((_request, number) =>
+      number === 1 ? error(500) : jsonAnswer(200, "{}"),
+    );
     clock.holdWaits();
     const stop = new AbortController();
     const calling = client.me({ signal: stop.signal });
@@ -143,11 +143,13 @@ describe("sends POST /messages once, also on a reused connection:", () => {
   const send = { to: "+5491155550000", text: "hola" };
 
   test.each(["end", "resetAndDestroy"] as const)("the service closes it when the second send arrives (%s)", async (ending) => {
-    const service = await startScripted((_request, number, socket) => {
-      if (number === 2) socket[ending]();
-      return number === 2 ? undefined : receipt;
-    });
-    const { client } = openClient(service.baseUrl, { connections: 1 });
+    const { service, client } = await openScripted(
+      (_request, number, socket) => {
+        if (number === 2) socket[ending]();
+        return number === 2 ? undefined : receipt;
+      },
+      { connections: 1 },
+    );
     await client.sendMessage(send);
     expect(await failureOf(client.sendMessage(send))).toMatchObject({ kind: "network", outcome: "unknown" });
     expect(service.accepted).toBe(1);
@@ -157,11 +159,13 @@ describe("sends POST /messages once, also on a reused connection:", () => {
   });
 
   test("sends on a new connection when the service closed the idle one", async () => {
-    const service = await startScripted((_request, _number, socket) => {
-      socket.end(receipt);
-      return undefined;
-    });
-    const { client } = openClient(service.baseUrl, { connections: 1 });
+    const { service, client } = await openScripted(
+      (_request, _number, socket) => {
+        socket.end(receipt);
+        return undefined;
+      },
+      { connections: 1 },
+    );
     for (let n = 1; n <= 3; n++) {
       await client.sendMessage(send);
       await until("the connection to be closed", () => service.open.size === 0);
