@@ -61,7 +61,7 @@ function former(id: number, version: number, name: string): string {
   return `is a store of wamid-relay ${name}; move it away or give storage.path another file, and register open messages again`;
 }
 
-test.each<[what: string, make: () => string]>([
+const refused: readonly [what: string, make: () => string][] = [
   ["a newer schema", () => withSchema(1)],
   ["an older schema", () => withSchema(-1)],
   ["0.x", () => former(0x77616d64, 9, "0.x, which 1.x cannot read")],
@@ -80,7 +80,9 @@ test.each<[what: string, make: () => string]>([
       return "is not a SQLite database; move it away or give storage.path another file (SQLITE_NOTADB)";
     },
   ],
-])("refuses a file of %s, and leaves it as it is", (_, make) => {
+];
+
+test.each(refused)("refuses a file of %s, and leaves it as it is", (_, make) => {
   const refusal = `${path} ${make()}`;
   const before = readFileSync(path);
   expect(refusals()).toEqual([refusal, refusal]);
