@@ -1,6 +1,6 @@
 import { enableCompileCache } from "node:module";
 import { setFlagsFromString } from "node:v8";
-import { serveFlags, threadFlags } from "./node-flags.js";
+import { serveEnvironment, serveFlags, threadFlags } from "./node-flags.js";
 
 const args = process.argv.slice(2);
 const missing = missingFlags();
@@ -27,5 +27,8 @@ function missingFlags() {
  */
 function restart(flags) {
   if (process.platform === "win32" || process.execve === undefined || process.send !== undefined) return;
-  process.execve(process.execPath, [process.execPath, ...process.execArgv, ...flags, process.argv[1], ...args], process.env);
+  process.execve(process.execPath, [process.execPath, ...process.execArgv, ...flags, process.argv[1], ...args], {
+    ...serveEnvironment,
+    ...process.env,
+  });
 }

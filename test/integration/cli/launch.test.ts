@@ -6,7 +6,7 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { serveFlags } from "../../../src/cli/node-flags.js";
+import { serveEnvironment, serveFlags } from "../../../src/cli/node-flags.js";
 import { entry, makeRelay } from "../../harness/relay-process.ts";
 import { until } from "../../harness/until.ts";
 
@@ -26,24 +26,26 @@ async function startServe(flags: readonly string[], env: Readonly<Record<string,
   return { child, ended: once(child, "close"), log: () => log };
 }
 
-/** The arguments of a `serve` that listens; it must end in order on SIGTERM to its first process id. */
-async function argumentsOfServe(flags: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string[]> {
+/** What a `serve` that listens was started with; it must end in order on SIGTERM to its first process id. */
+async function startOf(flags: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const { child, ended, log } = await startServe(flags, env);
   await until("it listens", () => log().includes('"listening"'));
-  const seen = readFileSync(`/proc/${child.pid}/cmdline`, "utf8").split("\0");
+  const [seen = [], variables] = ["cmdline", "environ"].map((file) => readFileSync(`/proc/${child.pid}/${file}`, "utf8").split("\0"));
   child.kill("SIGTERM");
   expect(await ended).toEqual([0, null]);
   expect(log()).toContain('"stopped"');
-  return seen.slice(1, seen.indexOf(entry));
+  const arenas = variables?.find((variable) => variable.startsWith("MALLOC_ARENA_MAX="));
+  return { flags: seen.slice(1, seen.indexOf(entry)), arenas };
 }
 
-test("serve restarts itself with its flags, in the same process", async () => {
-  expect(await argumentsOfServe([])).toEqual(serveFlags);
+test("serve restarts itself with its flags and environment, in the same process", async () => {
+  expect(await startOf([])).toEqual({ flags: serveFlags, arenas: `MALLOC_ARENA_MAX=${serveEnvironment.MALLOC_ARENA_MAX}` });
+  expect(await startOf([], { MALLOC_ARENA_MAX: "3" })).toMatchObject({ arenas: "MALLOC_ARENA_MAX=3" });
 });
 
 test("serve keeps flags that are given by hand", async () => {
   const own = ["--min_semi_space_size=8", "--allocation-site-pretenuring"];
-  expect(await argumentsOfServe(own, { NODE_OPTIONS: "--max-semi-space-size=32" })).toEqual(own);
+  expect(await startOf(own, { NODE_OPTIONS: "--max-semi-space-size=32" })).toMatchObject({ flags: own });
 });
 
 /** Prints the space for new objects in MB, of a thread that starts after the command line has run, and of the main thread. */
