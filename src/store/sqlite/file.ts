@@ -26,7 +26,7 @@ export function tune(db: Db, fresh: boolean): void {
   // In pages. The fewer checkpoints, the more events change a page before it is written.
   db.pragma("wal_autocheckpoint = 4000");
   db.pragma(`journal_size_limit = ${logSizeLimit}`);
-  db.pragma("cache_size = -65536");
+  db.pragma("cache_size = -32768");
   db.pragma("temp_store = MEMORY");
 }
 
