@@ -11,7 +11,7 @@ type NextStep = RelayStory["events"][number]["deliveries"][number]["next"];
 type Delivery = RelayDelivery & {
   readonly attemptHistory: readonly Attempt[];
   readonly earlierAttempts?: number;
-  readonly next?: NextStep;
+  readonly next: NextStep;
 };
 /** An event of `explain` or of `events show`. */
 type Event = Omit<RelayEventDetail, "headers" | "body" | "text" | "deliveries"> & { readonly deliveries: readonly Delivery[] };
@@ -35,7 +35,7 @@ export function storyLines(story: RelayStory): string[] {
 export function eventDetailLines(event: RelayEventDetail, isMasked: boolean): string[] {
   return [
     ...eventLines(event, responseOfEvent),
-    field("account", event.account),
+    field("account", event.account || "none"),
     ...given("created at", event.createdAt, timeText),
     field("size", `${event.size} bytes`),
     "",
@@ -134,11 +134,11 @@ function listed(lines: readonly string[], count: number): string[] {
 }
 
 function deliveryLines(delivery: Delivery, mostOfResponse: number): string[] {
-  const { id, route, state, replays, earlierAttempts = 0, attemptHistory, next, nextAt, settledAt, reason } = delivery;
+  const { id, route, state, replays, earlierAttempts = 0, attemptHistory, next, settledAt, reason } = delivery;
   const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
   const why = reason === null ? "" : `: ${reason}`;
   const replayed = replays === 0 ? "" : `, replayed ${counted(replays, "time")}`;
-  const nextStep = next === undefined ? (nextAt === null ? null : `attempt ${timeText(nextAt)}`) : nextText(next, delivery);
+  const nextStep = nextText(next, delivery);
   return [
     `    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`,
     ...(earlierAttempts === 0 ? [] : [`      … ${earlierAttempts} attempts before these`]),
@@ -172,7 +172,7 @@ function nextText({ kind, at, behind, ahead, reason }: NextStep, { route, id }: 
       if (behind === null) return "held behind an earlier delivery of its message";
       return `held until the delivery of event ${behind} ends${ahead === 0 ? "" : `, then behind ${ahead} more`}`;
     case "breaker":
-      return `the destination fails, and its circuit breaker is open; due ${timeText(at)}`;
+      return `the destination fails, and its circuit breaker is open: attempts go on ${timeText(at)}`;
     case "paused":
       return `the destination asked for a pause (429) until ${timeText(at)}; end it with: wamid-relay resume ${route}`;
     case "stopped":

@@ -27,7 +27,6 @@ export interface Reading {
   listEvents(filter: EventQuery, wholeOnly: boolean): Answer<"listEvents">;
   /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
   findEvents(id: string): Promise<readonly EventDetail[]>;
-  deliveriesOf(event: number): Promise<AnswerView<Endpoints["getEvent"]>["deliveries"]>;
   listDeliveries(filter: DeliveryQuery): Answer<"listDeliveries">;
   groupDeliveries(filter: GroupQuery): Answer<"groupDeliveries">;
   listMessages(filter: MessageQuery, wholeOnly: boolean): Answer<"listMessages">;
@@ -41,6 +40,7 @@ export interface Reading {
 export type SearchPort = (text: string, wholeOnly: boolean, accounts?: readonly string[]) => Answer<"search">;
 
 export interface ExplainPort {
+  deliveriesOf(event: number): Promise<AnswerView<Endpoints["getEvent"]>["deliveries"]>;
   /** Several when accounts, or messages with one reference, share the name; none when nothing has it. */
   explain(query: ExplainQuery): Promise<readonly Story[]>;
 }
@@ -60,7 +60,7 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort) {
       const { body, ...event } = onlyOne(found, "event", ({ seq, account }) => ({ seq, account }));
       request.about = [body];
       const text = isUtf8(body) ? body.toString("utf8") : null;
-      return { ...event, body: body.toString("base64"), text, deliveries: await port.deliveriesOf(event.seq) };
+      return { ...event, body: body.toString("base64"), text, deliveries: await explaining.deliveriesOf(event.seq) };
     },
     listDeliveries: (query) => port.listDeliveries(query),
     groupDeliveries: (query) => port.groupDeliveries(query),

@@ -116,9 +116,11 @@ function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] 
   const failingSince = failingSinceOf(facts, now);
   if (failingSince !== null) {
     const what = failing === null ? "fails" : causeText(failing.cause);
+    const repair = isRefusal(failing?.cause) ? "Check the URL, the headers and the secret of the route." : "Repair the destination.";
     const more = { waiting: open, nextAt: nextAttemptOf(facts, now) } as const;
-    const refused = isRefusal(failing?.cause) ? { cure: refusalCure } : {};
-    return [entry("destination-failing", route, failingSince, `${route} ${what}. ${wait}.`, { ...more, ...refused })];
+    // Without a backlog there is nothing to retry: dead letters have an entry of their own.
+    const cure = open === 0 ? { cure: repair, action: null } : { cure: `${repair} The relay keeps trying; to try at once, retry.` };
+    return [entry("destination-failing", route, failingSince, `${route} ${what}. ${wait}.`, { ...more, ...cure })];
   }
   if (facts.oldestDueAt !== null && now - facts.oldestDueAt > overdueMs) {
     const text = `Deliveries to ${route} are late. ${wait}.`;
@@ -132,8 +134,6 @@ function ofSlow({ route, slow }: RouteFacts, now: number): Attention[] {
   if (slow === null || !isInRow(slow, now)) return [];
   return [entry("destination-slow", route, slow.since, `Deliveries to ${route} take more than half of its timeout.`)];
 }
-
-const refusalCure = "Check the URL, the headers and the secret of the route. The relay keeps trying; to try at once, retry.";
 
 function pauseOf({ route, waiting, breaker }: RouteFacts, now: number, noticed: Noticed): number | null {
   const { pausedUntil } = breaker;

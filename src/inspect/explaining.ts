@@ -37,21 +37,28 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     }
     const { pausedUntil } = breaker;
     if (pausedUntil !== null && pausedUntil > Math.max(now(), nextAt ?? 0)) return step("paused", { at: pausedUntil });
-    if (breaker.state === "open") return step("breaker", { at: nextAt });
+    if (breaker.state === "open") return step("breaker", { at: Math.max(nextAt ?? 0, breaker.openUntil ?? 0) || null });
     return step(nextAt !== null && nextAt > now() ? "attempt" : "due", { at: nextAt });
   }
 
-  async function deliveryStory(delivery: DeliveryView): Promise<EventStory["deliveries"][number]> {
-    const attemptHistory = await read.deliveries.attempts(delivery);
-    const shown = attemptHistory.slice(-mostAttempts);
-    return { ...delivery, attemptHistory: shown, earlierAttempts: attemptHistory.length - shown.length, next: await nextOf(delivery) };
+  async function deliveriesOf(event: number) {
+    const deliveries = await read.deliveries.list({ event, limit: 1000 });
+    return Promise.all(
+      deliveries.toReversed().map(async (delivery) => {
+        const attemptHistory = await read.deliveries.attempts(delivery);
+        return { ...delivery, attemptHistory, next: await nextOf(delivery) };
+      }),
+    );
   }
 
   async function eventStory(seq: number): Promise<EventStory | null> {
     const event = await read.events.get(seq);
     if (event === null) return null;
-    const deliveries = await read.deliveries.list({ event: seq, limit: 1000 });
-    return { ...event, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
+    const deliveries = (await deliveriesOf(seq)).map(({ attemptHistory: all, ...delivery }) => {
+      const attemptHistory = all.slice(-mostAttempts);
+      return { ...delivery, attemptHistory, earlierAttempts: all.length - attemptHistory.length };
+    });
+    return { ...event, deliveries };
   }
 
   async function eventsOf(seqs: readonly number[]): Promise<EventStory[]> {
@@ -96,6 +103,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   }
 
   return {
+    deliveriesOf,
     async explain(query) {
       const { as } = query;
       if (as === "event") return eventsNamed(query);

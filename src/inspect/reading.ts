@@ -88,12 +88,6 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const found = await read.deliveries.groups(filter);
       return { data: found.toSorted((a, b) => b.count - a.count) };
     },
-    async deliveriesOf(event) {
-      const found = await read.deliveries.list({ event, limit: 1000 });
-      return Promise.all(
-        found.toReversed().map(async (delivery) => ({ ...delivery, attemptHistory: await read.deliveries.attempts(delivery) })),
-      );
-    },
     stats: () => inspecting.stats(),
   };
 }

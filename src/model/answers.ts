@@ -176,6 +176,30 @@ const routedEvent = {
     .describe("What each route did with the event."),
 };
 
+const nextStepSchema = component("NextStep", "The next step of a delivery.", {
+  kind: z.enum(["attempt", "due", "exchange", "held", "breaker", "paused", "stopped", "no route", "dead", "done"]).describe(
+    `Why it waits, or that it does not.
+
+| kind | meaning |
+|---|---|
+| \`attempt\` | the next attempt is made at \`at\` |
+| \`due\` | due since \`at\`; it goes out within the destination's concurrency and rate |
+| \`exchange\` | a proxied exchange is in flight |
+| \`held\` | goes out after the delivery of event \`behind\`, and \`ahead\` more of its message |
+| \`breaker\` | the destination failed repeatedly: attempts pause until \`at\`, and none is counted |
+| \`paused\` | the destination refuses calls before \`at\` (429 with \`Retry-After\`) |
+| \`stopped\` | its destination is stopped; \`reason\` is why |
+| \`no route\` | its route is not in the settings |
+| \`dead\` | nothing, until you retry it |
+| \`done\` | nothing |`,
+  ),
+  at: time.nullable().describe("When; null where the kind has no time."),
+  behind: seq.nullable().describe("For `held`: seq of the event whose delivery goes out first."),
+  ahead: count.describe("For `held`: number of other deliveries before it."),
+  reason: foreignText.describe("For `stopped`: why."),
+});
+export type NextStep = View<typeof nextStepSchema>;
+
 export const eventDetailSchema = component("EventDetail", "An event with its bytes, the verdicts of the routes, and its deliveries.", {
   ...routedEvent,
   headers: z.record(foreign, foreign).describe("The stored request headers: those that the signature covers."),
@@ -186,6 +210,7 @@ export const eventDetailSchema = component("EventDetail", "An event with its byt
       component("AttemptedDelivery", "A delivery with its attempts.", {
         ...deliverySchema.shape,
         attemptHistory: z.array(attemptSchema).describe("Its attempts, oldest first."),
+        next: nextStepSchema.describe("What happens next."),
       }),
     )
     .describe("Its deliveries with their attempts."),
@@ -245,30 +270,6 @@ export const runPageSchema = component("RunPage", "One page of runs.", {
   data: z.array(runSchema).describe("Newest first."),
   next: nextSeq,
 });
-
-const nextStepSchema = component("NextStep", "The next step of a delivery.", {
-  kind: z.enum(["attempt", "due", "exchange", "held", "breaker", "paused", "stopped", "no route", "dead", "done"]).describe(
-    `Why it waits, or that it does not.
-
-| kind | meaning |
-|---|---|
-| \`attempt\` | the next attempt is made at \`at\` |
-| \`due\` | due since \`at\`; it goes out within the destination's concurrency and rate |
-| \`exchange\` | a proxied exchange is in flight |
-| \`held\` | goes out after the delivery of event \`behind\`, and \`ahead\` more of its message |
-| \`breaker\` | the destination failed repeatedly: attempts pause, and none is counted |
-| \`paused\` | the destination refuses calls before \`at\` (429 with \`Retry-After\`) |
-| \`stopped\` | its destination is stopped; \`reason\` is why |
-| \`no route\` | its route is not in the settings |
-| \`dead\` | nothing, until you retry it |
-| \`done\` | nothing |`,
-  ),
-  at: time.nullable().describe("When; null where the kind has no time."),
-  behind: seq.nullable().describe("For `held`: seq of the event whose delivery goes out first."),
-  ahead: count.describe("For `held`: number of other deliveries before it."),
-  reason: foreignText.describe("For `stopped`: why."),
-});
-export type NextStep = View<typeof nextStepSchema>;
 
 const eventStorySchema = component("EventStory", "An event with everything that happened to it.", {
   ...routedEvent,

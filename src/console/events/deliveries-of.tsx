@@ -13,8 +13,8 @@ import { EventOutcome, outcomeOf } from "./outcome.tsx";
 import { nextStepText } from "./words.ts";
 
 /** As an event has it, or as a story has it. */
-export type ShownDelivery = RelayEventDetail["deliveries"][number] &
-  Partial<Pick<RelayStory["events"][number]["deliveries"][number], "next" | "earlierAttempts">>;
+type ShownDelivery = RelayEventDetail["deliveries"][number] &
+  Partial<Pick<RelayStory["events"][number]["deliveries"][number], "earlierAttempts">>;
 
 /** A proxied exchange ends with its first attempt, and a held delivery goes out after another one only. */
 export const canRetry = ({ route, state }: Pick<ShownDelivery, "route" | "state">): boolean =>
@@ -58,8 +58,8 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
   return (
     <ul class="deliveries">
       {deliveries.map((delivery) => {
-        const { id, route, state, attempts, replays, nextAt, reason, attemptHistory, next, earlierAttempts = 0 } = delivery;
-        const waits = next === undefined ? knownWait(delivery) : nextStepText(next);
+        const { id, route, state, attempts, replays, reason, attemptHistory, next, earlierAttempts } = delivery;
+        const waits = nextStepText(next);
         return (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: j and k focus it, and r retries it
           <li key={id} data-delivery={id} tabIndex={0} aria-label={`Delivery to ${route}: ${state}`}>
@@ -72,7 +72,7 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
                 {plural(attempts, "attempt")}
                 {replays > 0 && `, ${plural(replays, "replay")}`}
                 {waits !== null && ` · ${waits} `}
-                {waits !== null && nextAt !== null && <Ago at={nextAt} past="now" />}
+                {waits !== null && next.kind !== "due" && next.at !== null && <Ago at={next.at} past="now" />}
               </span>
               {retry !== null && canRetry(delivery) && (
                 <button type="button" class="link" onClick={() => retry(id)}>
@@ -85,9 +85,9 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
                 <bdi>{reason}</bdi>
               </p>
             )}
-            {earlierAttempts > 0 && <p class="dim">{plural(earlierAttempts, "earlier attempt")} not shown.</p>}
+            {earlierAttempts !== undefined && earlierAttempts > 0 && <p class="dim">{plural(earlierAttempts, "earlier attempt")} not shown.</p>}
             {attemptHistory.length > 0 && <Attempts attempts={attemptHistory} />}
-            {next === undefined && (
+            {earlierAttempts === undefined && (
               <p class="dim">
                 Request header <code>webhook-id</code>: <Name text={id} />
               </p>
@@ -97,12 +97,6 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
       })}
     </ul>
   );
-}
-
-/** What the state alone says about the next attempt. */
-function knownWait({ state, nextAt }: ShownDelivery): string | null {
-  if (state === "held") return "goes out after an earlier delivery of its message";
-  return nextAt === null ? null : "next attempt";
 }
 
 /** Responses up to this length need no click. */

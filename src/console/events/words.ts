@@ -25,7 +25,7 @@ const origins: Readonly<Record<string, string>> = {
 
 export const originText = (origin: string): string => origins[origin] ?? origin;
 
-/** What a delivery waits for; null where its state says it all. */
+/** What a delivery waits for, before the time where there is one; null where its state says it all. */
 export function nextStepText({ kind, behind, ahead, reason }: NextStep): string | null {
   switch (kind) {
     case "due":
@@ -37,7 +37,7 @@ export function nextStepText({ kind, behind, ahead, reason }: NextStep): string 
     case "held":
       return `goes out after the delivery of event ${behind}${ahead === 0 ? "" : ` and ${ahead} more`}`;
     case "breaker":
-      return "the destination failed repeatedly; the next trial";
+      return "the destination failed repeatedly; attempts go on";
     case "paused":
       return "the destination asked for a pause; continues";
     case "stopped":

@@ -88,12 +88,18 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     });
     expect(next["gone"]?.reason).toContain("410");
     expect(Date.parse(next["failing"]?.at ?? "")).toBeGreaterThan(Date.now() - 5_000);
+    // The end of the pause, which is later than the time of the attempt.
+    expect(Date.parse(next["pausing"]?.at ?? "")).toBeGreaterThan(Date.now() + 1_800_000);
+    const { body: shown } = await relay.ask(`/v1/events/${event.id}`);
+    const kinds = (shown as Explained["data"][number]["events"][number]).deliveries.map(({ route, next: { kind } }) => [route, kind]);
+    expect(Object.fromEntries(kinds)).toMatchObject({ pausing: "breaker", gone: "stopped", failing: "attempt" });
     expect(String((await relay.ask("/metrics")).body)).toContain('relay_breaker_state{route="pausing"} 2');
     // The file does not hold the breaker: the command asks the relay that runs on it.
     const { code, out } = await runOn(relay, "explain", event.id);
     expect(code).toBe(0);
-    expect(out).toContain("next: the destination fails, and its circuit breaker is open; due ");
+    expect(out).toContain("next: the destination fails, and its circuit breaker is open: attempts go on ");
     expect(out).toMatch(/next: nothing: the destination is stopped \(.*410.*\); start it with: wamid-relay resume gone/);
+    expect((await runOn(relay, "events", "show", event.id)).out).toMatch(/next: nothing: the destination is stopped/);
     const { out: list } = await runOn(relay, "deliveries", "list", "--route", "failing");
     expect(list).toMatch(/ failing +waiting .* 500$/m);
   });

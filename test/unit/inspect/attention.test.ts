@@ -86,7 +86,8 @@ const faults: readonly {
     facts: { routes: [route({ dead: 10, deadSince: start - 400, failing: { since: start - 400, attempts: 10, cause: "422" } })] },
     entry: {
       kind: "destination-failing",
-      text: "crm answers 422. No deliveries wait. Check the URL, the headers and the secret of the route. The relay keeps trying; to try at once, retry.",
+      text: "crm answers 422. No deliveries wait. Check the URL, the headers and the secret of the route.",
+      action: null,
     },
     others: ["dead-letters"],
   },
