@@ -204,26 +204,31 @@ export function maskBody(text: string, wamid: string | null): string {
   return JSON.stringify(maskWritten(value, wamid));
 }
 
-export function maskWritten(value: unknown, wamid: string | null): unknown {
-  return maskEach(value, (each, key) => {
+export function maskWritten(value: unknown, wamid: string | null, level = 0): unknown {
+  const mask = (each: string, key: string): string => {
     if (each === wamid) return maskWamid(each);
     if (isoTime.test(each) || (uuid.test(each) && (/id$/i.test(key) || !hasPhone(each)))) return each;
     const shown = maskText(each);
     return isWord(each, key) || /^(\[\w+\]|wamid:[0-9a-f]{12})$/.test(shown) ? shown : `[text, ${each.length} characters]`;
-  });
+  };
+  return maskEach(value, mask, "", level);
 }
 
-function maskEach(value: unknown, mask: (text: string, key: string) => string, key = ""): unknown {
+/** The relay accepts bodies of any depth, and this recurses. */
+const deepest = 64;
+
+function maskEach(value: unknown, mask: (text: string, key: string) => string, key = "", level = 0): unknown {
   if (typeof value === "string") return mask(value, key);
   // The seq of an event can be as long as a phone number.
   if (typeof value === "number") return key === "seq" || maskText(String(value)) === String(value) ? value : "[phone]";
-  if (Array.isArray(value)) return value.map((item) => maskEach(item, mask, key));
   if (typeof value !== "object" || value === null) return value;
+  if (level === deepest) return "[nested too deep]";
+  if (Array.isArray(value)) return value.map((item) => maskEach(item, mask, key, level + 1));
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [
       maskText(name),
       // An application may write names of people there. Of a conflict, a key has a path: `metadata.team`.
-      /^metadata\b/.test(name) ? maskWritten(item, null) : maskEach(item, mask, name),
+      /^metadata\b/.test(name) ? maskWritten(item, null, level + 1) : maskEach(item, mask, name, level + 1),
     ]),
   );
 }

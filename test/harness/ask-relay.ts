@@ -1,4 +1,5 @@
 import { relayToken } from "./relay-settings.ts";
+import { until } from "./until.ts";
 
 export interface RelayAnswer {
   readonly status: number;
@@ -25,3 +26,10 @@ export async function askRelay(url: string, path: string, { body, headers, ...re
   const text = await answer.text();
   return { status: answer.status, headers: answer.headers, body: text.startsWith("{") ? JSON.parse(text) : text };
 }
+
+/** The report of `GET /v1/audit`, however long it takes: on a busy machine, 202 with the progress comes first. */
+export const auditOf = ({ ask }: { ask(path: string): Promise<RelayAnswer> }): Promise<object> =>
+  until("the audit ends", async () => {
+    const { status, body } = await ask("/v1/audit");
+    return status === 202 ? null : (body as object);
+  });

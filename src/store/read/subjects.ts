@@ -1,4 +1,5 @@
 import type { MessageView, RunView } from "../../model/answers.ts";
+import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
 import type { OfAccounts } from "../../model/queries.ts";
 import { never, subjects, whereFailed } from "../schema/tables.ts";
@@ -61,9 +62,15 @@ const newest = (where: Sql, limit: number): Sql => sql`FROM subjects s WHERE ${w
 
 const sorted = <Row extends { readonly seq: number }>(found: readonly Row[]): Row[] => found.toSorted((a, b) => b.seq - a.seq);
 
+/** A row that was changed by hand must not fail the lists that it is in. */
+function metadataIn(text: string): Record<string, unknown> {
+  const found = parseWithin(text, bodyLimits);
+  return "fault" in found ? { fault: `stored metadata ${found.fault}` } : (found.value as Record<string, unknown>);
+}
+
 const viewOf = <Row extends Pick<Message, "metadata" | "times">>({ metadata, times, ...row }: Row) => ({
   ...row,
-  metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>),
+  metadata: metadata === null ? null : metadataIn(metadata),
   times: JSON.parse(times) as Record<string, number>,
 });
 

@@ -1,6 +1,7 @@
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
 import type { Wamid } from "../../../src/model/ids.ts";
+import { auditOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
@@ -41,7 +42,7 @@ describe.each(engines)("on %s", (engine) => {
     }
     const post = async (wamid: Wamid, status: "sent" | "delivered" = "sent"): Promise<void> =>
       expect((await postEvent(relay.webhookUrl, messages.status(wamid, status))).word).toBe("accepted");
-    const audit = async () => (await relay.ask("/v1/audit")).body as { balanced: boolean };
+    const audit = async () => auditOf(relay);
     const event = async (seq: number) => (await relay.ask(`/v1/events/${seq}`)).body as { disposition: string; fault: string | null };
     const deliveries = async (state: string) =>
       ((await relay.ask(`/v1/deliveries?state=${state}`)).body as { data: { id: string; event: number; reason: string | null }[] }).data;
@@ -67,6 +68,11 @@ describe.each(engines)("on %s", (engine) => {
     expect(dead).toMatchObject({ event: 2, reason: expect.stringMatching(/^could not be composed: Maximum call stack/) });
     expect(await setAside("compose")).toBe(1);
     expect(relay.log()).toContainEqual(expect.objectContaining({ level: "error", stage: "compose", route: "everything" }));
+    const fault = { fault: "stored metadata is nested more than 32 levels deep" };
+    for (const path of [`/v1/explain/${wamids[1]}`, `/v1/messages/${wamids[1]}`, "/v1/messages"]) {
+      const { status, body } = await relay.ask(path);
+      expect([status, JSON.stringify(body)]).toEqual([200, expect.stringContaining(`"metadata":${JSON.stringify(fault)}`)]);
+    }
 
     await relay.stop();
     await relay.start();
@@ -127,7 +133,7 @@ test("a result that the file refuses is a dead letter; the others are stored, al
   const [dead, ...more] = (await states()).filter(({ state }) => state === "dead");
   expect([dead, more]).toMatchObject([{ event: 2, reason: "delivered, which could not be stored: refused" }, []]);
   expect(String((await relay.ask("/metrics")).body)).toContain('relay_set_aside_total{stage="settle"} 1');
-  expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
+  expect(await auditOf(relay)).toMatchObject({ balanced: true });
 
   await relay.stop();
   db.exec("DROP TRIGGER refused");
@@ -136,5 +142,5 @@ test("a result that the file refuses is a dead letter; the others are stored, al
   expect((await relay.ask(`/v1/deliveries/${dead?.id}/retry`, { method: "POST" })).status).toBe(200);
   await until("it is delivered again", () => downstream.arrivals.length === 4);
   await until("that is stored", async () => (await states()).every(({ state }) => state === "delivered"));
-  expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
+  expect(await auditOf(relay)).toMatchObject({ balanced: true });
 });

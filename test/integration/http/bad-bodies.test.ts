@@ -83,6 +83,7 @@ const unusual: readonly (readonly [name: string, body: string])[] = [
   ["a long text under a regular expression", envelope({ data: { value: `${"a".repeat(40_000)}!`, number: "1e3" } })],
   ["a megabyte of lists inside data", envelope({ data: { list: "HERE" } }).replace('"HERE"', nested("[", "]", 1024 * 1024 - 500))],
   ["a megabyte of objects inside data", envelope({ data: "HERE" }).replace('"HERE"', deepObject)],
+  ["metadata of metadata", envelope({ data: "HERE" }).replace('"HERE"', `${'{"metadata":'.repeat(60_000)}1${"}".repeat(60_000)}`)],
   ["70,000 keys", envelope({ data: Object.fromEntries(Array.from({ length: 70_000 }, (_, n) => [`k${n}`, n])) })],
   [
     "__proto__ in data and beside it",
@@ -109,6 +110,8 @@ describe("unusual, but an envelope", () => {
     // No database finds such an id.
     if (id.includes("\0")) expect(stored.status).toBe(400);
     else expect(stored).toMatchObject({ status: 200, body: { id, body: Buffer.from(body).toString("base64"), duplicates: 1 } });
+    for (const path of id.includes("\0") ? [] : ["events", "explain"])
+      expect(await relay.ask(`/v1/${path}/${encodeURIComponent(id)}?reveal=false`)).toMatchObject({ status: 200 });
     await expectAlive(relay);
   });
 
