@@ -3,6 +3,7 @@ import { createHmac } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
+import { auditOf } from "../harness/ask-relay.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
@@ -75,7 +76,7 @@ test.each(["sqlite", "postgres"])("kills -9 while batches of Meta's are stored l
 
   const expected = posted * itemsOfBatch;
   await until("all is delivered", () => new Set(downstream.arrivals.map(({ deliveryId }) => deliveryId)).size >= expected);
-  const { body: audit } = await relay.ask("/v1/audit");
+  const audit = await auditOf(relay);
   expect(audit).toMatchObject({ balanced: true, offenders: [], events: { received: expected, routed: expected } });
   await relay.dispose();
   await database?.drop();

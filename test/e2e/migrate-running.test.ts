@@ -6,6 +6,7 @@ import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
 import { scenario } from "../../src/sandbox/traffic/scenario.ts";
+import { auditOf } from "../harness/ask-relay.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
@@ -103,5 +104,5 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
     { route: "ordered", n: seqOf.size },
   ]);
   expect(findWrongStates(back)).toEqual([]);
-  expect(await relay.ask("/v1/audit?wait=20")).toMatchObject({ status: 200, body: { balanced: true } });
+  expect(await auditOf(relay)).toMatchObject({ balanced: true });
 });

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { settledState } from "../../src/store/schema/tables.ts";
+import { auditOf } from "../harness/ask-relay.ts";
 import { type FlakyArrival, type FlakyDownstream, openFlakyDownstream, type Treatment } from "../harness/flaky-downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { openSession, type Session } from "../harness/postgres-session.ts";
@@ -203,7 +204,7 @@ async function expectDelivered(
 async function expectAlive(processes: readonly Killable[], downstream: FlakyDownstream): Promise<void> {
   await Promise.all(processes.map((one) => one.ready()));
   const receiver = (processes.findLast(({ role }) => role === "receive") as Killable).relay;
-  expect(await receiver.ask("/v1/audit?wait=20")).toMatchObject({ status: 200, body: { balanced: true } });
+  expect(await auditOf(receiver)).toMatchObject({ balanced: true });
   const said = await runHere(["audit", "--config", receiver.settingsPath], { PROCESS: "test" });
   expect(said, said.out + said.err).toMatchObject({ code: 0 });
   const event = createMessages(`${seed} after`).event();

@@ -1,6 +1,7 @@
 // Slow: the shards of a killed worker move after ten seconds.
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
+import { auditOf } from "../harness/ask-relay.ts";
 import { openFlakyDownstream } from "../harness/flaky-downstream.ts";
 import { openSession } from "../harness/postgres-session.ts";
 import { routeTo } from "../harness/relay-settings.ts";
@@ -60,5 +61,5 @@ test("two workers share one route by shards, and keep the order per message when
     "SELECT count(DISTINCT value::json ->> 'holder') AS holders FROM relay.state WHERE key IN ('lease/shared#0/2', 'lease/shared#1/2')",
   );
   expect(holders).toEqual([{ holders: "2" }]);
-  expect(await receiver.relay.ask("/v1/audit?wait=20")).toMatchObject({ status: 200, body: { balanced: true } });
+  expect(await auditOf(receiver.relay)).toMatchObject({ balanced: true });
 });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { auditOf } from "../harness/ask-relay.ts";
 import { codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
@@ -121,5 +122,5 @@ test("while Redis is killed, the relay accepts events and kills no delivery; aft
   onTestFinished(() => queue.close());
   const jobs = await queue.getJobs(["waiting"], 0, -1, true);
   expect(jobs.map(({ id }) => id).toSorted()).toEqual((await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id).toSorted());
-  expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
+  expect(await auditOf(relay)).toMatchObject({ balanced: true });
 });

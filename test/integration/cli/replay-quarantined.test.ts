@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { openStore } from "../../../src/app/open-store.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { rulesFor } from "../../contract/store-events.ts";
+import { auditOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
@@ -78,7 +79,7 @@ describe.each(engines)("%s", (engine) => {
         createdAt: "2027-01-15T08:00:00.000Z",
       });
     }
-    expect((await relay.ask("/v1/audit")).body).toMatchObject({
+    expect(await auditOf(relay)).toMatchObject({
       balanced: true,
       events: { received: 7, routed: 3, released: 3, quarantined: 1, unaccounted: 0 },
     });

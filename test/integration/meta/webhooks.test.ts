@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { auditOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { appSecret, metaAccount, metaChange, metaNumber, metaStatus, metaToken } from "../../harness/meta-posts.ts";
@@ -89,7 +90,7 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
     expect(enriched).toMatchObject({ ...standard, relay: { route: "enriched", source: "wa", account: "main" } });
     // What the relay writes is ASCII.
     for (const { path, body } of downstream.arrivals) if (path !== "/original") expect(String(body)).toMatch(/^[\x20-\x7e]*$/);
-    const { body: audit } = await relay.ask("/v1/audit");
+    const audit = await auditOf(relay);
     expect(audit).toMatchObject({ balanced: true, offenders: [] });
   });
 
@@ -122,7 +123,7 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
     expect(await kept()).toEqual([" released", "one routed", "two routed"]);
     await until("both are delivered", () => downstream.arrivals.length >= 2);
     expect(downstream.arrivals.map(({ wamid }) => wamid).length).toBe(2);
-    const { body: audit } = await relay.ask("/v1/audit");
+    const audit = await auditOf(relay);
     expect(audit).toMatchObject({ balanced: true, offenders: [] });
   });
 
