@@ -1,5 +1,5 @@
 import { describe, examples } from "../../src/control/openapi.ts";
-import { block, code, linkTo, paragraphs, table } from "./markdown.ts";
+import { block, code, linkTo, paragraphs, pretty, table } from "./markdown.ts";
 
 /** What OpenAPI and JSON Schema have of what `describe` writes. */
 interface Schema {
@@ -209,23 +209,4 @@ function scalarText({ type, minimum, maximum, minLength = 0, maxLength }: Schema
   if (type !== "integer" && type !== "number") return "JSON";
   const word = type === "integer" ? "whole number" : "number";
   return maximum === undefined ? word : `${word}, ${minimum ?? 0} to ${maximum}`;
-}
-
-const widest = 100;
-
-/** JSON with what fits on a line on one line. */
-function pretty(value: unknown, indent = ""): string {
-  const flat = oneLine(value);
-  if (typeof value !== "object" || value === null || indent.length + flat.length <= widest) return flat;
-  const inner = `${indent}  `;
-  const isList = Array.isArray(value);
-  const parts = Object.entries(value).map(([key, part]) => inner + (isList ? "" : `${JSON.stringify(key)}: `) + pretty(part, inner));
-  return `${isList ? "[" : "{"}\n${parts.join(",\n")}\n${indent}${isList ? "]" : "}"}`;
-}
-
-function oneLine(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(oneLine).join(", ")}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const parts = Object.entries(value).map(([key, part]) => `${JSON.stringify(key)}: ${oneLine(part)}`);
-  return parts.length === 0 ? "{}" : `{ ${parts.join(", ")} }`;
 }

@@ -1,20 +1,22 @@
-// Writes the generated parts of docs/reference and deploy/prometheus from the registries and schemas in src. What stands outside
-// the marks of a file is written by hand.
+// Writes docs/reference/examples.json from the answers of a relay, and the generated parts of docs/reference and deploy/prometheus
+// from the registries and schemas in src. What stands outside the marks of a file is written by hand.
 //
 //   node .ci/reference/generate.ts           writes them
 //   node .ci/reference/generate.ts --check   fails when one is stale
 import { readFileSync, writeFileSync } from "node:fs";
 import { alertRules, alertTests } from "./alerts.ts";
 import { commandsPage } from "./commands.ts";
-import { endpointsPage } from "./endpoints.ts";
 import { errorsPage } from "./errors.ts";
+import { makeExamples } from "./examples.ts";
 import { formatsPage } from "./formats.ts";
+import { pretty } from "./markdown.ts";
 import { metricsPage } from "./metrics.ts";
 import { settingsPage } from "./settings.ts";
 
 const files: Readonly<Record<string, () => string | Promise<string>>> = {
   "docs/reference/commands.md": commandsPage,
-  "docs/reference/endpoints.md": endpointsPage,
+  // It is loaded once the examples are written.
+  "docs/reference/endpoints.md": async () => (await import("./endpoints.ts")).endpointsPage(),
   "docs/reference/errors.md": errorsPage,
   "docs/reference/event-formats.md": formatsPage,
   "docs/reference/metrics.md": metricsPage,
@@ -32,10 +34,10 @@ const marks = {
 const longestLine = 400;
 
 const isCheck = process.argv.includes("--check");
+compare("docs/reference/examples.json", `${pretty(await makeExamples())}\n`);
 for (const [path, generate] of Object.entries(files)) {
   const { begin, end } = path.endsWith(".md") ? marks.md : marks.yaml;
-  const file = new URL(`../../${path}`, import.meta.url);
-  const stored = readFileSync(file, "utf8");
+  const stored = readFileSync(fileOf(path), "utf8");
   const [before, rest] = stored.split(begin);
   const after = rest?.split(end)[1];
   if (before === undefined || after === undefined) throw new Error(`${path} has no place for its generated part`);
@@ -43,8 +45,16 @@ for (const [path, generate] of Object.entries(files)) {
   const text = `${before}${begin}\n${await generate()}\n${indent}${end}${after}`;
   const long = text.split("\n").find((line) => line.length > longestLine);
   if (long !== undefined) fail(`${path} has a line of ${long.length} characters; the most are ${longestLine}: ${long.slice(0, 80)}…`);
-  if (!isCheck) writeFileSync(file, text);
-  else if (text !== stored) fail(`${path} is stale; run "npm run generate"`);
+  compare(path, text);
+}
+
+function compare(path: string, text: string): void {
+  if (!isCheck) writeFileSync(fileOf(path), text);
+  else if (text !== readFileSync(fileOf(path), "utf8")) fail(`${path} is stale; run "npm run generate"`);
+}
+
+function fileOf(path: string): URL {
+  return new URL(`../../${path}`, import.meta.url);
 }
 
 function fail(message: string): void {

@@ -32,3 +32,22 @@ export const linkTo = (heading: string): string => `[${heading}](#${anchor(headi
 
 /** Blank lines between parts; empty ones are left out. */
 export const paragraphs = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("\n\n");
+
+const widest = 100;
+
+/** JSON with what fits on a line on one line. */
+export function pretty(value: unknown, indent = ""): string {
+  const flat = oneLine(value);
+  if (typeof value !== "object" || value === null || indent.length + flat.length <= widest) return flat;
+  const inner = `${indent}  `;
+  const isList = Array.isArray(value);
+  const parts = Object.entries(value).map(([key, part]) => inner + (isList ? "" : `${JSON.stringify(key)}: `) + pretty(part, inner));
+  return `${isList ? "[" : "{"}\n${parts.join(",\n")}\n${indent}${isList ? "]" : "}"}`;
+}
+
+function oneLine(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(oneLine).join(", ")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const parts = Object.entries(value).map(([key, part]) => `${JSON.stringify(key)}: ${oneLine(part)}`);
+  return parts.length === 0 ? "{}" : `{ ${parts.join(", ")} }`;
+}

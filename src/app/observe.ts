@@ -1,5 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import { createRedactor } from "../model/redact.ts";
+import { systemClock } from "../model/system-clock.ts";
 import { relayVersion } from "../model/version.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type Logger, type Privacy } from "../observe/logger.ts";
@@ -13,7 +14,7 @@ export type Observed = Awaited<ReturnType<typeof observe>>;
 /** The first phase: settings, log, metrics and traces, to which all later parts report. */
 export async function observe(run: Run) {
   const { settings, log: stream, dispatch, cleanup } = run;
-  const instance = createInstance(Date.now());
+  const instance = createInstance((run.clock ?? systemClock).now());
   const redactor = createRedactor(settings);
   const log = createLogger(settings.log, stream, redactor);
   const privacy = createPrivacy(settings.log.pii, redactor);

@@ -8,7 +8,7 @@ import { maskedHeader } from "./endpoint.ts";
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-interface Example {
+export interface Example {
   /** When the answer looks so; absent: always. */
   readonly when?: string;
   /** Default: the first status that the endpoint declares. */
@@ -17,7 +17,7 @@ interface Example {
   readonly answer: unknown;
 }
 
-/** By the endpoint's name. test/integration/http/endpoints-doc.test.ts compares each with the answer of a relay. */
+/** By the endpoint's name: what a relay answers. `npm run generate` writes the file. */
 export const examples = JSON.parse(readFileSync(new URL("../../docs/reference/examples.json", import.meta.url), "utf8")) as Readonly<
   Record<string, readonly Example[]>
 >;
