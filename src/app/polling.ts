@@ -1,6 +1,5 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
-import type { HydratedStatus } from "../hydrate/pass.ts";
 import type { Clock } from "../model/clock.ts";
 import { type PolledStatus, polledEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
@@ -131,7 +130,9 @@ function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null 
   }
 }
 
-interface FoundStatus extends Omit<HydratedStatus, "source" | "because">, Pick<PolledStatus, "origin" | "because"> {
+interface FoundStatus extends Omit<PolledStatus, "source" | "fields" | "wamid" | "errorCode" | "at"> {
+  readonly wamid: string;
+  readonly errorCode: string | null;
   /** Default: the first source of the account's events, or if it has none, the account's name. */
   readonly source?: string;
 }

@@ -4,26 +4,11 @@ import { RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { LastPass } from "../model/poll.ts";
 import type { OfAccounts } from "../model/queries.ts";
-import { nextRun } from "../model/schedule.ts";
-import { isSentByWebhook } from "../model/statuses.ts";
+import { createTimetable, nextRun } from "../model/schedule.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type BudgetFacts, budgetOf, isFaultStop } from "../reconcile/polls.ts";
-import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
-import type { ServiceAccounts } from "../service/accounts.ts";
-import { StoreUnavailable } from "../store/port.ts";
-import type { CallUsage } from "./call-usage.ts";
-import type { Polling, StatusIntake } from "./polling.ts";
-import type { Stored } from "./store.ts";
-import type { Watching } from "./watching.ts";
-
-interface ReconcilingParts extends Stored {
-  readonly services: ServiceAccounts;
-  readonly usage: CallUsage;
-  readonly intake: StatusIntake;
-  readonly polling: Polling;
-  readonly watching: Watching;
-}
+import { type AccountSummary, createPasses, type PassesParts } from "./passes.ts";
 
 /** One API call ends after this and returns whether there is more, so that the relay can stop and the client show progress. */
 const longestMs = 5_000;
@@ -31,30 +16,56 @@ const longestMs = 5_000;
 /** Longer than the minute between scheduled passes, so that the same process keeps the lead. */
 const leaseMs = 90_000;
 
-export function createReconciling(parts: ReconcilingParts) {
-  const { run, settings, store, services, usage, intake, polling, clock, supervise, log, metrics, watching } = parts;
-  const reconciler = createReconciler({
-    // Where it does not work, only on request.
-    settings: () => (run.works ? settings().reconcile : { ...settings().reconcile, schedule: "off" }),
-    store,
-    clock,
-    supervise,
-    service: { ...polling, accounts: () => [...services.limiters().keys()] },
-    tracking: {
-      async submit(account, { wamid, messageId, state }, { status, errorCode }) {
-        const isNews = await intake(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
-        if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
-        return isNews;
-      },
+/** Polls on the configured schedule and on request. */
+export function createReconciling(parts: PassesParts) {
+  const { run, settings, store, services, usage, clock, supervise, log, metrics } = parts;
+  const passes = createPasses(parts);
+  const closing = new AbortController();
+  const inFlight = new Set<Promise<unknown>>();
+  const scheduled = new Set<string>();
+  const timetable = createTimetable(clock.now);
+  const report = createReport(log, metrics);
+  const callable = (): readonly string[] => [...services.limiters().keys()];
+
+  async function pass(account: string, dueBy: number, signal: AbortSignal): Promise<AccountSummary> {
+    const summary = await passes.pass(account, dueBy, AbortSignal.any([signal, closing.signal]));
+    report(summary);
+    // What cannot be stored is replaced by the next pass, a minute later.
+    notePass(summary).catch(() => {});
+    return summary;
+  }
+
+  function kept<T>(running: Promise<T>): Promise<T> {
+    inFlight.add(running);
+    const forget = () => void inFlight.delete(running);
+    running.then(forget, forget);
+    return running;
+  }
+
+  async function scheduledPass(account: string): Promise<void> {
+    // The previous one is still running, or all its polls met a fault.
+    if (scheduled.has(account) || clock.now() < passes.faultyUntil(account)) return;
+    scheduled.add(account);
+    try {
+      if (await store.holdLease(`reconcile ${account}`, leaseMs)) await pass(account, clock.now(), closing.signal);
+    } catch (error) {
+      passes.failed(account, error);
+    } finally {
+      scheduled.delete(account);
+    }
+  }
+
+  const schedule = supervise({
+    name: "reconciliation",
+    firstMs: 0,
+    run() {
+      // A process that does not work polls on request only.
+      const { isDue, waitMs } = timetable(run.works ? settings().reconcile.schedule : "off");
+      for (const account of isDue ? callable() : []) void kept(scheduledPass(account));
+      return waitMs;
     },
-    budget: usage.facts,
-    isOurs: (account) => store.holdLease(`reconcile ${account}`, leaseMs),
-    hooks: passHooks(log, metrics, (summary) => void notePass(summary).catch(() => {})),
   });
 
-  let isClosing = false;
-
-  /** What cannot be stored is replaced by the next pass, a minute later. */
   async function notePass({ more: _, ...summary }: AccountSummary): Promise<void> {
     const before = (await store.lastPasses()).find(({ account }) => account === summary.account);
     const endedAt = clock.now();
@@ -62,7 +73,7 @@ export function createReconciling(parts: ReconcilingParts) {
   }
 
   function accountsOf({ account, accounts: limited }: OfAccounts): readonly string[] {
-    const all = reconciler.accounts().filter((each) => limited === undefined || limited.includes(each));
+    const all = callable().filter((each) => limited === undefined || limited.includes(each));
     if (account === undefined) return all;
     if (all.includes(account)) return [account];
     refuseUnknown("bad_request", "account", account, Object.keys(settings().accounts));
@@ -73,36 +84,36 @@ export function createReconciling(parts: ReconcilingParts) {
     async reconcile({ dryRun, dueBy: given, ...of }, { gone }) {
       if (dryRun) {
         const dueBy = clock.now();
-        return { dueBy, accounts: await Promise.all(accountsOf(of).map((each) => reconciler.plan(each, dueBy))) };
+        return { dueBy, accounts: await Promise.all(accountsOf(of).map((each) => passes.plan(each, dueBy))) };
       }
-      if (isClosing) throw new RelayError("shutting_down", "the relay is stopping");
+      if (closing.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping");
       const dueBy = Math.min(given ?? clock.now(), clock.now());
       const signal = AbortSignal.any([gone(), AbortSignal.timeout(longestMs)]);
-      const accounts = await Promise.all(accountsOf(of).map((each) => reconciler.pass(each, { dueBy, signal })));
+      const accounts = await Promise.all(accountsOf(of).map((each) => kept(pass(each, dueBy, signal))));
       await usage.write();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
     async listAccounts({ accounts: limited }) {
       const { accounts, reconcile } = settings();
-      const callable = reconciler.accounts();
-      const passes = await store.lastPasses();
+      const polled = callable();
+      const last = await store.lastPasses();
       const nextPassAt = reconcile.schedule === "off" ? null : nextRun(reconcile.schedule, clock.now());
       const stops = services.stops();
       const data = await Promise.all(
         Object.entries(accounts)
           .filter(([account]) => limited === undefined || limited.includes(account))
           .map(async ([account, { plan }]) => {
-            const pass = passes.find((each) => each.account === account);
+            const pass = last.find((each) => each.account === account);
             return {
               account,
-              isCallable: callable.includes(account),
+              isCallable: polled.includes(account),
               plan,
               stops: stops
                 .filter((stop) => stop.account === account)
                 .map(({ reason, resource, until }) => ({ reason, resource, until: Date.parse(until) })),
               budget: budgetView(await usage.facts(account)),
               lastPass: pass === undefined ? null : passView(pass),
-              nextPassAt: callable.includes(account) ? nextPassAt : null,
+              nextPassAt: polled.includes(account) ? nextPassAt : null,
             };
           }),
       );
@@ -112,11 +123,15 @@ export function createReconciling(parts: ReconcilingParts) {
 
   return {
     handlers,
-    reload: reconciler.reload,
+    /** The settings have changed. */
+    reload(): void {
+      passes.forgetFaults();
+      schedule.wake();
+    },
     /** Ends the passes in flight and releases their claims. To be called before the clients are closed. */
     async close(): Promise<void> {
-      isClosing = true;
-      await reconciler.close();
+      closing.abort();
+      await Promise.allSettled([schedule.close(), ...inFlight]);
     },
   };
 }
@@ -154,26 +169,16 @@ function budgetView(facts: BudgetFacts): AccountsView["data"][number]["budget"] 
   };
 }
 
-function passHooks(log: Logger, metrics: Metrics, note: (summary: AccountSummary) => void): ReconcilerHooks {
+function createReport(log: Logger, metrics: Metrics) {
   /** The last state logged of each account: a state that lasts is logged once. */
   const logged = new Map<string, string>();
-  return {
-    polled: (account, outcome) => metrics.reconcile.polls.inc({ account, outcome }),
-    passed(summary) {
-      note(summary);
-      const { account, polled, postponed, stopped } = summary;
-      metrics.reconcile.postponed.set({ account }, postponed);
-      const state = stopped?.reason ?? (postponed > 0 ? "postponed" : "");
-      if (polled > 0 || state !== (logged.get(account) ?? "")) report(summary);
-      logged.set(account, state);
-    },
-    failed(account, error) {
-      // The store reports itself when it is unavailable.
-      if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "polling a message failed");
-    },
-  };
-
-  function report({ lastsUntil, stopped, more: _, ...counts }: AccountSummary): void {
+  return ({ lastsUntil, stopped, more: _, ...counts }: AccountSummary): void => {
+    const { account, polled, postponed } = counts;
+    metrics.reconcile.postponed.set({ account }, postponed);
+    const state = stopped?.reason ?? (postponed > 0 ? "postponed" : "");
+    const isNews = polled > 0 || state !== (logged.get(account) ?? "");
+    logged.set(account, state);
+    if (!isNews) return;
     const line = {
       ...counts,
       ...(stopped === null
@@ -185,10 +190,10 @@ function passHooks(log: Logger, metrics: Metrics, note: (summary: AccountSummary
           }),
       ...(lastsUntil === null ? {} : { lastsUntil: new Date(lastsUntil).toISOString() }),
     };
-    if (counts.postponed > 0) {
+    if (postponed > 0) {
       const lasts = lastsUntil === null ? "" : `: at this rate it would be used up on ${new Date(lastsUntil).toISOString().slice(0, 10)}`;
-      log.warn(line, `reconciled; ${counts.postponed} polls wait, so that the month's quota lasts${lasts}`);
+      log.warn(line, `reconciled; ${postponed} polls wait, so that the month's quota lasts${lasts}`);
     } else if (stopped !== null) log.warn(line, "reconciled, as far as the service could be polled");
     else log.info(line, "reconciled");
-  }
+  };
 }

@@ -1,5 +1,4 @@
 import { growingWait } from "../model/backoff.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ClaimedPoll, Hold, PollAnswer, PollFault, SettledPoll } from "../model/poll.ts";
 import { messageStatuses, reaches, stageOf, statusesOf } from "../model/statuses.ts";
 import type { ReconcileSettings } from "./settings.ts";
@@ -14,20 +13,6 @@ export interface FaultStop extends PollFault {
 
 export function isFaultStop(stopped: PassStop | null): stopped is FaultStop {
   return stopped !== null && "detail" in stopped;
-}
-
-export interface Service {
-  /** Accounts that can be called. */
-  accounts(): readonly string[];
-  /** `signal` ends the wait for the call; a request in flight continues. */
-  poll(account: string, messageId: string, signal: AbortSignal): Promise<PollAnswer>;
-  /** Known without a call; null: none. After `until`, one call may try again. */
-  hold(account: string): Hold | null;
-}
-
-export interface Tracking {
-  /** Submits a status like a received event if it changes the message; true when it did. */
-  submit(account: string, claim: ClaimedPoll, found: Extract<PollAnswer, { type: "found" }>): Promise<boolean>;
 }
 
 export interface Calls {
@@ -48,21 +33,21 @@ export interface BudgetFacts {
   readonly today: Calls;
 }
 
-export type BudgetFactsOf = (account: string) => MaybePromise<BudgetFacts>;
-
 const callsAtOnce = 8;
 /** Failures in a row after which the service counts as unreachable. */
 const failuresInRow = 5;
 
 export type PollOutcome = "changed" | "unchanged" | "missing" | "failed";
 
-export interface PollParts {
-  readonly service: Service;
-  readonly tracking: Tracking;
+interface PollParts {
   readonly times: PollTimes;
   readonly now: () => number;
-  readonly polled: (account: string, outcome: PollOutcome) => void;
-  readonly failed: (account: string, error: unknown) => void;
+  /** A request in flight continues after the signal. */
+  poll(claim: ClaimedPoll): Promise<PollAnswer>;
+  /** Submits a status like a received event if it changes the message; true when it did. */
+  submit(claim: ClaimedPoll, found: Extract<PollAnswer, { type: "found" }>): Promise<boolean>;
+  /** `error`: an unexpected one. */
+  ended(outcome: PollOutcome, error?: unknown): void;
 }
 
 /**
@@ -70,34 +55,44 @@ export interface PollParts {
  * 20 bad calls per minute that block the address. Ends early when the service cannot be called or `signal` is aborted.
  */
 export async function pollClaimed(
-  account: string,
   claims: readonly ClaimedPoll[],
   signal: AbortSignal,
-  { service, tracking, times, now, polled, failed }: PollParts,
+  { times, now, poll, submit, ended }: PollParts,
 ): Promise<{ settled: SettledPoll[]; stopped: PassStop | null }> {
   const settled: SettledPoll[] = [];
   const left = claims.toReversed();
   let stopped: PassStop | null = null;
   let failures = 0;
 
-  async function poll(claim: ClaimedPoll): Promise<void> {
-    const result = await service.poll(account, claim.messageId, signal);
-    switch (result.type) {
+  function end(outcome: PollOutcome, one: SettledPoll, error?: unknown): void {
+    settled.push(one);
+    ended(outcome, error);
+  }
+
+  function fail(claim: ClaimedPoll, error?: unknown): void {
+    failures += 1;
+    if (failures >= failuresInRow) stopped ??= { reason: "unreachable", until: null };
+    end("failed", afterFailure(claim, now()), error);
+  }
+
+  async function pollOne(claim: ClaimedPoll): Promise<void> {
+    const answer = await poll(claim);
+    switch (answer.type) {
       case "found": {
         failures = 0;
         // Registered with the id of another message: the answer is not about this one.
-        if (result.wamid !== claim.wamid) return end("missing", missingAt(claim, now()));
-        const isNew = await tracking.submit(account, claim, result);
-        return end(isNew ? "changed" : "unchanged", afterAnswer(claim, result.status, now(), times));
+        if (answer.wamid !== claim.wamid) return end("missing", missingAt(claim, now()));
+        const isNew = await submit(claim, answer);
+        return end(isNew ? "changed" : "unchanged", afterAnswer(claim, answer.status, now(), times));
       }
       case "missing":
         failures = 0;
-        return end("missing", afterMissing(claim, result.isCredible, now(), times));
+        return end("missing", afterMissing(claim, answer.isCredible, now(), times));
       case "faulty":
-        stopped ??= { ...result.fault, until: null };
+        stopped ??= { ...answer.fault, until: null };
         return end("failed", afterFailure(claim, now()));
       case "held":
-        stopped ??= { reason: result.reason, until: result.until };
+        stopped ??= { reason: answer.reason, until: answer.until };
         settled.push(released(claim));
         return;
       case "not-polled":
@@ -108,27 +103,11 @@ export async function pollClaimed(
     }
   }
 
-  function end(outcome: PollOutcome, one: SettledPoll): void {
-    settled.push(one);
-    polled(account, outcome);
-  }
-
-  function fail(claim: ClaimedPoll): void {
-    failures += 1;
-    if (failures >= failuresInRow) stopped ??= { reason: "unreachable", until: null };
-    end("failed", afterFailure(claim, now()));
-  }
-
   async function work(most: number): Promise<void> {
     for (let made = 0; made < most && stopped === null && !signal.aborted; made++) {
       const claim = left.pop();
       if (claim === undefined) return;
-      try {
-        await poll(claim);
-      } catch (error) {
-        failed(account, error);
-        fail(claim);
-      }
+      await pollOne(claim).catch((error: unknown) => fail(claim, error));
     }
   }
 
@@ -276,13 +255,12 @@ export function budgetOf({ quota, month, day, now, before, today }: BudgetFacts)
 /** Shortest time for a rate: the first minutes of a day are not representative. */
 const leastElapsedMs = 3_600_000;
 
-/**
- * When the quota would be used up if all due polls were made, in unix ms; null: it lasts. `postponed`: polls that the budget
- * did not allow.
- */
-export function lastsUntil({ month, day, now, today }: BudgetFacts, { left }: Pick<Budget, "left">, postponed: number): number | null {
-  if (left === null) return null;
+/** When the quota would be used up if the polls that the budget postponed were made, too, in unix ms; null: it lasts. */
+export function lastsUntil(facts: BudgetFacts, postponed: number): number | null {
+  const { month, day, now, today } = facts;
+  const { left } = budgetOf(facts);
+  if (left === null || postponed === 0) return null;
   const perMs = (today.polls + today.others + postponed) / Math.max(leastElapsedMs, now - day);
-  const at = perMs === 0 ? Number.POSITIVE_INFINITY : now + left / perMs;
+  const at = now + left / perMs;
   return at < month.until ? Math.round(at) : null;
 }

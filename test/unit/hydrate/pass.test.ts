@@ -59,7 +59,7 @@ async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], 
       inFlight -= 1;
       return answer(id, clock.now());
     },
-    async submit({ messageId }) {
+    async submit(_, messageId) {
       if (submitted.includes(messageId)) return false;
       submitted.push(messageId);
       return true;

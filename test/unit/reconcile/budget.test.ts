@@ -86,12 +86,11 @@ test("never uses up the quota within a month, and leaves the last day its part",
 test("estimates when the quota would be used up", () => {
   const noon = Date.UTC(2026, 10, 10, 15);
   const spent = facts(noon, { before: { polls: 100_000, others: 0 }, today: { polls: 1_000, others: 0 } });
-  const budget = budgetOf(spent);
   // 49,000 are left; half a day brought 13,000 questions.
-  const at = lastsUntil(spent, budget, 12_000);
+  const at = lastsUntil(spent, 12_000);
   expect(at).toBe(noon + Math.round((49_000 / 13_000) * (dayMs / 2)));
-  expect(lastsUntil(spent, budget, 0)).toBeNull();
-  expect(lastsUntil({ ...spent, quota: null }, { left: null }, 12_000)).toBeNull();
+  expect(lastsUntil(spent, 0)).toBeNull();
+  expect(lastsUntil({ ...spent, quota: null }, 12_000)).toBeNull();
 });
 
 test("offers polls the part of the month that sends do not need", () => {

@@ -1,0 +1,166 @@
+import type { PassCounts, SettledPoll } from "../model/poll.ts";
+import { isSentByWebhook } from "../model/statuses.ts";
+import {
+  type BudgetFacts,
+  budgetOf,
+  checkClaim,
+  type FaultStop,
+  firstSettledAge,
+  isFaultStop,
+  lastsUntil,
+  type PassStop,
+  type PollOutcome,
+  pollClaimed,
+  released,
+  restingStatuses,
+  settledStatuses,
+  waitAfterFailure,
+} from "../reconcile/polls.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
+import { StoreUnavailable } from "../store/port.ts";
+import type { CallUsage } from "./call-usage.ts";
+import type { Polling, StatusIntake } from "./polling.ts";
+import type { Stored } from "./store.ts";
+import type { Watching } from "./watching.ts";
+
+export interface PassesParts extends Stored {
+  readonly services: ServiceAccounts;
+  readonly usage: CallUsage;
+  readonly intake: StatusIntake;
+  readonly polling: Polling;
+  readonly watching: Watching;
+}
+
+export interface AccountSummary extends PassCounts {
+  readonly stopped: PassStop | null;
+  /** More is due that can be polled at once. */
+  readonly more: boolean;
+}
+
+/** Messages claimed at once. After a crash, so many are polled again when the lease expires. */
+const chunk = 100;
+/** Longer than any chunk takes: its calls end after half of it. */
+const leaseMs = 600_000;
+
+/** Polls the service for messages without a recent status. Concurrent passes never poll the same message. */
+export function createPasses({ settings, store, usage, intake, polling, watching, clock, log, metrics }: PassesParts) {
+  /** Polls that passes in flight may still make, because a budget does not count them yet. */
+  const reserved = new Map<string, number>();
+  /** Of accounts whose last pass met one. */
+  const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number }>();
+
+  const roomFor = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
+  const reserve = (account: string, polls: number): void => void reserved.set(account, (reserved.get(account) ?? 0) + polls);
+
+  function countsOf(account: string, dueBy: number) {
+    const { after, giveUpAfter, until } = settings().reconcile;
+    const rare = { statuses: settledStatuses(), sentBy: dueBy - firstSettledAge(after) };
+    return store.countPolls({ account, dueBy, after, from: clock.now() - giveUpAfter, resting: restingStatuses(until), rare });
+  }
+
+  /** After the wait, the limiter lets one call probe a refused key or a used-up quota. */
+  function holdNow(account: string): PassStop | null {
+    const hold = polling.hold(account);
+    return hold !== null && hold.until !== null && hold.until <= clock.now() ? null : hold;
+  }
+
+  async function pollChunk(account: string, dueBy: number, signal: AbortSignal, sums: Record<PollOutcome, number>) {
+    const now = clock.now();
+    const times = settings().reconcile;
+    const claims = await store.claimPolls({ account, now, dueBy, after: times.after, limit: chunk, leaseMs });
+    const settled: SettledPoll[] = [];
+    const due = claims.filter((claim) => {
+      const notDue = checkClaim(claim, now, times);
+      if (notDue !== null) settled.push(notDue);
+      return notDue === null;
+    });
+    const facts = await usage.facts(account);
+    // No await between this and the reservation, so no other pass takes the same room.
+    const polled = due.slice(0, roomFor(account, facts));
+    settled.push(...due.slice(polled.length).map(released));
+    const tooLong = new AbortController();
+    const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
+    const ending = AbortSignal.any([signal, tooLong.signal]);
+    reserve(account, polled.length);
+    try {
+      const done = await pollClaimed(polled, ending, {
+        times,
+        now: clock.now,
+        poll: ({ messageId }) => polling.poll(account, messageId, ending),
+        async submit({ wamid, messageId, state }, { status, errorCode }) {
+          const isNews = await intake(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
+          if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
+          return isNews;
+        },
+        ended(outcome, error) {
+          sums[outcome] += 1;
+          metrics.reconcile.polls.inc({ account, outcome });
+          if (error !== undefined) failed(account, error);
+        },
+      });
+      settled.push(...done.settled);
+      return { stopped: done.stopped, isLast: claims.length === 0 || due.length > polled.length };
+    } finally {
+      cancelLease();
+      reserve(account, -polled.length);
+      await store.settlePolls(settled);
+    }
+  }
+
+  function failed(account: string, error: unknown): void {
+    // The store reports itself when it is unavailable.
+    if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "polling a message failed");
+  }
+
+  return {
+    failed,
+    /** Before it, scheduled passes skip the account. */
+    faultyUntil: (account: string): number => faults.get(account)?.stop.until ?? 0,
+    forgetFaults: (): void => faults.clear(),
+    /** `signal` ends the pass; requests in flight continue. */
+    async pass(account: string, dueBy: number, signal: AbortSignal): Promise<AccountSummary> {
+      const sums = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
+      let stopped = holdNow(account);
+      while (stopped === null && !signal.aborted && roomFor(account, await usage.facts(account)) > 0) {
+        const done = await pollChunk(account, dueBy, signal, sums);
+        stopped = done.stopped;
+        if (done.isLast) break;
+      }
+      if (isFaultStop(stopped)) {
+        const passes = (faults.get(account)?.passes ?? 0) + 1;
+        stopped = { ...stopped, until: clock.now() + waitAfterFailure(passes) };
+        faults.set(account, { stop: stopped, passes });
+      } else if (sums.changed + sums.unchanged > 0) faults.delete(account);
+      const { due, unpollable } = await countsOf(account, dueBy);
+      const facts = await usage.facts(account);
+      const isBudget = due > 0 && stopped === null && roomFor(account, facts) === 0;
+      const postponed = isBudget ? due : 0;
+      return {
+        account,
+        polled: sums.changed + sums.unchanged + sums.missing + sums.failed,
+        ...sums,
+        postponed,
+        unpollable,
+        stopped,
+        lastsUntil: lastsUntil(facts, postponed),
+        more: due > 0 && stopped === null && !isBudget,
+      };
+    },
+    async plan(account: string, dueBy: number) {
+      const counts = await countsOf(account, dueBy);
+      const facts = await usage.facts(account);
+      const hold = holdNow(account);
+      const room = roomFor(account, facts);
+      const postponed = Math.max(0, counts.due - room);
+      return {
+        account,
+        ...counts,
+        /** Calls that a pass would make at most. */
+        wouldPoll: hold === null ? Math.min(counts.due, room) : 0,
+        postponed,
+        stopped: hold ?? faults.get(account)?.stop ?? null,
+        lastsUntil: lastsUntil(facts, postponed),
+      };
+    },
+  };
+}
