@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { CoveredEvents, HydrationPass, HydrationStart, HydrationStore, TrackedMessage, TrackedQuery } from "../model/hydration.ts";
-
+import type { CoveredEvents, HydrationPass, HydrationStart, TrackedMessage, TrackedQuery } from "../model/hydration.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { messageStatuses, stageOf } from "../model/statuses.ts";
 import type { HydrateSettings } from "./settings.ts";
 
@@ -49,8 +49,12 @@ export function isRead({ readAt }: TrackedMessage, { newest }: CoveredEvents): b
 /** Rows per turn of the event loop: a few milliseconds of the thread that also receives webhooks. */
 const stepRows = 500;
 
+export interface TrackedMessages {
+  trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
+}
+
 interface WalkParts {
-  readonly store: Pick<HydrationStore, "trackedMessages">;
+  readonly store: TrackedMessages;
   readonly pass: Pick<HydrationPass, "account" | "startedAt">;
   readonly covered: CoveredEvents;
   readonly settings: HydrateSettings;
@@ -60,7 +64,7 @@ interface WalkParts {
 export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
   const { store, pass, covered, settings } = parts;
   const from = registeredFrom(covered, settings);
-  let before: TrackedQuery["before"] = { registeredAt: pass.startedAt, message: null };
+  let before: TrackedQuery["before"] = { registeredAt: pass.startedAt, message: Number.MAX_SAFE_INTEGER };
   for (;;) {
     const rows = await store.trackedMessages(pass.account, { withId, before, from, limit: stepRows });
     for (const row of rows) if (isCandidate(row, covered, settings) && !isRead(row, covered)) yield row;

@@ -1,10 +1,20 @@
 import { growingWait, withJitter } from "../model/backoff.ts";
 import { type Clock, pause } from "../model/clock.ts";
-import type { CoveredEvents, GiveUpReason, HydrationPass, HydrationStore, ReadMessage } from "../model/hydration.ts";
-import type { MessageKey } from "../model/message.ts";
+import type { CoveredEvents, GiveUpReason, HydrationEnd, HydrationPass, ReadMessage } from "../model/hydration.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { PollAnswer } from "../model/poll.ts";
-import { countUnread, unreadMessages } from "./candidates.ts";
+import { countUnread, type TrackedMessages, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
+
+/** A pass that another process has taken over or ended changes nothing more. */
+export interface HydrationStore extends TrackedMessages {
+  covered(pass: HydrationPass): MaybePromise<CoveredEvents | null>;
+  noteReads(pass: HydrationPass, polled: number, read: readonly ReadMessage[]): Promise<void>;
+  callsSince(account: string, since: number): MaybePromise<number>;
+  /** Fewer than `limit` events: there are no more. */
+  settleCovered(pass: HydrationPass, end: HydrationEnd, now: number, limit: number): Promise<{ readonly events: number }>;
+  endPass(pass: HydrationPass, now: number): Promise<void>;
+}
 
 export interface HydrationMessages {
   poll(account: string, messageId: string, signal: AbortSignal): Promise<PollAnswer>;
@@ -40,7 +50,7 @@ const settleStep = 100;
 /** While all polls of an account are faulty, one call checks again after this. */
 const faultyMs = 5 * 60_000;
 
-type Item = { readonly id: string; readonly message: MessageKey; failures: number };
+type Item = { readonly id: string; readonly message: number; failures: number };
 
 /**
  * Reads all candidates of the covered events, latest registered first, submits new statuses, and settles the events when

@@ -1,6 +1,3 @@
-import type { MaybePromise } from "./maybe-promise.ts";
-import type { MessageKey } from "./message.ts";
-
 /**
  * The hydration of a truncated event (messaging-service-api.md, "Events", 3).
  *
@@ -31,7 +28,7 @@ export interface HydrationBrief {
 
 /** Identifies a pass: it reads the candidate messages of an account for all truncated events that waited when it began. */
 export interface Covering {
-  readonly seq: number | string;
+  readonly seq: string;
   readonly account: string;
   readonly through: number;
 }
@@ -53,7 +50,7 @@ export interface CoveredEvents {
 }
 
 export interface TrackedMessage {
-  readonly message: MessageKey;
+  readonly message: number;
   /** The service's id; null: it cannot be read. */
   readonly messageId: string | null;
   readonly status: string | null;
@@ -68,15 +65,14 @@ export interface TrackedMessage {
 /** Tracked messages after `before`, registered at `from` or later, latest first; with or without the service's id. */
 export interface TrackedQuery {
   readonly withId: boolean;
-  /** `message` null: before the first message registered then. */
-  readonly before: { readonly registeredAt: number; readonly message: MessageKey | null };
+  readonly before: { readonly registeredAt: number; readonly message: number };
   readonly from: number;
   readonly limit: number;
 }
 
 /** A message that a pass read. `at`: when the request was sent. */
 export interface ReadMessage {
-  readonly message: MessageKey;
+  readonly message: number;
   readonly at: number;
 }
 
@@ -85,18 +81,4 @@ export interface HydrationEnd {
   readonly reason: GiveUpReason | null;
   readonly unknown: number;
   readonly receivedBy: number;
-}
-
-export interface HydrationStore {
-  waitingAccounts(): MaybePromise<readonly string[]>;
-  waitingSince(account: string): MaybePromise<number | null>;
-  /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
-  beginPass(account: string, now: number): Promise<HydrationPass | null>;
-  covered(pass: Covering): MaybePromise<CoveredEvents | null>;
-  trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
-  noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Promise<void>;
-  callsSince(account: string, since: number): MaybePromise<number>;
-  /** Fewer than `limit` events: there are no more. */
-  settleCovered(pass: Covering, end: HydrationEnd, now: number, limit: number): Promise<{ readonly events: number }>;
-  endPass(pass: Covering, now: number): Promise<void>;
 }

@@ -1,8 +1,5 @@
 import { z } from "zod";
 
-/** Identifies a message within the store. Opaque to others. */
-export type MessageKey = number | string;
-
 /** Of the metadata of a message or run, which is sent with each delivery with `payload: enriched`. JSON.stringify recurses. */
 export const metadataLimits = { bytes: 64 * 1024, values: 1000, levels: 16 } as const;
 

@@ -1,6 +1,4 @@
 import type { AccountsView } from "./answers.ts";
-import type { MaybePromise } from "./maybe-promise.ts";
-import type { MessageKey } from "./message.ts";
 import type { MessageState } from "./tracking.ts";
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
@@ -33,14 +31,6 @@ export type PollAnswer =
   /** The signal was aborted before the call. */
   | { readonly type: "not-polled" };
 
-export interface PollStore {
-  /** Claims in one step, lower ranks first. No other process gets the same messages until the lease expires. */
-  claimPolls(claim: PollClaim): Promise<readonly ClaimedPoll[]>;
-  /** Ignores claims that have expired. */
-  settlePolls(settled: readonly SettledPoll[]): Promise<void>;
-  countPolls(query: PollQuery): MaybePromise<PollCounts>;
-}
-
 /** The last pass over an account, as the store keeps it. `unansweredAt`: when a poll last got no answer. */
 export interface LastPass extends NonNullable<AccountsView["data"][number]["lastPass"]> {
   readonly account: string;
@@ -62,7 +52,7 @@ export interface PollClaim {
 
 /** A message that no other process polls until `until`. `since`: when it was sent, or else registered. */
 export interface ClaimedPoll {
-  readonly message: MessageKey;
+  readonly message: number;
   readonly until: number;
   readonly wamid: string;
   readonly messageId: string;
@@ -78,7 +68,7 @@ export interface ClaimedPoll {
   readonly readAt: number | null;
 }
 
-export type SettledPoll = { readonly message: MessageKey; readonly until: number } & (
+export type SettledPoll = { readonly message: number; readonly until: number } & (
   | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedPoll, "rank" | "polls" | "failures" | "misses" | "polledAt">)
   /** Its status is final, or it is too old. */
   | { readonly end: "over" }

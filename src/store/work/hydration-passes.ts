@@ -103,7 +103,7 @@ function* ownPass({ seq, account }: Covering): Work<OpenPass | null> {
   return open?.seq === seq ? open : null;
 }
 
-/** Null: nothing waits. */
+/** Continues the account's pass, or begins one over all waiting events. Null: none waits. */
 export function* beginPass(account: string, now: number): Work<HydrationPass | null> {
   const open = yield* value<OpenPass>(passKey(account), "update");
   let pass = open;
@@ -141,10 +141,10 @@ export function* callsFor(event: number, account: string): Work<number> {
 export function* noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Work<void> {
   const open = yield* ownPass(pass);
   if (open !== null) yield* put(passKey(pass.account), { ...open, polled: open.polled + polled });
-  const messages = yield* lockSubjects(read.map(({ message }) => Number(message)));
+  const messages = yield* lockSubjects(read.map(({ message }) => message));
   yield update(
     reads,
-    read.map(({ message, at }) => ({ seq: Number(message), polled_at: at })).filter(({ seq }) => messages.has(seq)),
+    read.map(({ message, at }) => ({ seq: message, polled_at: at })).filter(({ seq }) => messages.has(seq)),
   );
 }
 
@@ -173,7 +173,7 @@ export function* trackedMessages(account: string, { withId, before, from, limit 
   const found = yield* rows(
     tracked`FROM subjects s ${indexedBy(`subjects_${index}`)} LEFT JOIN polls p ON p.message = s.seq
       WHERE s.account = ${account} AND ${raw(withId ? whereReadable : whereUnreadable)} AND s.registered_at >= ${from}
-        AND (s.registered_at, s.seq) < (${before.registeredAt}, ${Number(before.message ?? Number.MAX_SAFE_INTEGER)})
+        AND (s.registered_at, s.seq) < (${before.registeredAt}, ${before.message})
       ORDER BY s.registered_at DESC, s.seq DESC LIMIT ${limit}`,
   );
   return found.map(({ answeredAt, readAt, missing, ...row }) => ({

@@ -34,6 +34,7 @@ const over = removal(polls, { isLocked: true });
 const ended = change(polls, ["next_at", "polls", "answered_at"], { isLocked: true });
 const missing = change(subjects, ["missing"], { isLocked: true });
 
+/** Lower ranks first. No other process gets the same messages until the lease expires. */
 export function* claimPolls({ account, now, dueBy, after, limit, leaseMs }: PollClaim): Work<readonly ClaimedPoll[]> {
   const until = now + leaseMs;
   const claimed: ClaimedPoll[] = [];
@@ -62,8 +63,9 @@ function* dueRanks(account: string, dueBy: number, after: number): Work<readonly
   });
 }
 
+/** Ignores claims that have expired. */
 export function* settlePolls(settled: readonly SettledPoll[]): Work<void> {
-  const byMessage = settled.map((one) => ({ ...one, message: Number(one.message) })).sort((a, b) => a.message - b.message);
+  const byMessage = settled.toSorted((a, b) => a.message - b.message);
   const unknown = yield* lockSubjects(byMessage.flatMap(({ end, message }) => (end === "missing" ? [message] : [])));
   const stored = yield* ask(find(ownPoll, byMessage, ({ message }) => [message]));
   const own = byMessage.filter(({ until }, place) => stored[place]?.next_at === until);

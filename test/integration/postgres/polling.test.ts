@@ -107,7 +107,7 @@ describe("polls", () => {
       ]);
       const [tracked] = await one.trackedMessages("main", {
         withId: true,
-        before: { registeredAt: start + 1, message: null },
+        before: { registeredAt: start + 1, message: Number.MAX_SAFE_INTEGER },
         from: 0,
         limit: 1,
       });
@@ -205,7 +205,7 @@ describe("hydration", () => {
     await register(one, ["w"]);
     await truncated(one);
     const pass = await passOf(one);
-    const query = { withId: true, before: { registeredAt: start + 1, message: null }, from: 0, limit: 1 };
+    const query = { withId: true, before: { registeredAt: start + 1, message: Number.MAX_SAFE_INTEGER }, from: 0, limit: 1 };
     const message = (await one.trackedMessages("main", query))[0]?.message ?? 0;
     await Promise.all([
       one.noteReads(pass, 1, [{ message, at: start + 1 }]),

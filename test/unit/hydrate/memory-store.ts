@@ -1,4 +1,5 @@
-import type { CoveredEvents, HydrationPass, HydrationStore, TrackedMessage } from "../../../src/model/hydration.ts";
+import type { HydrationStore } from "../../../src/hydrate/pass.ts";
+import type { CoveredEvents, HydrationPass, TrackedMessage } from "../../../src/model/hydration.ts";
 
 export interface WaitingEvent {
   readonly seq: number;
@@ -14,8 +15,6 @@ export interface SettledEvent {
 /** A store of one account in memory, as far as passes use it. */
 export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEvent[]) {
   const settled: SettledEvent[] = [];
-  let open: HydrationPass | null = null;
-  let passes = 0;
   let calls = 0;
 
   const coveredBy = (through: number) => waiting.filter(({ seq }) => seq <= through);
@@ -32,27 +31,15 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
   }
 
   const store: HydrationStore = {
-    waitingAccounts: () => (waiting.length === 0 ? [] : ["main"]),
-    waitingSince: () => (waiting.length === 0 ? null : Math.min(...waiting.map(({ receivedAt }) => receivedAt))),
-    async beginPass(account, now) {
-      if (open !== null && covered(open) !== null) return open;
-      const last = waiting.at(-1);
-      if (last === undefined) return null;
-      passes += 1;
-      const begun = { seq: passes, account, through: last.seq, startedAt: now, polled: 0, source: "main", because: "event" };
-      open = { ...begun, covered: covered(begun) as CoveredEvents };
-      return open;
-    },
     covered,
     trackedMessages: (_, { withId, before, from, limit }) =>
       messages
         .filter(({ messageId, registeredAt }) => (messageId !== null) === withId && registeredAt >= from)
         .filter(
           ({ registeredAt, message }) =>
-            registeredAt < before.registeredAt ||
-            (registeredAt === before.registeredAt && (before.message === null || Number(message) < Number(before.message))),
+            registeredAt < before.registeredAt || (registeredAt === before.registeredAt && message < before.message),
         )
-        .toSorted((a, b) => b.registeredAt - a.registeredAt || Number(b.message) - Number(a.message))
+        .toSorted((a, b) => b.registeredAt - a.registeredAt || b.message - a.message)
         .slice(0, limit),
     async noteReads(_, polled, read) {
       calls += polled;
@@ -71,9 +58,12 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
         unknown,
       );
     },
-    async endPass() {
-      open = null;
-    },
+    async endPass() {},
   };
-  return { store, settled, calls: () => calls };
+  function begin(startedAt: number): HydrationPass {
+    const begun = { seq: "1", account: "main", through: waiting.at(-1)?.seq ?? 0, startedAt, polled: 0, source: "main", because: "event" };
+    return { ...begun, covered: covered(begun) as CoveredEvents };
+  }
+
+  return { store, begin, settled, calls: () => calls };
 }

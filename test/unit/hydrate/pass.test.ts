@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type HydrationMessages, runHydrationPass } from "../../../src/hydrate/pass.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
-import type { HydrationPass, TrackedMessage } from "../../../src/model/hydration.ts";
+import type { TrackedMessage } from "../../../src/model/hydration.ts";
 import type { PollAnswer } from "../../../src/model/poll.ts";
 import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
 import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";
@@ -45,7 +45,7 @@ interface Plan {
 /** Runs one pass, and advances the clock until it ends. */
 async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], settings = {}, answer }: Plan) {
   const clock = createManualClock(start + 2_000);
-  const { store, settled, calls } = createMemoryStore(messages, events);
+  const { store, begin, settled, calls } = createMemoryStore(messages, events);
   const polled: { id: string; at: number }[] = [];
   const submitted: string[] = [];
   let inFlight = 0;
@@ -66,7 +66,7 @@ async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], 
     },
   };
   const stop = new AbortController();
-  const pass = (await store.beginPass("main", clock.now())) as HydrationPass;
+  const pass = begin(clock.now());
   let isOver = false;
   const parts = { store, messages: service, clock, random: () => 1, settings: () => hydrateSchema.parse(settings) };
   const run = runHydrationPass(pass, { ...parts, onRead: () => {}, onSettled: () => {} }, stop.signal).finally(() => {
