@@ -4,6 +4,7 @@ import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
 import { type TlsSettings, tlsKey } from "../net/tls.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
+import { planCaps } from "./limits/caps.ts";
 import {
   type Allowance,
   createLimiter,
@@ -82,12 +83,10 @@ export function createServiceAccounts(
   function entryFor(account: string, settings: CallableAccount, before: Entry | undefined): Entry {
     const isSameService = before !== undefined && before.settings.baseUrl === settings.baseUrl;
     const isSameKey = isSameService && before.settings.apiKey.reveal() === settings.apiKey.reveal();
-    const isSameAllowance = before?.settings.plan === settings.plan && before.settings.share === settings.share;
     const keyId = createHash("sha256").update(`wamid-relay ${settings.apiKey.reveal()}`).digest("hex").slice(0, 8);
-    const allowance: Allowance = { plan: settings.plan, share: settings.share, keyId };
+    const allowance: Allowance = { caps: planCaps[settings.plan], share: settings.share, keyId };
     const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
-    if (isSameKey && isSameAllowance) limiter.resume();
-    else if (isSameService) limiter.retune(allowance);
+    if (isSameService) limiter.retune(allowance);
     if (isSameKey && tlsKey(before.settings.tls) === tlsKey(settings.tls)) return { settings, limiter, client: before.client };
     const client = createServiceClient({ ...settings, admission: limiter, clock, random, redact, retry: { isTemporary } });
     return { settings, limiter, client };

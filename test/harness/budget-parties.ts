@@ -1,4 +1,5 @@
 import { type BudgetAnswer, type BudgetRequest, type Budgets, type Limits, limitsFrom, type StoredStops } from "../../src/model/budget.ts";
+import { planCaps } from "../../src/service/limits/caps.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../src/service/limits/limiter.ts";
 import { type BudgetRow, decideBudget, withNews } from "../../src/store/work/budgets.ts";
 import { createManualClock, type ManualClock } from "./manual-clock.ts";
@@ -47,7 +48,7 @@ export function createParties(budgets?: (clock: ManualClock) => Budgets, rest?: 
     const wait = () => new Promise<void>((resolve) => void clock.after(delay(), resolve));
     const own = { now: () => clock.now() + ahead, after: (ms: number, act: () => void) => clock.after(ms, () => isDead || act()) };
     const limiter = createLimiter({
-      plan: "escala",
+      caps: planCaps.escala,
       share: 1,
       clock: own,
       ...options,

@@ -38,7 +38,7 @@ async function checkService(name: string, account: AccountSettings, baseUrl: str
   const client = createServiceClient({
     baseUrl,
     apiKey,
-    admission: createLimiter({ ...account, clock: systemClock }),
+    admission: createLimiter({ caps: planCaps[account.plan], share: account.share, clock: systemClock }),
     clock: systemClock,
     random: () => randomInt(2 ** 32) / 2 ** 32,
     retry: { attempts: 1 },

@@ -1,19 +1,20 @@
 import type { Budgets } from "../../model/budget.ts";
-import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock.ts";
+import { type Clock, createSteadyTime } from "../../model/clock.ts";
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
 import type { ServiceError } from "../errors.ts";
-import type { Plan } from "../settings.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
-import { type Caps, planCaps, planId, shareOf } from "./caps.ts";
+import { type Caps, planId, shareOf } from "./caps.ts";
 import { type CallKind, createCallQueue, createSlots, limitsOf, type ProbingCall } from "./slots.ts";
 import { createStops, type EndedCall, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
 /** `share`: more than 0, at most 1. */
-export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
+export interface Allowance {
+  readonly caps: Caps;
+  readonly share: number;
   readonly keyId?: string;
-};
+}
 
-export type LimiterOptions = Allowance & {
+export interface LimiterOptions extends Allowance {
   readonly clock: Clock;
   /** How long after its end a call of unknown outcome may still reach the service; default 30 s. */
   readonly graceMs?: number;
@@ -24,7 +25,7 @@ export type LimiterOptions = Allowance & {
   /** Default: this process is alone. */
   readonly budgets?: Budgets | undefined;
   readonly hooks?: LimiterHooks;
-};
+}
 
 /** `at`: unix ms. */
 export interface DispatchedCall extends CallKind {
@@ -93,7 +94,7 @@ export function createLimiter(options: LimiterOptions) {
   const stops = createStops({ time, newest: () => account.newest() });
   const mostInFlight = () => mostInFlightOf(atOnce, stops.isKeyVerified());
   const queue = createCallQueue({ clock, time, readyAt });
-  const own = { clock, time, graceMs, tookMs: othersTookMs, caps: shareOf(planOf(options), options.share) };
+  const own = { clock, time, graceMs, tookMs: othersTookMs, caps: shareOf(options.caps, options.share) };
   const account: AccountPart =
     budgets === undefined
       ? ownAccount({ ...own, recent: options.recent ?? [] })
@@ -101,7 +102,7 @@ export function createLimiter(options: LimiterOptions) {
           ...own,
           stops,
           budgets,
-          plan: () => planId(planOf(allowance)),
+          plan: () => planId(allowance.caps),
           waiting: queue.waiting,
           mostInFlight,
           changed: applyLearned,
@@ -149,11 +150,24 @@ export function createLimiter(options: LimiterOptions) {
 
   function restart(next: Allowance): readonly QuotaReason[] {
     allowance = next;
-    account.setCaps(shareOf(planOf(allowance), allowance.share));
+    account.setCaps(shareOf(allowance.caps, allowance.share));
     const ended = stops.resume();
     account.learned();
     applyLearned();
     return ended;
+  }
+
+  function capState(cap: CallCap): CapState {
+    const { caps, share } = allowance;
+    const waiting = (priority: CallPriority): number => queue.waiting({ cap, priority });
+    const until = holds.until(cap);
+    return {
+      planned: caps[cap],
+      limit: shareOf(caps, share)[cap],
+      used: account.used(cap, time.now()),
+      waiting: { send: waiting("send"), interactive: waiting("interactive"), poll: waiting("poll") },
+      heldUntil: until > time.now() ? time.toUnix(until) : null,
+    };
   }
 
   function refusalOf({ operation, probes }: ProbingCall): ServiceError | null {
@@ -182,12 +196,12 @@ export function createLimiter(options: LimiterOptions) {
     },
     state(): LimiterState {
       account.refresh();
-      const capState = (cap: CallCap): CapState => capStateOf(cap, allowance, { time, account, holds, queue });
-      const caps = { requests: capState("requests"), messages: capState("messages") };
-      return { caps, stops: stops.state(), resources: stops.resources() };
+      return {
+        caps: { requests: capState("requests"), messages: capState("messages") },
+        stops: stops.state(),
+        resources: stops.resources(),
+      };
     },
-    /** Ends the stops of quotas, for a changed plan. */
-    resume: (): void => void restart(allowance),
     /** Resolves once that is stored for all processes; rejects if it may not be. */
     async resumeByOrder(): Promise<readonly QuotaReason[]> {
       if (!(await account.stored())) throw stops.refusal("unknown");
@@ -195,9 +209,9 @@ export function createLimiter(options: LimiterOptions) {
       if (!(await account.stored())) throw stops.refusal("unknown");
       return ended;
     },
-    /** Perhaps with another key. Slots stay held. */
+    /** Ends the stops of quotas, for perhaps the plan has changed, and of another key. Slots stay held. */
     retune(next: Allowance): void {
-      stops.trustKey(next.keyId !== allowance.keyId);
+      if (next.keyId !== allowance.keyId) stops.takeKey();
       restart(next);
     },
     close: account.close,
@@ -208,26 +222,6 @@ export function createLimiter(options: LimiterOptions) {
 function mostInFlightOf(atOnce: number, isKeyVerified: boolean): InFlight {
   const all = isKeyVerified ? atOnce : Math.min(atOnce, unverifiedCalls);
   return { all, others: Math.min(all, atOnce - Math.ceil(atOnce / 4)) };
-}
-
-interface CapParts {
-  readonly time: SteadyTime;
-  readonly account: AccountPart;
-  readonly holds: ReturnType<typeof createHolds>;
-  readonly queue: ReturnType<typeof createCallQueue>;
-}
-
-function capStateOf(cap: CallCap, allowance: Allowance, { time, account, holds, queue }: CapParts): CapState {
-  const planned = planOf(allowance);
-  const waiting = (priority: CallPriority): number => queue.waiting({ cap, priority });
-  const until = holds.until(cap);
-  return {
-    planned: planned[cap],
-    limit: shareOf(planned, allowance.share)[cap],
-    used: account.used(cap, time.now()),
-    waiting: { send: waiting("send"), interactive: waiting("interactive"), poll: waiting("poll") },
-    heldUntil: until > time.now() ? time.toUnix(until) : null,
-  };
 }
 
 interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "tookMs" | "caps"> {
@@ -250,10 +244,6 @@ function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): A
     stored: async () => true,
     close: () => {},
   };
-}
-
-function planOf(allowance: Allowance): Caps {
-  return "caps" in allowance ? allowance.caps : planCaps[allowance.plan];
 }
 
 /** Without a header: caps are one-minute windows. */

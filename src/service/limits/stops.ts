@@ -1,3 +1,4 @@
+import { growingWait } from "../../model/backoff.ts";
 import type { StoredStop } from "../../model/budget.ts";
 import type { SteadyTime } from "../../model/clock.ts";
 import { type CallOperation, type CallOutcome, callOperations } from "../endpoints.ts";
@@ -7,9 +8,12 @@ import { assessRenewal } from "./caps.ts";
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
 export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
 
+const probedReasons = [...quotaReasons, "unauthenticated"] as const;
+type ProbedReason = (typeof probedReasons)[number];
+
 /** `quota` stops all calls, `quota-…` those of an operation. */
-export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
-export type StopReason = QuotaReason | "unauthenticated" | "blocked";
+export const stopReasons = [...probedReasons, "blocked"] as const;
+export type StopReason = (typeof stopReasons)[number];
 
 /** `unknown`: what the account's other processes call. */
 export type Refusal = StopReason | "unknown";
@@ -18,13 +22,19 @@ export type Refusal = StopReason | "unknown";
 export type StopState = Readonly<Record<StopReason, number | null>>;
 
 /** After `until`, one call probes whether it still holds, while the others are refused. Steady ms. */
-interface ProbedStop {
+interface Stop {
   until: number;
   /** When the probe in flight counts as lost. */
   probeUntil: number;
+  /** The service's name of a quota; null without one. */
+  readonly resource: string | null;
+  /** Unix ms, because the renewal of a quota is a date; null: not certain. */
+  readonly renewsAt: number | null;
+  /** Refusals of a key in a row, from 0. */
+  readonly repeats: number;
 }
 
-export type Probes = readonly ProbedStop[];
+export type Probes = readonly Stop[];
 
 /** `now` is steady, `wallNow` unix ms. */
 export interface EndedCall {
@@ -42,19 +52,19 @@ const probeMs = 120_000;
 
 const blockMs = 60_000;
 
-const mayProbe = ({ until, probeUntil }: ProbedStop, now: number): boolean => now >= until && now >= probeUntil;
-
-const isProbeOf = (stop: ProbedStop, { probes, now }: EndedCall): boolean => probes.includes(stop) && now < stop.probeUntil;
-
 /** What a call shows of a stop. */
 type Verdict = "in-force" | "over" | "unknown";
 
-/** `stopFrom`: as an answer shows it. `stillAfter`: after a probe without a verdict. */
-function createProbedStop<S extends ProbedStop>(
-  stopFrom: (call: EndedCall, before: S | null) => S,
-  stillAfter: (stop: S, now: number) => S,
-) {
-  let stop: S | null = null;
+interface StopRule {
+  verdict(call: EndedCall, reason: ProbedReason): Verdict;
+  /** As an answer shows it. */
+  from(call: EndedCall, before: Stop | null): Stop;
+  /** After a probe without a verdict. */
+  still(stop: Stop, now: number): Stop;
+}
+
+function createStop(reason: ProbedReason, { verdict, from, still }: StopRule) {
+  let stop: Stop | null = null;
   /** The newest call then. */
   let endedAt = 0;
   const end = (newest: number): void => {
@@ -62,21 +72,22 @@ function createProbedStop<S extends ProbedStop>(
     endedAt = newest;
   };
   return {
-    get: (): S | null => stop,
-    set(next: S | null): void {
+    get: (): Stop | null => stop,
+    set(next: Stop | null): void {
       stop = next;
     },
     end,
     /** True: the stop begins. Calls that were in flight when it began or ended change nothing. */
-    learn(call: EndedCall, verdict: Verdict, newest: number): boolean {
+    learn(call: EndedCall, newest: number): boolean {
+      const shown = verdict(call, reason);
       if (stop === null) {
-        if (verdict !== "in-force" || call.number <= endedAt) return false;
-        stop = stopFrom(call, null);
+        if (shown !== "in-force" || call.number <= endedAt) return false;
+        stop = from(call, null);
         return true;
       }
-      if (!isProbeOf(stop, call)) return false;
-      if (verdict === "over") end(newest);
-      else stop = verdict === "in-force" ? stopFrom(call, stop) : stillAfter(stop, call.now);
+      if (!call.probes.includes(stop) || call.now >= stop.probeUntil) return false;
+      if (shown === "over") end(newest);
+      else stop = shown === "in-force" ? from(call, stop) : still(stop, call.now);
       return false;
     },
   };
@@ -97,44 +108,43 @@ interface StopsParts {
  * There is no timer: elapsed time takes effect at the next call or read.
  */
 export function createStops({ time, newest }: StopsParts) {
-  const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, createQuotaStop()])) as Record<
-    QuotaReason,
-    ReturnType<typeof createQuotaStop>
-  >;
-  const key = createKeyDoubt();
+  const stops = Object.fromEntries(
+    probedReasons.map((reason) => [reason, createStop(reason, reason === "unauthenticated" ? keyRule : quotaRule)]),
+  ) as Record<ProbedReason, ReturnType<typeof createStop>>;
   let isKeyVerified = false;
   let blockedUntil = 0;
-  const untilOf = (reason: QuotaReason): number | null => {
-    const stop = quotas[reason].get();
-    return stop && quotaUntil(stop, time.toUnix(time.now()), time.toUnix);
-  };
 
-  /** Stops that concern an operation and are in force; null in place of those that are not. */
-  const coveringStops = (operation: CallOperation): [StopReason, ProbedStop | null][] => [
-    ...coveringReasons(operation).map((reason): [StopReason, ProbedStop | null] => [reason, quotas[reason].get()]),
-    ["unauthenticated", key.get()],
-  ];
+  function untilOf(reason: ProbedReason): number | null {
+    const stop = stops[reason].get();
+    if (stop === null) return null;
+    if (stop.renewsAt !== null && stop.renewsAt > time.toUnix(time.now())) return stop.renewsAt;
+    // While a probe is in flight, the others wait for its answer.
+    return time.toUnix(Math.max(stop.until, stop.probeUntil));
+  }
+
+  const covering = (operation: CallOperation): readonly ProbedReason[] => [...coveringReasons(operation), "unauthenticated"];
 
   /** Why a call is refused that probes only the stops given; null: it may go. */
   function refusing(operation: CallOperation, probes: Probes, now: number): StopReason | null {
-    const [reason = null] = coveringStops(operation).find(([, stop]) => stop !== null && !probes.includes(stop)) ?? [];
-    return reason ?? (now < blockedUntil ? "blocked" : null);
+    const inForce = covering(operation).find((reason) => {
+      const stop = stops[reason].get();
+      return stop !== null && !probes.includes(stop);
+    });
+    return inForce ?? (now < blockedUntil ? "blocked" : null);
   }
 
   function state(): StopState {
-    const untils = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
-    const doubt = key.get();
-    return {
-      ...untils,
-      unauthenticated: doubt && time.toUnix(doubt.until),
-      blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null,
-    };
+    const untils = Object.fromEntries(probedReasons.map((reason) => [reason, untilOf(reason)])) as Record<ProbedReason, number | null>;
+    return { ...untils, blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null };
   }
 
   return {
     admit(operation: CallOperation): Probes | StopReason {
       const now = time.now();
-      const probes = coveringStops(operation).flatMap(([, stop]) => (stop !== null && mayProbe(stop, now) ? [stop] : []));
+      const probes = covering(operation).flatMap((reason) => {
+        const stop = stops[reason].get();
+        return stop !== null && now >= stop.until && now >= stop.probeUntil ? [stop] : [];
+      });
       const reason = refusing(operation, probes, now);
       if (reason !== null) return reason;
       for (const stop of probes) stop.probeUntil = now + probeMs;
@@ -154,42 +164,41 @@ export function createStops({ time, newest }: StopsParts) {
     learn(ended: EndedCall): StopReason | null {
       const { outcome, now } = ended;
       let began: StopReason | null = null;
-      for (const reason of quotaReasons) if (quotas[reason].learn(ended, quotaVerdict(reason, ended), newest())) began = reason;
-      const ofKey = keyVerdict(outcome);
+      for (const reason of probedReasons) if (stops[reason].learn(ended, newest())) began = reason;
+      const ofKey = keyRule.verdict(ended, "unauthenticated");
       if (ofKey !== "unknown") isKeyVerified = ofKey === "over";
-      if (key.learn(ended, ofKey, newest())) began = "unauthenticated";
       if (outcome.type !== "blocked") return began;
       if (now >= blockedUntil) began = "blocked";
       blockedUntil = now + blockMs;
       return began;
     },
     resume(): readonly QuotaReason[] {
-      const ended = quotaReasons.filter((reason) => quotas[reason].get() !== null);
-      for (const reason of quotaReasons) quotas[reason].end(newest());
+      const ended = quotaReasons.filter((reason) => stops[reason].get() !== null);
+      for (const reason of quotaReasons) stops[reason].end(newest());
       return ended;
     },
-    /** Another key is not verified yet. */
-    trustKey(isAnother: boolean): void {
-      key.end(newest());
-      if (isAnother) isKeyVerified = false;
+    /** Not verified yet. */
+    takeKey(): void {
+      stops.unauthenticated.end(newest());
+      isKeyVerified = false;
     },
     isKeyVerified: (): boolean => isKeyVerified,
     state,
     resources: (): Readonly<Partial<Record<QuotaReason, string>>> =>
       Object.fromEntries(
         quotaReasons.flatMap((reason) => {
-          const resource = quotas[reason].get()?.resource;
+          const resource = stops[reason].get()?.resource;
           return resource == null ? [] : [[reason, resource]];
         }),
       ),
     /** `until` in steady ms. */
     shared(reason: QuotaReason): StoredStop | null {
-      const stop = quotas[reason].get();
+      const stop = stops[reason].get();
       return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
     },
     adopt(reason: QuotaReason, stop: StoredStop | null): void {
       // The same object, so that a probe in flight still counts.
-      quotas[reason].set(stop && Object.assign(quotas[reason].get() ?? { probeUntil: 0 }, stop));
+      stops[reason].set(stop && Object.assign(stops[reason].get() ?? { ...noDetails, until: 0 }, stop));
     },
   };
 }
@@ -211,23 +220,27 @@ export type Stops = ReturnType<typeof createStops>;
  *
  * `until` is the renewal where it is certain. Otherwise a probe goes every hour, so a wrong assessment costs an hour.
  */
-interface QuotaStop extends ProbedStop {
-  /** The service's name for it; null without one. */
-  readonly resource: string | null;
-  /** Unix ms, because renewal is a date; null: not certain. */
-  readonly renewsAt: number | null;
-}
-
 const hourMs = 3_600_000;
 /** After a probe without a verdict. */
 const unsettledMs = 5 * 60_000;
 
-const createQuotaStop = () => createProbedStop<QuotaStop>(quotaStop, (stop, now) => ({ ...stop, until: now + unsettledMs, probeUntil: 0 }));
+const noDetails = { probeUntil: 0, resource: null, renewsAt: null, repeats: 0 } as const;
 
-function quotaVerdict(reason: QuotaReason, { outcome, operation }: EndedCall): Verdict {
-  if (outcome.type === "quota-used-up") return reasonOf(outcome.resource, operation) === reason ? "in-force" : "over";
-  return outcome.type === "answered" ? "over" : "unknown";
-}
+const quotaRule: StopRule = {
+  verdict({ outcome, operation }, reason) {
+    if (outcome.type === "quota-used-up") return reasonOf(outcome.resource, operation) === reason ? "in-force" : "over";
+    return outcome.type === "answered" ? "over" : "unknown";
+  },
+  from({ outcome, now, wallNow }) {
+    const { resource, serviceTime } = outcome.type === "quota-used-up" ? outcome : { resource: null, serviceTime: null };
+    const { at, knownAt, isCertain } = assessRenewal(serviceTime, wallNow);
+    const wait = knownAt - wallNow;
+    // When a resource other than API calls renews is not documented.
+    const isKnown = isCertain && resource?.toLowerCase() === "apicalls";
+    return { ...noDetails, resource, renewsAt: isKnown ? at : null, until: now + (isKnown ? wait : Math.min(wait, hourMs)) };
+  },
+  still: (stop, now) => ({ ...stop, until: now + unsettledMs, probeUntil: 0 }),
+};
 
 /** The document names `apiCalls` only. An unknown resource stops the refused kind of call: each other kind costs one refusal. */
 function reasonOf(resource: string | null, operation: CallOperation): QuotaReason {
@@ -238,21 +251,6 @@ function reasonOf(resource: string | null, operation: CallOperation): QuotaReaso
 
 export function coveringReasons(operation: CallOperation): readonly QuotaReason[] {
   return ["quota", `quota-${operation}`];
-}
-
-function quotaStop({ outcome, now, wallNow }: EndedCall): QuotaStop {
-  const { resource, serviceTime } = outcome.type === "quota-used-up" ? outcome : { resource: null, serviceTime: null };
-  const { at, knownAt, isCertain } = assessRenewal(serviceTime, wallNow);
-  const wait = knownAt - wallNow;
-  // When a resource other than API calls renews is not documented.
-  const isKnown = isCertain && resource?.toLowerCase() === "apicalls";
-  return { resource, renewsAt: isKnown ? at : null, until: now + (isKnown ? wait : Math.min(wait, hourMs)), probeUntil: 0 };
-}
-
-function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number, toUnix: (at: number) => number): number {
-  if (renewsAt !== null && renewsAt > wallNow) return renewsAt;
-  // While a probe is in flight, the others wait for its answer.
-  return toUnix(Math.max(until, probeUntil));
 }
 
 /*
@@ -269,25 +267,17 @@ function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number,
  *
  * Calls that were in flight when a doubt began or ended change nothing. Times are steady ms.
  */
-interface Doubt extends ProbedStop {
-  readonly wait: number;
-}
+const keyRule: StopRule = {
+  verdict({ outcome: { type } }) {
+    if (type === "unauthenticated") return "in-force";
+    return type === "unknown" || type === "not-sent" || type === "blocked" ? "unknown" : "over";
+  },
+  from: ({ now }, before) => doubtFrom(now, before === null ? 0 : before.repeats + 1),
+  still: ({ repeats }, now) => doubtFrom(now, repeats),
+};
 
-/** The last one repeats. */
-const waitsMs = [30_000, 60_000, 120_000, 240_000, 480_000, 900_000] as const;
-
-function doubtFrom(now: number, index: number): Doubt {
-  const wait = Math.min(index, waitsMs.length - 1);
-  return { wait, until: now + (waitsMs[wait] as number), probeUntil: 0 };
-}
-
-const createKeyDoubt = () =>
-  createProbedStop<Doubt>(
-    ({ now }, before) => doubtFrom(now, before === null ? 0 : before.wait + 1),
-    ({ wait }, now) => doubtFrom(now, wait),
-  );
-
-function keyVerdict({ type }: CallOutcome): Verdict {
-  if (type === "unauthenticated") return "in-force";
-  return type === "unknown" || type === "not-sent" || type === "blocked" ? "unknown" : "over";
-}
+const doubtFrom = (now: number, repeats: number): Stop => ({
+  ...noDetails,
+  repeats,
+  until: now + growingWait(repeats + 1, 30_000, 900_000),
+});

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CallOutcome } from "../../../../src/service/endpoints.ts";
+import { planCaps } from "../../../../src/service/limits/caps.ts";
 import { createLimiter, type DispatchedCall } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { answered, ask, permitOf, poll, run, send, setUp } from "./set-up.ts";
@@ -310,17 +311,17 @@ describe("a 429 of a cap", () => {
 });
 
 test("new settings change the limits, and used slots stay used", async () => {
-  const { clock, limiter, enter, enterAnswered } = await setUp({ plan: "escala", share: 0.5 });
+  const { clock, limiter, enter, enterAnswered } = await setUp({ caps: planCaps.escala, share: 0.5 });
   enterAnswered(150, run);
   await clock.advance(0);
   const waiting = enter(run);
   await clock.advance(0);
   expect(waiting.got).toBeNull();
-  limiter.retune({ plan: "escala", share: 0.6 });
+  limiter.retune({ caps: planCaps.escala, share: 0.6 });
   await clock.advance(0);
   expect(permitOf(waiting)).toBeDefined();
   expect(limiter.state().caps.requests).toMatchObject({ limit: 180, used: 151 });
-  limiter.retune({ plan: "escala", share: 0.1 });
+  limiter.retune({ caps: planCaps.escala, share: 0.1 });
   const later = enter(run);
   await clock.advance(59_999);
   expect(later.got).toBeNull();
@@ -333,7 +334,7 @@ describe("calls of an earlier process", () => {
     const recentOf = (count: number, at: number) =>
       Array.from({ length: count }, () => ({ cap: "messages", priority: "send", at }) as const);
     const clock = createManualClock();
-    const limiter = createLimiter({ plan: "escala", share: 1, clock, recent: recentOf(58, clock.now() - 5_000) });
+    const limiter = createLimiter({ caps: planCaps.escala, share: 1, clock, recent: recentOf(58, clock.now() - 5_000) });
     expect(limiter.state().caps).toMatchObject({ messages: { used: 58 }, requests: { used: 58 } });
     let went = 0;
     for (let n = 0; n < 5; n += 1) {
@@ -360,7 +361,7 @@ describe("calls of an earlier process", () => {
           const death = new AbortController();
           const recent = made.filter(({ at }) => at > clock.now() - 180_000);
           const limiter = createLimiter({
-            plan: "escala",
+            caps: planCaps.escala,
             share: 0.5,
             clock,
             recent,

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import type { CallOutcome, CallRequest, Permit } from "../../../../src/service/endpoints.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
+import { planCaps } from "../../../../src/service/limits/caps.ts";
 import { createLimiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 
@@ -18,7 +19,7 @@ export type Asked = { at: number; permit: Permit } | { error: unknown };
  */
 export async function setUp(options: Partial<LimiterOptions> = {}, isProven = true) {
   const clock = createManualClock();
-  const limiter = createLimiter({ plan: "escala", share: 1, clock, atOnce: 10_000, ...options } as LimiterOptions);
+  const limiter = createLimiter({ caps: planCaps.escala, share: 1, clock, atOnce: 10_000, ...options });
   if (isProven) {
     (await limiter.enter(ask)).settle(answered);
     await clock.advance(60_000);

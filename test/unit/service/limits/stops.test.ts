@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
-import { quotaMonth } from "../../../../src/service/limits/caps.ts";
+import { planCaps, quotaMonth } from "../../../../src/service/limits/caps.ts";
 import { answered, ask, permitOf, poll, refusalOf, run, send, setUp } from "./set-up.ts";
 
 const minute = 60_000;
@@ -123,7 +123,7 @@ describe("a used-up quota", () => {
     const three = await settled(enter(ask), clock);
     permitOf(three).settle(usedUp(clock.now()));
     expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
-    limiter.resume();
+    limiter.retune({ caps: planCaps.escala, share: 1 });
     permitOf(await settled(enter(ask), clock)).settle(answered);
     expect(await limiter.resumeByOrder()).toEqual([]);
   });
@@ -291,7 +291,9 @@ describe("a key that is refused", () => {
   test("is forgotten when the settings have another key", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(ask, { type: "unauthenticated" });
-    limiter.retune({ plan: "escala", share: 1 });
+    limiter.retune({ caps: planCaps.escala, share: 1 });
+    expect(limiter.state().stops.unauthenticated).not.toBeNull();
+    limiter.retune({ caps: planCaps.escala, share: 1, keyId: "another" });
     expect(limiter.state().stops.unauthenticated).toBeNull();
     permitOf(await settled(enter(ask), clock)).settle(answered);
   });
