@@ -61,7 +61,7 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
       return fail({ kind: "rate-limited", ...(rate ?? { retryAfterMs: null, limit: null }), cap: capReached(endpoint, text ?? "") });
     }
     case 500:
-      return fail({ kind: "unexpected", retryAfterMs: waitOf(headers["retry-after"], now) });
+      return fail({ kind: "unexpected" });
     case 502:
       // Only the documented shape, with `cause: null`, is the provider's refusal. Anything else may come from a proxy, which
       // does not know what was done. Many proxies answer `{"error": …}`: taking that for a refusal could send twice.
@@ -71,17 +71,13 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
   }
 }
 
-/** Null when absent, malformed or longer than nine digits of seconds. */
-function waitOf(header: string | string[] | undefined, now: number): number | null {
-  const ms = retryAfterMs(header, now, Number.POSITIVE_INFINITY);
-  return ms === null || ms >= 1e12 ? null : ms;
-}
-
 function rateLimit(headers: Answer["headers"], now: number): { retryAfterMs: number | null; limit: number | null } | null {
   const retryAfter = headers["retry-after"];
   const limit = headers["x-ratelimit-limit"];
   if (retryAfter === undefined && limit === undefined) return null;
-  return { retryAfterMs: waitOf(retryAfter, now), limit: wholeNumber(limit) };
+  const ms = retryAfterMs(retryAfter, now, Number.POSITIVE_INFINITY);
+  // Longer than nine digits of seconds: malformed.
+  return { retryAfterMs: ms === null || ms >= 1e12 ? null : ms, limit: wholeNumber(limit) };
 }
 
 /** Only `POST /messages` counts against both caps, and only the text hints at which one it reached. */

@@ -92,12 +92,9 @@ export function createServiceClient(settings: ServiceClientSettings) {
 
 export interface CallOptions {
   readonly priority?: CallPriority;
-  /** Per attempt, without the wait for room under the caps. */
-  readonly timeoutMs?: number;
   /**
    * Ends the call only while it waits, for room or for its next attempt: with the last attempt's error, or the signal's
-   * reason before the first. The service did nothing then, unless an attempt at an idempotent endpoint had an unknown
-   * outcome.
+   * reason before the first. The service did nothing then.
    */
   readonly signal?: AbortSignal;
   readonly watch?: AttemptWatch;
@@ -145,7 +142,7 @@ async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: Ser
       const read = await attemptOnce(calling, endpoint, sending, options, wait);
       if (read.ok) return read.value;
       last = read.error;
-      const ms = retryWait(last, attempt, endpoint.idempotent, calling.retry, calling.random());
+      const ms = retryWait(last, attempt, calling.retry, calling.random());
       if (ms === null) throw last;
       await options.watch?.repeating(last);
       await pause(calling.clock, ms, wait);
@@ -164,7 +161,7 @@ async function attemptOnce<T>(
   options: CallOptions,
   wait: AbortSignal,
 ): Promise<Read<T>> {
-  const { admission, clock } = calling;
+  const { admission, clock, timeoutMs, maxBodyBytes } = calling;
   const priority = options.priority ?? endpoint.priority;
   const permit = await admission
     .enter({ cap: endpoint.cap, operation: endpoint.operation, priority, signal: wait })
@@ -175,9 +172,8 @@ async function attemptOnce<T>(
   try {
     await options.watch?.starting();
     settlement = { type: "unknown" };
-    const timeoutMs = options.timeoutMs ?? calling.timeoutMs;
-    const exchanged = await exchange(calling.pool, sending, { timeoutMs, maxBytes: calling.maxBodyBytes, after: clock.after });
-    const read = readExchanged(calling, endpoint, exchanged, timeoutMs);
+    const exchanged = await exchange(calling.pool, sending, { timeoutMs, maxBytes: maxBodyBytes, after: clock.after });
+    const read = readExchanged(calling, endpoint, exchanged);
     settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "headers" in exchanged ? exchanged.headers : {});
     return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
   } finally {
@@ -197,7 +193,7 @@ function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { 
   return { ...options, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
-function readExchanged<T>({ maxBodyBytes, clock }: CallContext, endpoint: Endpoint<T>, exchanged: Exchanged, timeoutMs: number): Read<T> {
+function readExchanged<T>({ timeoutMs, maxBodyBytes, clock }: CallContext, endpoint: Endpoint<T>, exchanged: Exchanged): Read<T> {
   if (exchanged.kind === "failed") return unanswered(endpoint, exchanged.sent, { kind: "network", code: codeOf(exchanged.error) });
   if (exchanged.kind !== "answered") return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
   const { status, headers, body, isCut } = exchanged;
@@ -245,9 +241,6 @@ function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutc
 
 export interface RetrySettings {
   readonly attempts: number;
-  /** Of the first wait, doubled each time, in ms. */
-  readonly firstMs: number;
-  readonly longestMs: number;
   /**
    * Whether to repeat a send that the provider rejected (502) with this text. Default: never, because the document shows no
    * text of a temporary reason, and each attempt counts against the messages cap.
@@ -255,53 +248,42 @@ export interface RetrySettings {
   readonly isTemporary: (text: string) => boolean;
 }
 
-export const defaultRetry: RetrySettings = { attempts: 4, firstMs: 1000, longestMs: 60_000, isTemporary: () => false };
+export const defaultRetry: RetrySettings = { attempts: 4, isTemporary: () => false };
 
+/** Of the wait after a failed attempt, doubled each time. */
+const firstMs = 1000;
+const longestMs = 60_000;
 /** Without a `Retry-After`: caps are one-minute windows. */
 const windowMs = 60_000;
 /** A longer `Retry-After` ends the call: a cap is "released by itself" within its window. */
 const longestRetryAfterMs = 10 * 60_000;
 
 /**
- * The wait before the next attempt in ms; null: do not retry. Only where a second call cannot act twice ("Safe retries",
- * "Client guidance"). `attempt`: those made so far. `random`: from 0 up to 1.
+ * The wait before the next attempt in ms; null: do not retry. Only where the service did nothing ("Safe retries", "Client
+ * guidance"). `attempt`: those made so far. `random`: from 0 up to 1.
  */
-export function retryWait(
-  error: ServiceError,
-  attempt: number,
-  idempotent: boolean,
-  settings: RetrySettings,
-  random: number,
-): number | null {
-  if (attempt >= settings.attempts) return null;
-  const { failure } = error;
-  if (failure.kind === "rate-limited") return afterCap(failure.retryAfterMs ?? windowMs, attempt, settings, random);
-  if (!(idempotent || error.outcome === "not-done") || !isTransient(error, idempotent, settings)) return null;
-  const wait = withJitter(growingWait(attempt, settings.firstMs, settings.longestMs), random);
-  const asked = failure.kind === "unexpected" ? (failure.retryAfterMs ?? 0) : 0;
-  return asked > longestRetryAfterMs ? null : Math.max(wait, asked);
-}
-
-function isTransient({ failure, status, text }: ServiceError, idempotent: boolean, { isTemporary }: RetrySettings): boolean {
+export function retryWait(error: ServiceError, attempt: number, { attempts, isTemporary }: RetrySettings, random: number): number | null {
+  const { failure, outcome, text } = error;
+  if (attempt >= attempts || outcome !== "not-done") return null;
   switch (failure.kind) {
-    case "unexpected":
-    case "timeout":
-      return true;
-    case "network":
-      return failure.code !== "closed";
+    case "rate-limited":
+      return afterCap(failure.retryAfterMs ?? windowMs, attempt, random);
     case "rejected":
-      // A call that sends nothing was not rejected for its message.
-      return idempotent || isTemporary(text ?? "");
-    case "undocumented":
-      // A proxy's own 502: it could not reach the service, or lost its answer.
-      return status === 502;
+      if (!isTemporary(text ?? "")) return null;
+      break;
+    case "network":
+      if (failure.code === "closed") return null;
+      break;
+    case "timeout":
+      break;
     default:
-      return false;
+      return null;
   }
+  return withJitter(growingWait(attempt, firstMs, longestMs), random);
 }
 
 /** Never less than the requested wait. Grows with each attempt by at most `longestMs`; jitter only adds. */
-function afterCap(retryAfterMs: number, attempt: number, { firstMs, longestMs }: RetrySettings, random: number): number | null {
+function afterCap(retryAfterMs: number, attempt: number, random: number): number | null {
   if (retryAfterMs > longestRetryAfterMs) return null;
   const grown = Math.min(longestMs, Math.max(retryAfterMs, firstMs) * (2 ** (attempt - 1) - 1));
   return Math.round(retryAfterMs + grown + random * firstMs);

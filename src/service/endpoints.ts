@@ -101,8 +101,6 @@ export interface Endpoint<T> extends Omit<CallRequest, "signal"> {
   /** Method and path as the document writes them; for errors and metrics. */
   readonly name: string;
   readonly method: "GET" | "POST";
-  /** Whether an unknown outcome can be retried ("Safe retries"). */
-  readonly idempotent: boolean;
   readonly answer: z.ZodType<T>;
 }
 
@@ -113,7 +111,6 @@ function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
     cap: "requests",
     operation: "reads",
     priority: "interactive",
-    idempotent: true,
     answer,
   };
 }
@@ -125,7 +122,6 @@ export const endpoints = {
     cap: "messages",
     operation: "messages",
     priority: "send",
-    idempotent: false,
     answer: receiptSchema,
   } satisfies Endpoint<Receipt>,
   getMessage: reading<Message>("/messages/{id}", messageSchema),
@@ -136,7 +132,6 @@ export const endpoints = {
     cap: "requests",
     operation: "runs",
     priority: "send",
-    idempotent: false,
     answer: runSchema,
   } satisfies Endpoint<Run>,
 } as const;

@@ -22,7 +22,7 @@ export type ServiceFailure =
   | { readonly kind: "blocked" }
   /** Raised locally: the store through which processes share the caps is unavailable. */
   | { readonly kind: "caps-unknown" }
-  | { readonly kind: "unexpected"; readonly retryAfterMs: number | null }
+  | { readonly kind: "unexpected" }
   /** By the network provider; `text` has its reason. */
   | { readonly kind: "rejected" }
   /** `code`: of the system or of undici, or `closed`: the client is closed. */

@@ -200,8 +200,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "The service is treated with care",
     name: "sends a message again after an unknown outcome",
-    find: 'if (!(idempotent || error.outcome === "not-done") || !isTransient',
-    put: "if (!isTransient",
+    find: 'if (attempt >= attempts || outcome !== "not-done") return null;',
+    put: "if (attempt >= attempts) return null;",
     tests: ["test/unit/service/retry.test.ts"],
   },
   {

@@ -9,7 +9,7 @@ const failures: Record<Exclude<Step, "found" | "another client">, ServiceFailure
   missing: { kind: "not-found" },
   refused: { kind: "plan", cause: null },
   unreadable: { kind: "malformed", problem: "x" },
-  down: { kind: "unexpected", retryAfterMs: null },
+  down: { kind: "unexpected" },
 };
 
 function open() {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { settled } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
 import { failureOf, openClient, openScripted, recordingAdmission } from "./open-client.ts";
-import { jsonAnswer } from "./scripted-service.ts";
+import { bytesOf, jsonAnswer } from "./scripted-service.ts";
 
 const body = { to: "+5491155550000", text: "hola" };
 const me = jsonAnswer(200, '{"plan":"escala"}');
@@ -70,7 +70,7 @@ describe("closing the client", () => {
   });
 
   test("ends the wait for the next attempt with the last result, and the wait for a permit", async () => {
-    const { service, client, clock } = await openScripted(() => jsonAnswer(500, '{"error":"Uy"}'));
+    const { service, client, clock } = await openScripted(() => bytesOf("HTTP/1.1 429 Too Many\nRetry-After: 1", '{"error":"Uy"}'));
     clock.holdWaits();
     const failing = failureOf(client.me());
     await until("the wait", () => clock.waits.length === 1);
@@ -79,7 +79,7 @@ describe("closing the client", () => {
     const waiting = failureOf(held.client.me());
     await settled();
     await Promise.all([client.close(), held.client.close()]);
-    expect(await failing).toMatchObject({ kind: "unexpected", text: "Uy" });
+    expect(await failing).toMatchObject({ kind: "rate-limited", text: "Uy" });
     expect(await waiting).toMatchObject({ kind: "network", failure: { code: "closed" }, outcome: "not-done" });
     expect(service.seen).toHaveLength(1);
   });

@@ -10,42 +10,36 @@ import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
 // messaging-service-api.md, "Safe retries" and "Client guidance": endpoint × failure, counted on the wire.
 const upgrade = '{"error":"Usaste todo","cause":{"type":"upgrade","reason":"limit","resource":"apiCalls"}}';
 
-const again: Record<string, (client: ServiceClient) => Promise<unknown>> = {
+const calls: Record<string, (client: ServiceClient) => Promise<unknown>> = {
   "GET /messages/{id}": (client) => client.getMessage("1"),
   "GET /me": (client) => client.me(),
-};
-const onlyOnce: Record<string, (client: ServiceClient) => Promise<unknown>> = {
   "POST /messages": (client) => client.sendMessage({ to: "+5491155550000", text: "hola" }),
   "POST /automations/{id}/runs": (client) => client.startRun("7", { phone: "+5491155550000" }),
 };
 
-interface Failure {
-  readonly answer: Buffer | "reset" | "silence";
-  /** Requests on the wire where calling twice does no more than calling once, and where it does. */
-  readonly again: number;
-  readonly onlyOnce: number;
-}
+type Failure = Buffer | "reset" | "silence";
 const error = (status: number, headers = "") => bytesOf(`HTTP/1.1 ${status} Whatever${headers}`, '{"error":"No","cause":null}');
+const cap = "429 of a per-minute cap";
 const failures: Record<string, Failure> = {
-  "500": { answer: error(500), again: 4, onlyOnce: 1 },
-  "502 of the provider": { answer: error(502), again: 4, onlyOnce: 1 },
-  "502 of a proxy that speaks JSON": { answer: bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Bad Gateway"}'), again: 4, onlyOnce: 1 },
-  "502 of a proxy": { answer: bytesOf("HTTP/1.1 502 Bad Gateway", "<h1>"), again: 4, onlyOnce: 1 },
-  "connection reset": { answer: "reset", again: 4, onlyOnce: 1 },
-  timeout: { answer: "silence", again: 4, onlyOnce: 1 },
-  "429 of a per-minute cap": { answer: error(429, "\nretry-after: 1\nx-ratelimit-limit: 60"), again: 4, onlyOnce: 4 },
-  "429 of the monthly quota": { answer: jsonAnswer(429, upgrade), again: 1, onlyOnce: 1 },
-  "429 of a blocked address": { answer: error(429), again: 1, onlyOnce: 1 },
-  "400": { answer: error(400), again: 1, onlyOnce: 1 },
-  "401": { answer: error(401), again: 1, onlyOnce: 1 },
-  "402": { answer: jsonAnswer(402, upgrade), again: 1, onlyOnce: 1 },
-  "404": { answer: error(404), again: 1, onlyOnce: 1 },
-  "409": { answer: error(409), again: 1, onlyOnce: 1 },
-  "503": { answer: error(503), again: 1, onlyOnce: 1 },
-  malformed: { answer: bytesOf("HTTP/1.1 200 OK", "{"), again: 1, onlyOnce: 1 },
+  "500": error(500),
+  "502 of the provider": error(502),
+  "502 of a proxy that speaks JSON": bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Bad Gateway"}'),
+  "502 of a proxy": bytesOf("HTTP/1.1 502 Bad Gateway", "<h1>"),
+  "connection reset": "reset",
+  timeout: "silence",
+  [cap]: error(429, "\nretry-after: 1\nx-ratelimit-limit: 60"),
+  "429 of the monthly quota": jsonAnswer(429, upgrade),
+  "429 of a blocked address": error(429),
+  "400": error(400),
+  "401": error(401),
+  "402": jsonAnswer(402, upgrade),
+  "404": error(404),
+  "409": error(409),
+  "503": error(503),
+  malformed: bytesOf("HTTP/1.1 200 OK", "{"),
 };
 
-async function countRequests(answer: Failure["answer"], call: (client: ServiceClient) => Promise<unknown>): Promise<number> {
+async function countRequests(answer: Failure, call: (client: ServiceClient) => Promise<unknown>): Promise<number> {
   let expire = () => {};
   const { service, client, clock } = await openScripted((_request, _number, socket) => {
     if (answer === "reset") socket.resetAndDestroy();
@@ -61,17 +55,15 @@ async function countRequests(answer: Failure["answer"], call: (client: ServiceCl
 }
 
 for (const [name, failure] of Object.entries(failures)) {
-  test.each(Object.keys(again))(`${name}: %s is called ${failure.again} times`, async (endpoint) => {
-    expect(await countRequests(failure.answer, again[endpoint] as (typeof again)[string])).toBe(failure.again);
-  });
-  test.each(Object.keys(onlyOnce))(`${name}: %s is called ${failure.onlyOnce} times`, async (endpoint) => {
-    expect(await countRequests(failure.answer, onlyOnce[endpoint] as (typeof onlyOnce)[string])).toBe(failure.onlyOnce);
+  const times = name === cap ? 4 : 1;
+  test.each(Object.keys(calls))(`${name}: %s is called ${times} times`, async (endpoint) => {
+    expect(await countRequests(failure, calls[endpoint] as (typeof calls)[string])).toBe(times);
   });
 }
 
 test("retries every call on a refused connection", async () => {
   const baseUrl = `http://127.0.0.1:${await freePort()}`;
-  for (const call of [...Object.values(again), ...Object.values(onlyOnce)]) {
+  for (const call of Object.values(calls)) {
     const { client, admission } = openClient(baseUrl);
     await failureOf(call(client));
     expect(admission.entered).toHaveLength(4);
@@ -82,8 +74,8 @@ describe("between attempts", () => {
   const receipt = jsonAnswer(201, '{"id":"1","wamid":"wamid.A","status":"pending","conversationId":"2"}');
 
   test("a send succeeds after caps and temporary rejections with the same bytes, and honors Retry-After", async () => {
-    const cap = error(429, "\nretry-after: 20\nx-ratelimit-limit: 60");
-    const answers = [cap, cap, error(502), receipt];
+    const limited = error(429, "\nretry-after: 20\nx-ratelimit-limit: 60");
+    const answers = [limited, limited, error(502), receipt];
     const { service, client, clock, admission } = await openScripted((_request, number) => answers[number - 1], {
       retry: { isTemporary: () => true },
     });
@@ -103,8 +95,8 @@ describe("between attempts", () => {
     });
     for (const _ of bodies) await client.sendMessage({ to: "+5491155550000", text: "x" });
     expect(clock.waits).toEqual(bodies.map(() => 1500));
-    const cap = { type: "rate-limited", cap: null, retryAfterMs: 1000, limit: null };
-    expect(admission.settled.flat()).toEqual(bodies.flatMap(() => [cap, { type: "answered" }]));
+    const limited = { type: "rate-limited", cap: null, retryAfterMs: 1000, limit: null };
+    expect(admission.settled.flat()).toEqual(bodies.flatMap(() => [limited, { type: "answered" }]));
   });
 
   test("a call without admission is neither sent nor retried, and the error names it", async () => {
@@ -125,15 +117,15 @@ describe("between attempts", () => {
 
   test("holds no permit while it waits", async () => {
     const { service, client, clock, admission } = await openScripted((_request, number) =>
-      number === 1 ? error(500) : jsonAnswer(200, "{}"),
+      number === 1 ? (failures[cap] as Buffer) : jsonAnswer(200, "{}"),
     );
     clock.holdWaits();
     const stop = new AbortController();
     const calling = client.me({ signal: stop.signal });
     await until("the wait", () => clock.waits.length === 1);
-    expect(admission.settled).toEqual([[{ type: "answered" }]]);
+    expect(admission.settled).toMatchObject([[{ type: "rate-limited" }]]);
     stop.abort("enough");
-    expect(await failureOf(calling)).toMatchObject({ kind: "unexpected" });
+    expect(await failureOf(calling)).toMatchObject({ kind: "rate-limited" });
     expect(service.seen).toHaveLength(1);
   });
 });
