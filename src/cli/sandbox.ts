@@ -66,7 +66,8 @@ const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
 
 /** The sandbox checks its range. */
 function number(text: string): number {
-  return text.trim() === "" ? Number.NaN : Number(text);
+  if (text.trim() !== "" && Number.isFinite(Number(text))) return Number(text);
+  throw new InvalidArgumentError("It must be a number.");
 }
 
 /** `early:0.1`, or without a share the `fallback`. */
@@ -102,6 +103,9 @@ async function playService(command: Command, options: Options, io: Io): Promise<
     import("../net/addresses.ts"),
   ]);
   const { json = false, quiet = false } = options;
+  const idle =
+    options.format === "meta" ? undefined : (["meta", "batch", "verifyToken"] as const).find((name) => options[name] !== undefined);
+  if (idle !== undefined) command.error(`error: ${flagOf(command, idle)} needs --format meta`);
   const origin = `http://${options.host.includes(":") ? `[${options.host}]` : options.host}`;
   if (!URL.canParse(origin) || !isLoopbackHost(origin)) {
     io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
@@ -161,12 +165,18 @@ function settingsOf(options: Options, io: Io): SandboxOptions {
 function optionFault(command: Command, error: unknown): unknown {
   const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
   if (name !== "ZodError" || issues === undefined) return error;
-  const fault = ({ path, message }: (typeof issues)[number]) => {
-    const setting = String(path.findLast((part) => typeof part === "string"));
-    const flag = command.options.find((option) => option.attributeName() === setting)?.long ?? path.map(String).join(".");
-    return `${flag}: ${message}`;
-  };
-  return command.error(`error: ${issues.map(fault).join("; ")}`);
+  const faults = issues.map(({ path, message }) => {
+    const flags = path.map((part) => flagOf(command, renamed[String(part)] ?? String(part)));
+    return `${flags.findLast((flag) => flag !== undefined) ?? path.map(String).join(".")}: ${message}`;
+  });
+  return command.error(`error: ${faults.join("; ")}`);
+}
+
+/** Options of the sandbox whose flag has another name. */
+const renamed: Readonly<Record<string, string>> = { api: "fail", file: "state", phoneNumberIds: "number" };
+
+function flagOf(command: Command, name: string): string | undefined {
+  return command.options.find((option) => option.attributeName() === name)?.long ?? undefined;
 }
 
 /** Phones are in clear: the people are made up. */

@@ -61,7 +61,7 @@ export function assemble({ memory, settings, failed, onPost, ...parts }: Parts) 
   const gate = { limits, random, faults: () => faults.current.api };
   const api = { world, limits, messaging, automations, answerAfter };
   const app = createApiApp({ ...gate, now: clock.now, failed, routes: (scope) => addApiRoutes(scope, api) });
-  if (answerAfter !== undefined) addGraphRoutes(app, { world, gate, messaging, answerAfter });
+  if (answerAfter !== undefined) addGraphRoutes(app, { world, gate, messaging, answerAfter, failed });
   addHookRoutes(app, api);
   addMcpRoutes(app, { world, limits, messaging });
   addControlRoutes(app, { ...parts, world, clock, limits, messaging, campaigns, customerWrites, events });

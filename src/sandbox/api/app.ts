@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
-import type { ApiFaultSettings } from "../faults.ts";
+import { type ApiFaultSettings, endpointKey } from "../faults.ts";
 import type { Random } from "../ids.ts";
 import { capReached, type Limits } from "../limits/limits.ts";
 import { type AccountRecord, plans } from "../world/records.ts";
@@ -22,6 +22,8 @@ interface GateParts {
   readonly random: Random;
   /** The same objects until they are set anew: `times` is counted by them. */
   readonly faults: () => readonly ApiFaultSettings[];
+  /** The form of a faulty answer; not given: the service's. */
+  readonly shape?: (fault: ApiFault) => ApiFault;
 }
 
 interface ApiParts extends GateParts {
@@ -88,13 +90,13 @@ function addJsonBodies(app: FastifyInstance): void {
  * Every request, unknown paths included, must bring a valid key and find room under its account's limits. Only what was let in, and
  * whose body could be read, meets a fault: it has been counted.
  */
-export function addGate(api: FastifyInstance, { limits, random, faults }: GateParts): void {
+export function addGate(api: FastifyInstance, { limits, random, faults, shape = (fault) => fault }: GateParts): void {
   api.decorateRequest("account", null);
   api.addHook("onRequest", (request, _reply, done) => {
     request.setDecorator("account", letIn(limits, request));
     done();
   });
-  addApiFaults(api, faults, random.fork("api-faults"));
+  addApiFaults(api, faults, random.fork("api-faults"), shape);
 }
 
 function letIn(limits: Limits, request: FastifyRequest): AccountRecord {
@@ -107,7 +109,7 @@ function letIn(limits: Limits, request: FastifyRequest): AccountRecord {
 const providerText = "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
 const cutJson = '{"id":"019';
 
-function addApiFaults(api: FastifyInstance, faults: GateParts["faults"], random: Random): void {
+function addApiFaults(api: FastifyInstance, faults: GateParts["faults"], random: Random, shape: (fault: ApiFault) => ApiFault): void {
   const struck = new WeakMap<ApiFaultSettings, number>();
   const spoiltLater = new WeakMap<FastifyRequest, ApiFaultSettings>();
   const hanging = new Set<FastifyReply["raw"]>();
@@ -158,7 +160,7 @@ function addApiFaults(api: FastifyInstance, faults: GateParts["faults"], random:
     } else if (fault.answer === "malformed") {
       done(null, typeof payload === "string" ? payload.slice(0, payload.length / 2) : cutJson);
     } else {
-      const { status, body } = answerOf(fault, request);
+      const { status, body } = shape(answerOf(fault, request));
       reply.code(status).type(json);
       done(null, JSON.stringify(body));
     }
@@ -170,8 +172,7 @@ function answerOf({ answer, error, retryAfter }: ApiFaultSettings, request: Fast
   return answer === 502 ? refused(502, error ?? providerText) : refused(500, error ?? unexpectedText);
 }
 
-/** `GET /messages/{id}`, as the document writes it, against Fastify's `/api/v1/messages/:id`. */
 function isFor({ endpoint }: ApiFaultSettings, { method, routeOptions: { url = "" } }: FastifyRequest): boolean {
-  if (endpoint === undefined) return true;
-  return endpoint.replace(/\{[^/]*\}/g, ":") === `${method} ${url.slice(apiRoot.length).replace(/:[^/]*/g, ":")}`;
+  const path = url === graphMessages ? "/messages" : url.slice(apiRoot.length);
+  return endpoint === undefined || endpointKey(endpoint) === endpointKey(`${method} ${path}`);
 }

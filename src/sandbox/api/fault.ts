@@ -67,6 +67,11 @@ export function answerTo(error: unknown, failed: (error: unknown) => void): ApiF
   return refused(500, unexpectedText);
 }
 
+/** For people. */
+export function problemLines({ issues }: z.ZodError): string {
+  return issues.map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`)).join("; ");
+}
+
 /** The value as the schema gives it. Throws the 400 that lists each problem with its `path` (messaging-service-api.md, "Errors"). */
 export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const { success, data, error } = schema.safeParse(value, { error: problemText });

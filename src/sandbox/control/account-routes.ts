@@ -11,7 +11,7 @@ const clockOrder = z.strictObject({
   frozen: z.boolean().optional(),
 });
 const usageChange = z.partialRecord(z.enum(quotas), z.number().int().min(0));
-const usageQuery = z.object({ shown: z.enum(["0", "1"]).default("0") });
+const usageQuery = z.strictObject({ shown: z.enum(["0", "1"]).default("0") });
 const plan = z.enum(planNames).exactOptional();
 const contactLimit = z.number().int().min(0).nullable();
 const newAccount = z.strictObject({

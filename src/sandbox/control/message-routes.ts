@@ -3,7 +3,14 @@ import { hookPath } from "../api/routes.ts";
 import { campaignOrder } from "../campaigns/campaigns.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { messageStatuses } from "../statuses.ts";
-import { type AutomationRecord, automationOrder, type ContactRecord, type MessageRecord, templateOrder } from "../world/records.ts";
+import {
+  type AutomationRecord,
+  automationOrder,
+  type ContactRecord,
+  type MessageRecord,
+  messageOrigins,
+  templateOrder,
+} from "../world/records.ts";
 import { type Call, type ControlParts, found, pageOf, pageQuery, type Routes, wholeNumber } from "./routes.ts";
 
 const text = z.string().min(1).max(4096);
@@ -14,14 +21,14 @@ const contactFacts = z.strictObject({
   attributes: z.record(z.string(), z.string()).exactOptional(),
 });
 const templateChange = z.strictObject({ status: templateOrder.shape.status.unwrap() });
-const messagesQuery = pageQuery.extend({ status: z.string().optional(), origin: z.string().optional() });
+const messagesQuery = pageQuery.extend({ status: z.enum(messageStatuses).optional(), origin: z.enum(messageOrigins).optional() });
 const statusOrder = z.strictObject({
   status: z.enum(messageStatuses),
   errorCode: z.union([z.string(), z.number()]).optional(),
 });
 const eventsQuery = pageQuery.extend({ event: z.string().optional(), wamid: z.string().optional() });
 const newEvent = z.strictObject({ event: z.string().min(1).max(256), data: z.record(z.string(), z.unknown()).default({}) });
-const waitQuery = z.object({ forMs: wholeNumber(600_000).default(0) });
+const waitQuery = z.strictObject({ forMs: wholeNumber(600_000).default(0) });
 
 const { status: automationStatus, steps } = automationOrder.shape;
 const automationChange = z.strictObject({ status: automationStatus.unwrap().exactOptional(), steps: steps.unwrap().exactOptional() });

@@ -2,7 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Clock } from "../../model/clock.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
-import { ApiFault } from "../api/fault.ts";
+import { ApiFault, problemLines } from "../api/fault.ts";
 import type { Campaigns } from "../campaigns/campaigns.ts";
 import type { ClockControls } from "../clock.ts";
 import type { createEvents } from "../events/events.ts";
@@ -44,13 +44,12 @@ export function found<T>(record: T | undefined, what: string): T {
 function read<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const { success, data, error } = schema.safeParse(value ?? {});
   if (success) return data;
-  const problems = error.issues.map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`));
-  throw refusal(400, problems.join("; "));
+  throw refusal(400, problemLines(error));
 }
 
 export const wholeNumber = (most: number) => z.coerce.number().int().min(0).max(most);
 
-export const pageQuery = z.object({ limit: wholeNumber(1_000).min(1).default(100), after: z.string().default("") });
+export const pageQuery = z.strictObject({ limit: wholeNumber(1_000).min(1).default(100), after: z.string().default("") });
 
 /** A page of `list`, which is in order of ids; `next` is null on the last page. */
 export function pageOf<T extends { readonly id: string }>(
@@ -71,15 +70,15 @@ export function pageOf<T extends { readonly id: string }>(
 export type Call = ReturnType<typeof callOf>;
 
 function callOf(world: World, { query, params, body }: FastifyRequest) {
+  const { account = mainAccount, ...filters } = query as { readonly account?: string };
   return {
     /** The one that `?account=` names; `main` when none is named. */
     get account() {
-      const { account = mainAccount } = query as { account?: string };
       return found(world.accounts.get(account), `account ${account}`);
     },
     id: Object.values(params as Record<string, string>)[0] ?? "",
     body: <S extends z.ZodType>(schema: S) => read(schema, body),
-    query: <S extends z.ZodType>(schema: S) => read(schema, query),
+    query: <S extends z.ZodType>(schema: S) => read(schema, filters),
   };
 }
 

@@ -72,7 +72,7 @@ async function ask(url: string, token: string, challenge: string, signal: AbortS
     if (answer.status !== 200) return `answered ${answer.status}`;
     return body === challenge ? null : "the answer is not the challenge";
   } catch (error) {
-    const { cause, message } = error as Error & { cause?: { code?: string } };
-    return cause?.code ?? message;
+    const { cause, message } = error as Error & { cause?: NodeJS.ErrnoException };
+    return cause?.code ?? cause?.message ?? message;
   }
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { addGate, callerOf, graphMessages } from "../api/app.ts";
-import { ApiFault } from "../api/fault.ts";
+import { ApiFault, answerTo, problemLines } from "../api/fault.ts";
 import type { Messaging } from "../messaging/messaging.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
@@ -15,10 +15,11 @@ interface Parts {
   readonly gate: Parameters<typeof addGate>[1];
   readonly messaging: Messaging;
   readonly answerAfter: (message: MessageRecord) => Promise<void>;
+  readonly failed: (error: unknown) => void;
 }
 
 /** Meta's endpoint for sends, with the keys, caps and faults of the service's own. */
-export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, answerAfter }: Parts): void {
+export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, answerAfter, failed }: Parts): void {
   const send = (account: string, phoneNumberId: string, body: GraphSend): MessageRecord => {
     const to = body.recipient === undefined ? parsePhone(`+${waIdOf(body.to ?? "")}`) : phoneOf(world, account, body.recipient);
     if (to === null) throw graphFault(400, 131009, "Parameter value is not valid", "the recipient is not valid");
@@ -34,10 +35,9 @@ export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, a
     return messaging.send(account, order, "api");
   };
   void app.register(async (scope) => {
-    addGate(scope, { ...gate, random: gate.random.fork("graph") });
+    addGate(scope, { ...gate, random: gate.random.fork("graph"), shape: asGraphFault });
     scope.setErrorHandler((error, _request, reply) => {
-      if (!(error instanceof ApiFault)) throw error;
-      const { status, body } = asGraphFault(error);
+      const { status, body } = asGraphFault(answerTo(error, failed));
       return reply.code(status).send(body);
     });
     scope.post<{ Params: { phoneNumberId: string } }>(graphMessages, async (request, reply) => {
@@ -47,7 +47,7 @@ export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, a
         throw graphFault(400, 100, `Unsupported post request. Object with ID '${phoneNumberId}' does not exist`);
       }
       const read = graphBodySchema.safeParse(request.body);
-      if (!read.success) throw graphFault(400, 100, "Invalid parameter", read.error.issues.map(({ message }) => message).join("; "));
+      if (!read.success) throw graphFault(400, 100, "Invalid parameter", problemLines(read.error));
       if (read.data.status === "read") return { success: true };
       const message = send(account.id, phoneNumberId, read.data);
       await answerAfter(message);
@@ -79,24 +79,26 @@ const parameter = z.object({ type: z.string(), text: z.string().optional(), para
 const component = z.object({ type: z.string(), parameters: z.array(parameter).default([]) });
 
 /** Texts, templates, and the mark that a message was read. */
-const graphBodySchema = z.union([
-  z.object({ messaging_product: z.literal("whatsapp"), status: z.literal("read"), message_id: z.string() }),
-  z
-    .object({
-      messaging_product: z.literal("whatsapp"),
-      status: z.undefined().optional(),
-      to: z.string().max(32).optional(),
-      recipient: z.string().max(160).optional(),
-      text: z.object({ body: z.string().min(1).max(4096) }).optional(),
-      template: z
-        .object({ name: z.string(), language: z.object({ code: z.string() }), components: z.array(component).default([]) })
-        .optional(),
-      biz_opaque_callback_data: z.string().max(512).optional(),
-    })
-    .refine(({ to, recipient }) => to !== undefined || recipient !== undefined, "to is missing")
-    .refine(({ text, template }) => (text === undefined) !== (template === undefined), "one of text and template is required"),
-]);
-type GraphSend = Exclude<z.output<typeof graphBodySchema>, { status: "read" }>;
+const graphBodySchema = z
+  .object({
+    messaging_product: z.literal("whatsapp"),
+    status: z.literal("read").optional(),
+    message_id: z.string().optional(),
+    to: z.string().max(32).optional(),
+    recipient: z.string().max(160).optional(),
+    text: z.object({ body: z.string().min(1).max(4096) }).optional(),
+    template: z
+      .object({ name: z.string(), language: z.object({ code: z.string() }), components: z.array(component).default([]) })
+      .optional(),
+    biz_opaque_callback_data: z.string().max(512).optional(),
+  })
+  .refine(({ status, message_id: id }) => status === undefined || id !== undefined, "message_id is missing")
+  .refine(({ status, to, recipient }) => status !== undefined || to !== undefined || recipient !== undefined, "to is missing")
+  .refine(
+    ({ status, text, template }) => status !== undefined || (text === undefined) !== (template === undefined),
+    "one of text and template is required",
+  );
+type GraphSend = z.output<typeof graphBodySchema>;
 
 function graphFault(status: number, code: number, title: string, details = title): ApiFault {
   const trace = createHash("sha256").update(`${code} ${details}`).digest("base64url").slice(0, 22);
@@ -105,14 +107,12 @@ function graphFault(status: number, code: number, title: string, details = title
   return new ApiFault(status, { error });
 }
 
-const invalidParameter = [400, 100, "Invalid parameter"] as const;
-/** For the service's own, by status. */
-const graphFaults: Readonly<Record<number, readonly [status: number, code: number, title: string]>> = {
-  400: invalidParameter,
+type GraphCode = readonly [status: number, code: number, title: string];
+/** For the service's own, by status; other 4xx are an invalid parameter. */
+const graphCodes: Readonly<Record<number, GraphCode>> = {
   401: [401, 190, "Invalid OAuth access token."],
   402: [403, 10, "Permission denied"],
   404: [404, 132001, "Template name does not exist in the translation"],
-  409: invalidParameter,
   429: [429, 130429, "Rate limit hit"],
 };
 
@@ -123,7 +123,8 @@ function asGraphFault(fault: ApiFault): ApiFault {
   const code = Number(/\((\d{6})\)/.exec(message)?.[1]);
   if (code === 131016) return graphFault(503, code, "Service unavailable", message);
   if (!Number.isNaN(code)) return graphFault(400, code, "Business eligibility payment issue", message);
-  return graphFault(...(graphFaults[status] ?? [500, 131000, "Something went wrong"]), message);
+  const other: GraphCode = status < 500 ? [400, 100, "Invalid parameter"] : [500, 131000, "Something went wrong"];
+  return graphFault(...(graphCodes[status] ?? other), message);
 }
 
 export interface RequestItem {

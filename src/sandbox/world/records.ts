@@ -104,7 +104,8 @@ export interface FutureStep {
   readonly errorCode?: string | number;
 }
 
-export type MessageOrigin = "api" | "chat" | "campaign" | "automation" | "customer";
+export const messageOrigins = ["api", "chat", "campaign", "automation", "customer"] as const;
+export type MessageOrigin = (typeof messageOrigins)[number];
 
 export interface MessageRecord extends Owned {
   readonly wamid: Wamid;

@@ -131,5 +131,14 @@ test("with --format meta, prints a curl command and an init command that fit Met
   await until("it is printed", () => sandbox.lines.some((line) => / event {4}messages (sent|\(2 updates\)) → http:\S+ 200$/.test(line)));
   expect(callback.taken()[0]).toMatchObject({ phoneNumberId: "106540352242922", item: { biz_opaque_callback_data: "order-1" } });
   expect(await runHere(["sandbox", "--meta", "dance:1"])).toMatchObject({ code: 2, err: expect.stringContaining("skip, early") });
-  expect(await runHere(["sandbox", "--batch", "1001"])).toMatchObject({ code: 2 });
+  for (const [args, error] of [
+    [["--batch", "2"], "--batch needs --format meta"],
+    [["--format", "meta", "--batch", "1001"], "--batch: Too big"],
+    [["--format", "meta", "--meta", "early:2"], "--meta: Too big"],
+    [["--fail", "500:2"], "--fail: Too big"],
+    [["--number", "x"], "--number: must be digits"],
+    [["--speed", "fast"], "It must be a number."],
+  ] as const) {
+    expect(await runHere(["sandbox", "--port", "0", ...args])).toMatchObject({ code: 2, err: expect.stringContaining(error) });
+  }
 });

@@ -295,6 +295,18 @@ test("answers a send as Meta does when it is wrong, and fails late outside the w
     404, 132001,
   ]);
   expect(await codeOf(sandbox, { to: "5491155550005", ...welcome })).toEqual([400, 131042]);
+  expect((await graph(sandbox, { messaging_product: "x" })).body.error["error_data"]).toMatchObject({
+    details: expect.stringContaining("messaging_product: "),
+  });
+  const form = await fetch(`${sandbox.url}/v24.0/${sandbox.phoneNumberId}/messages`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${sandbox.key}` },
+    body: new URLSearchParams({ to: "5491155550001" }),
+  });
+  expect([form.status, await form.json()]).toMatchObject([400, { error: { code: 100 } }]);
+  sandbox.setFaults({ api: [{ answer: 500, when: "after", endpoint: "POST /messages", times: 1 }] });
+  expect(await codeOf(sandbox, { to: "5491155550002", ...welcome })).toEqual([500, 131000]);
+  expect(sandbox.messages().at(-1)?.phone).toBe("+5491155550002");
   sandbox.setFaults({ api: [{ answer: 429, times: 1 }] });
   expect(await codeOf(sandbox, { to: "5491155550001", ...welcome })).toEqual([429, 130429]);
   const late = await graph(sandbox, { to: "5491155550001", type: "text", text: { body: "Hola" } });

@@ -269,6 +269,8 @@ test("messages and events are listed in pages, found by id and wamid, and moved"
   expect((await control("POST", `/messages/${sent.id}/status`, { status: "lost" })).status).toBe(400);
   expect((await control("POST", "/messages/none/status", { status: "sent" })).status).toBe(404);
   expect((await control("GET", "/messages?status=failed&origin=api")).body).toHaveProperty("data.length", 1);
+  for (const query of ["status=lost", "origin=nobody", "stauts=failed"])
+    expect((await control("GET", `/messages?${query}`)).status).toBe(400);
   const found = await control("GET", `/events?event=message.status&wamid=${encodeURIComponent(sent.wamid)}`);
   const [event] = z.object({ data: z.tuple([z.object({ body: z.string(), deliveries: z.array(z.unknown()) })]) }).parse(found.body).data;
   expect(JSON.parse(event.body)).toMatchObject({ data: { wamid: sent.wamid, status: "failed", errorCode: "131049" } });
