@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, SandboxOptions } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { choice, httpUrl, portFrom, several } from "./options.ts";
+import { choice, givenFlag, httpUrl, portFrom, several } from "./options.ts";
 import { readyLines, readyOf, usualWebhooks } from "./sandbox/ready.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -103,9 +103,8 @@ async function playService(command: Command, options: Options, io: Io): Promise<
     import("../net/addresses.ts"),
   ]);
   const { json = false, quiet = false } = options;
-  const idle =
-    options.format === "meta" ? undefined : (["meta", "batch", "verifyToken"] as const).find((name) => options[name] !== undefined);
-  if (idle !== undefined) command.error(`error: ${flagOf(command, idle)} needs --format meta`);
+  const idle = options.format === "meta" ? undefined : givenFlag(command, options, ["meta", "batch", "verifyToken"]);
+  if (idle !== undefined) command.error(`error: ${idle} needs --format meta`);
   const origin = `http://${options.host.includes(":") ? `[${options.host}]` : options.host}`;
   if (!URL.canParse(origin) || !isLoopbackHost(origin)) {
     io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
@@ -166,18 +165,15 @@ function optionFault(command: Command, error: unknown): unknown {
   const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
   if (name !== "ZodError" || issues === undefined) return error;
   const faults = issues.map(({ path, message }) => {
-    const flags = path.map((part) => flagOf(command, renamed[String(part)] ?? String(part)));
-    return `${flags.findLast((flag) => flag !== undefined) ?? path.map(String).join(".")}: ${message}`;
+    const names = path.map((part) => renamed[String(part)] ?? String(part));
+    const flag = command.options.find((option) => names.includes(option.attributeName()))?.long;
+    return `${flag ?? path.map(String).join(".")}: ${message}`;
   });
   return command.error(`error: ${faults.join("; ")}`);
 }
 
 /** Options of the sandbox whose flag has another name. */
-const renamed: Readonly<Record<string, string>> = { api: "fail", file: "state", phoneNumberIds: "number" };
-
-function flagOf(command: Command, name: string): string | undefined {
-  return command.options.find((option) => option.attributeName() === name)?.long ?? undefined;
-}
+const renamed: Readonly<Record<string, string>> = { api: "fail", file: "state", phoneNumberIds: "number", webhooks: "webhook" };
 
 /** Phones are in clear: the people are made up. */
 const happeningLine = (happening: Happening, now: Date) => `${now.toISOString().slice(11, 19)} ${textOf(happening)}`;
