@@ -4,17 +4,22 @@ import type { FastifyInstance } from "fastify";
 import type { z } from "zod";
 import type { Clock } from "../model/clock.ts";
 import { systemClock } from "../model/system-clock.ts";
+import { createApiApp } from "./api/app.ts";
 import { ApiFault } from "./api/fault.ts";
-import { assemble } from "./assemble.ts";
+import { addApiRoutes, addHookRoutes } from "./api/routes.ts";
 import type { ClockControls } from "./clock.ts";
 import { createAccountSetup } from "./control/account-setup.ts";
+import { addControlRoutes } from "./control/control.ts";
 import { faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
+import { addMcpRoutes } from "./mcp/mcp.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
+import { addGraphRoutes } from "./meta/graph-routes.ts";
 import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { seedWorld } from "./seed-world.ts";
+import { createService } from "./service.ts";
 import type {
   AccountRecord,
   AutomationRecord,
@@ -92,14 +97,15 @@ async function startOn(
   report: (happening: Happening) => void,
   onPost: SandboxOptions["onPost"],
 ): Promise<Sandbox> {
-  const { world, clock, ids, random, secret, file } = memory;
-  const { format, plan, service, host, port } = settings;
+  const { world, clock, secret, file } = memory;
+  const { format, plan = "escala", host, port } = settings;
+  const core = { ...memory, baseClock, speed: settings.speed };
   for (const { meta } of world.webhooks.all()) {
     if ((meta === undefined) === (format === "meta"))
       throw new SandboxRefused(`the state file has webhooks of another format than ${format}`);
   }
   const verifyToken = format === "meta" ? (settings.verifyToken ?? tokenFrom(secret)) : null;
-  const setup = createAccountSetup({ world, now: clock.now, ids, service, secret, verifyToken });
+  const setup = createAccountSetup(core, { service: settings.service, secret, verifyToken });
   try {
     seedWorld(memory, setup, settings);
   } catch (error) {
@@ -107,25 +113,32 @@ async function startOn(
   }
 
   const faults = { current: settings.faults };
-  const callbacks =
-    format === "meta"
-      ? createCallbacks({ world, baseClock, random, report: (handshake) => report({ what: "handshake", ...handshake }) })
-      : null;
+  const callbacks = format === "meta" ? createCallbacks(core, (handshake) => report({ what: "handshake", ...handshake })) : null;
+  const service = createService(core, { ...settings, faults, onPost });
+  const { events } = service;
   let url = "";
   const failed = (error: unknown) => report({ what: "failed", error });
-  const defaultPlan = plan ?? "escala";
-  const assembled = assemble({ memory, settings, baseClock, setup, faults, defaultPlan, url: () => url, failed, onPost, callbacks });
-  const { app, events } = assembled;
+  const app = createApiApp(service, { failed, routes: (scope) => addApiRoutes(scope, service) });
+  if (format === "meta") addGraphRoutes(app, service, failed);
+  addHookRoutes(app, service);
+  addMcpRoutes(app, service);
+  addControlRoutes(app, { ...service, clock, setup, defaultPlan: plan, url: () => url, callbacks });
+  const stop = async () => {
+    callbacks?.close();
+    events.meta?.flush();
+    await app.close();
+    await service.close();
+  };
   // An answer means that its changes are in the file.
   if (file !== null) app.addHook("onSend", (_request, _reply, payload, done) => void file.written().then(() => done(null, payload), done));
   reportRefusals(app, report);
   try {
     url = await listen(app, host, port);
   } catch (error) {
-    await assembled.close();
+    await stop();
     throw error;
   }
-  assembled.resume();
+  service.resume();
   if (callbacks !== null) await Promise.all([...world.webhooks.all()].map(callbacks.verifySoon));
 
   const apiUrl = `${url}/api/v1`;
@@ -137,7 +150,7 @@ async function startOn(
       structuredClone([...table.list(mainAccount)]);
   let closing: Promise<void> | null = null;
   const close = () => {
-    closing ??= assembled.close().then(memory.close);
+    closing ??= stop().then(memory.close);
     return closing;
   };
   return {
@@ -151,7 +164,7 @@ async function startOn(
     call: (method, path, body) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
     control: (method, path, body) => ask(method, `${url}/sandbox${path}`, {}, body),
     customerWrites: (phone, text, name) =>
-      structuredClone(assembled.customerWrites(mainAccount, { phone, text, ...(name !== undefined && { name }) })),
+      structuredClone(service.customerWrites(mainAccount, { phone, text, ...(name !== undefined && { name }) })),
     addWebhook(order) {
       const webhook = setup.addWebhook(account, webhookOptionsSchema.parse(order));
       void callbacks?.verifySoon(webhook);

@@ -3,6 +3,7 @@ import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { type ApiFaultSettings, endpointKey } from "../faults.ts";
 import type { Random } from "../ids.ts";
 import { capReached, type Limits } from "../limits/limits.ts";
+import type { Service } from "../service.ts";
 import { type AccountRecord, plans } from "../world/records.ts";
 import { type ApiFault, answerTo, invalid, noSuchPath, refused, unexpectedText } from "./fault.ts";
 
@@ -17,23 +18,13 @@ export function callerOf(request: FastifyRequest): AccountRecord {
   return request.getDecorator<AccountRecord>("account");
 }
 
-interface GateParts {
-  readonly limits: Limits;
-  readonly random: Random;
-  /** The same objects until they are set anew: `times` is counted by them. */
-  readonly faults: () => readonly ApiFaultSettings[];
-  /** The form of a faulty answer; not given: the service's. */
-  readonly shape?: (fault: ApiFault) => ApiFault;
-}
-
-interface ApiParts extends GateParts {
-  readonly now: () => number;
+interface ApiParts {
   readonly failed: (error: unknown) => void;
   readonly routes: (api: FastifyInstance) => void;
 }
 
 /** The service over HTTP: `routes` lie under `/api/v1`, behind the gate. What is added to the app itself is outside it. */
-export function createApiApp({ now, failed, routes, ...gate }: ApiParts): FastifyInstance {
+export function createApiApp(service: Service, { failed, routes }: ApiParts): FastifyInstance {
   const app = Fastify({
     routerOptions: { ignoreTrailingSlash: true },
     return503OnClosing: false,
@@ -43,7 +34,7 @@ export function createApiApp({ now, failed, routes, ...gate }: ApiParts): Fastif
       reply.raw.writeHead(status, { ...headers, date: date(), "content-type": json }).end(JSON.stringify(body));
       function framed(): unknown {
         try {
-          if (request.url.startsWith(`${apiRoot}/`)) letIn(gate.limits, request);
+          if (request.url.startsWith(`${apiRoot}/`)) letIn(service.limits, request);
           return noSuchPath();
         } catch (error) {
           return error;
@@ -52,7 +43,7 @@ export function createApiApp({ now, failed, routes, ...gate }: ApiParts): Fastif
     },
   });
   addJsonBodies(app);
-  const date = () => new Date(now()).toUTCString();
+  const date = () => new Date(service.clock.now()).toUTCString();
   app.addHook("onRequest", (_request, reply, done) => {
     reply.header("date", date());
     done();
@@ -67,7 +58,7 @@ export function createApiApp({ now, failed, routes, ...gate }: ApiParts): Fastif
   app.setNotFoundHandler(notFound);
   app.register(
     async (api) => {
-      addGate(api, gate);
+      addGate(api, service);
       api.setNotFoundHandler(notFound);
       routes(api);
     },
@@ -88,15 +79,15 @@ function addJsonBodies(app: FastifyInstance): void {
 
 /**
  * Every request, unknown paths included, must bring a valid key and find room under its account's limits. Only what was let in, and
- * whose body could be read, meets a fault: it has been counted.
+ * whose body could be read, meets a fault: it has been counted. `shape` gives a fault its form.
  */
-export function addGate(api: FastifyInstance, { limits, random, faults, shape = (fault) => fault }: GateParts): void {
+export function addGate(api: FastifyInstance, { limits, random, faults }: Service, shape = (fault: ApiFault): ApiFault => fault): void {
   api.decorateRequest("account", null);
   api.addHook("onRequest", (request, _reply, done) => {
     request.setDecorator("account", letIn(limits, request));
     done();
   });
-  addApiFaults(api, faults, random.fork("api-faults"), shape);
+  addApiFaults(api, () => faults.current.api, random.fork("api-faults"), shape);
 }
 
 function letIn(limits: Limits, request: FastifyRequest): AccountRecord {
@@ -109,7 +100,13 @@ function letIn(limits: Limits, request: FastifyRequest): AccountRecord {
 const providerText = "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
 const cutJson = '{"id":"019';
 
-function addApiFaults(api: FastifyInstance, faults: GateParts["faults"], random: Random, shape: (fault: ApiFault) => ApiFault): void {
+/** `faults` gives the same objects until they are set anew: `times` is counted by them. */
+function addApiFaults(
+  api: FastifyInstance,
+  faults: () => readonly ApiFaultSettings[],
+  random: Random,
+  shape: (fault: ApiFault) => ApiFault,
+): void {
   const struck = new WeakMap<ApiFaultSettings, number>();
   const spoiltLater = new WeakMap<FastifyRequest, ApiFaultSettings>();
   const hanging = new Set<FastifyReply["raw"]>();

@@ -1,22 +1,13 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Automations } from "../automations/automations.ts";
-import type { Limits } from "../limits/limits.ts";
-import { type Messaging, outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
+import { outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { approvedTemplates, templateView } from "../messaging/templates.ts";
-import type { AutomationRecord, ContactRecord, MessageRecord } from "../world/records.ts";
-import { firstAfter, type World } from "../world/world.ts";
+import type { Service } from "../service.ts";
+import type { AutomationRecord, ContactRecord } from "../world/records.ts";
+import { firstAfter } from "../world/world.ts";
 import { callerOf } from "./app.ts";
 import { checked, refused } from "./fault.ts";
-
-interface Parts {
-  readonly world: World;
-  readonly limits: Limits;
-  readonly messaging: Messaging;
-  readonly automations: Automations;
-  readonly answerAfter: ((message: MessageRecord) => Promise<void>) | undefined;
-}
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
@@ -49,11 +40,11 @@ const runBody = z.object({
 const latest = 100;
 
 /** Fields that the document does not show are the sandbox's choice. */
-export function addApiRoutes(api: FastifyInstance, { world, messaging, automations, answerAfter }: Parts): void {
+export function addApiRoutes(api: FastifyInstance, { world, messaging, automations, events }: Service): void {
   api.post("/messages", async (request, reply) => {
     const message = messaging.send(callerOf(request).id, checked(outgoingBodySchema, request.body), "api");
     const receipt = receiptOf(message);
-    await answerAfter?.(message);
+    await events.meta?.answerAfter(message);
     return reply.code(201).send(receipt);
   });
   api.get<{ Params: { id: string } }>("/messages/:id", (request, reply) => {
@@ -124,7 +115,7 @@ export function hookPath({ hookId }: AutomationRecord): string {
 const hookBody = z.looseObject(runBody.pick({ phone: true, name: true }).shape);
 
 /** Incoming webhooks of automations (messaging-service-api.md). The path is the secret; calls count as API calls of the account. */
-export function addHookRoutes(app: FastifyInstance, { world, limits, automations }: Parts): void {
+export function addHookRoutes(app: FastifyInstance, { world, limits, automations }: Service): void {
   const behind = (request: FastifyRequest) => {
     const { hookId } = request.params as { hookId: string };
     for (const account of world.accounts.all()) {

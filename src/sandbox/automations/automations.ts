@@ -1,7 +1,5 @@
 import { Agent } from "undici/index.js";
-import type { Clock } from "../../model/clock.ts";
 import { ApiFault, refused } from "../api/fault.ts";
-import type { SandboxClock } from "../clock.ts";
 import type { Publisher } from "../events/publisher.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Messaging } from "../messaging/messaging.ts";
@@ -17,7 +15,7 @@ import {
   plans,
   type RunRecord,
 } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core } from "../world/world.ts";
 
 /** The sandbox's choice, at speed 1. */
 const betweenStepsMs = 100;
@@ -28,23 +26,16 @@ const day = 24 * 60 * 60_000;
 type Step<T extends AutomationStep["type"]> = Extract<AutomationStep, { type: T }>;
 
 interface Parts {
-  readonly world: World;
-  readonly clock: SandboxClock;
-  /** Receivers live in the machine's time. */
-  readonly baseClock: Clock;
-  readonly ids: () => string;
   readonly messaging: Messaging;
   readonly publisher: Publisher;
   readonly limits: Limits;
-  readonly speed: number;
 }
 
-export type Automations = ReturnType<typeof createAutomations>;
-
 /** Who may start a run, and one run at a time per conversation ("Conversation rules"). Methods throw ApiFault. */
-export function createAutomations(parts: Parts) {
-  const { world, clock, ids, messaging } = parts;
-  const runner = createRunner(parts);
+export function createAutomations(core: Core, parts: Parts) {
+  const { world, clock, ids } = core;
+  const { messaging } = parts;
+  const runner = createRunner(core, parts);
 
   const begin = ({ id: automationId, account, steps }: AutomationRecord, contact: ContactRecord, data: RunRecord["data"]): RunRecord => {
     const now = clock.now();
@@ -106,7 +97,7 @@ export function createAutomations(parts: Parts) {
  * | waiting for a receiver | it answered or is late; the step stays in `left`, so a restart repeats it |
  * | `completed` or `failed` | final |
  */
-function createRunner({ world, clock, baseClock, ids, messaging, publisher, limits, speed }: Parts) {
+function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging, publisher, limits }: Parts) {
   // Connections have no limit: a request that waits for one would use up its receiver's seconds.
   const agent = new Agent(receiverConnection());
   let isClosed = false;

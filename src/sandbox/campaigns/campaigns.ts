@@ -1,12 +1,11 @@
 import { z } from "zod";
-import type { Clock } from "../../model/clock.ts";
 import { ApiFault } from "../api/fault.ts";
 import type { Random } from "../ids.ts";
 import type { Messaging } from "../messaging/messaging.ts";
 import { requirePhone } from "../messaging/numbers.ts";
 import { approvedTemplates, templateGone, templateToSend } from "../messaging/templates.ts";
 import type { CampaignRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core } from "../world/world.ts";
 
 const most = 1_000_000;
 
@@ -22,21 +21,11 @@ export const campaignOrder = z
   .refine(({ phones, recipients }) => (phones === undefined) !== (recipients === undefined), "needs phones or recipients, not both");
 type CampaignOrder = z.output<typeof campaignOrder>;
 
-export type Campaigns = ReturnType<typeof createCampaigns>;
-
-interface Parts {
-  readonly world: World;
-  readonly clock: Clock;
-  readonly ids: () => string;
-  readonly random: Random;
-  readonly messaging: Messaging;
-}
-
 /** Small batches, so that none holds up the API. */
 const batchMs = 100;
 
 /** Campaigns go past the gate, so they count against no limit of the API ("Client guidance"). */
-export function createCampaigns({ world, clock, ids, random, messaging }: Parts) {
+export function createCampaigns({ world, clock, ids, random }: Core, messaging: Messaging) {
   const phoneRandom = random.fork("campaigns");
 
   const sendTo = (to: string, campaign: CampaignRecord): void => {

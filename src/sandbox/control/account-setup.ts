@@ -17,27 +17,22 @@ import {
   type templateOrder,
   type WebhookRecord,
 } from "../world/records.ts";
-import { type World, wabaIdOf } from "../world/world.ts";
+import { type Core, wabaIdOf } from "../world/world.ts";
 
 /** What a person sets up in the service's settings. Throws 402 beyond the plan's maximums. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
 
 /** `service` names the signature's header and begins keys; `secret` signs where none is given. */
-export function createAccountSetup(parts: {
-  readonly world: World;
-  readonly now: () => number;
-  readonly ids: () => string;
-  readonly service: string;
-  readonly secret: string;
-  /** Null: the format is not `meta`. */
-  readonly verifyToken: string | null;
-}) {
-  const { world, now, ids, service, secret, verifyToken } = parts;
-  const owned = (account: string) => ({ id: ids(), account, createdAt: now() });
+export function createAccountSetup(
+  { world, clock, ids }: Core,
+  /** `verifyToken` is null when the format is not `meta`. */
+  { service, secret, verifyToken }: { readonly service: string; readonly secret: string; readonly verifyToken: string | null },
+) {
+  const owned = (account: string) => ({ id: ids(), account, createdAt: clock.now() });
 
   return {
     addAccount(name: string, plan: Plan, contactLimit: number | null, phoneNumberId?: string): AccountRecord {
-      const owned = { id: name, account: name, createdAt: now() };
+      const owned = { id: name, account: name, createdAt: clock.now() };
       const account = { ...owned, plan, contactLimit, isConnected: true, numbers: [], usage: noUsage };
       this.addNumber(account, phoneNumberId);
       return account;

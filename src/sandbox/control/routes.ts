@@ -1,30 +1,17 @@
 import type { FastifyError, FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Clock } from "../../model/clock.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { ApiFault, problemLines } from "../api/fault.ts";
-import type { Campaigns } from "../campaigns/campaigns.ts";
-import type { ClockControls } from "../clock.ts";
-import type { createEvents } from "../events/events.ts";
-import type { FaultSettings } from "../faults.ts";
-import type { Limits } from "../limits/limits.ts";
-import type { IncomingMessage, Messaging } from "../messaging/messaging.ts";
+import type { SandboxClock } from "../clock.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
-import type { MessageRecord, Plan } from "../world/records.ts";
+import type { Service } from "../service.ts";
+import type { Plan } from "../world/records.ts";
 import { firstAfter, mainAccount, type Stored, type Table, type World } from "../world/world.ts";
 import type { AccountSetup } from "./account-setup.ts";
 
-export interface ControlParts {
-  readonly world: World;
-  readonly clock: ClockControls;
-  readonly baseClock: Clock;
+export interface ControlParts extends Service {
+  readonly clock: SandboxClock;
   readonly setup: AccountSetup;
-  readonly limits: Limits;
-  readonly messaging: Messaging;
-  readonly campaigns: Campaigns;
-  readonly customerWrites: (account: string, from: IncomingMessage) => MessageRecord;
-  readonly events: ReturnType<typeof createEvents>;
-  readonly faults: { current: FaultSettings };
   readonly url: () => string;
   readonly defaultPlan: Plan;
   /** Null: the format is not `meta`. */

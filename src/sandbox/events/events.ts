@@ -1,10 +1,8 @@
-import type { Clock } from "../../model/clock.ts";
 import type { EventFaults, MetaFaults } from "../faults.ts";
-import type { Random } from "../ids.ts";
 import type { Limits } from "../limits/limits.ts";
 import { createMetaPublisher } from "../meta/publisher.ts";
 import { type AccountRecord, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core } from "../world/world.ts";
 import { metaRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
 import { createPoster, type ObservedPost } from "./poster.ts";
@@ -12,14 +10,8 @@ import { createPosting } from "./posting.ts";
 import { createPublisher } from "./publisher.ts";
 
 export interface EventsSettings {
-  readonly world: World;
-  readonly clock: Clock;
-  readonly baseClock: Clock;
-  readonly ids: () => string;
-  readonly random: Random;
   readonly limits: Pick<Limits, "spend">;
   readonly faults: () => EventFaults;
-  readonly speed: number;
   /** The sandbox's choice: 10 s, as for automations' requests. */
   readonly timeoutMs?: number;
   /** Beyond it deliveries to one URL are dropped: the sandbox's choice. */
@@ -31,16 +23,17 @@ export interface EventsSettings {
 
 const atOnce = 64;
 
-export function createEvents(settings: EventsSettings) {
-  const { world, ids, limits, baseClock, faults, metaFaults, timeoutMs = 10_000, mostWaiting = 100_000 } = settings;
-  const random = settings.random.fork("events");
+export function createEvents(core: Core, settings: EventsSettings) {
+  const { world, ids, baseClock } = core;
+  const { limits, faults, metaFaults, timeoutMs = 10_000, mostWaiting = 100_000 } = settings;
+  const random = core.random.fork("events");
   const draw = createFaultDraw(random);
   const onPost = (post: ObservedPost): void => {
     meta?.posted(post.body);
     settings.onPost?.(post);
   };
   const poster = createPoster({ baseClock, timeoutMs, connections: atOnce, onPost });
-  const posting = createPosting({ ...settings, random, poster, atOnce, retry: metaFaults === null ? usualEventRetry : metaRetry });
+  const posting = createPosting({ ...core, random }, { poster, atOnce, retry: metaFaults === null ? usualEventRetry : metaRetry });
 
   const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
     const drawn = draw(faults());
@@ -77,11 +70,9 @@ export function createEvents(settings: EventsSettings) {
   };
   const hasReceiver = () => [...world.webhooks.all()].some(isOn);
   const meta =
-    metaFaults === null
-      ? null
-      : createMetaPublisher({ ...settings, emit, faults: metaFaults, malformed: () => faults().malformed, hasReceiver });
+    metaFaults === null ? null : createMetaPublisher(core, { emit, faults: metaFaults, malformed: () => faults().malformed, hasReceiver });
   return {
-    publisher: meta?.publisher ?? createPublisher({ ...settings, emit }),
+    publisher: meta?.publisher ?? createPublisher(core, emit),
     posting,
     meta,
     /** Of deliveries, and of updates that wait for a request. */

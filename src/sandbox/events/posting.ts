@@ -1,20 +1,15 @@
 import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../ids.ts";
 import type { DeliveryRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core, World } from "../world/world.ts";
 import { afterTry, type EventRetry } from "./after-try.ts";
 import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
 import { type SandboxEvent, truncatedBody } from "./event-maker.ts";
 import type { Poster, PostOrder } from "./poster.ts";
 
 interface PostingSettings {
-  readonly world: World;
-  readonly clock: Clock;
-  readonly baseClock: Clock;
-  readonly random: Random;
   readonly poster: Poster;
   readonly retry: EventRetry;
-  readonly speed: number;
   /** To one URL. */
   readonly atOnce: number;
 }
@@ -43,7 +38,8 @@ export type Posting = ReturnType<typeof createPosting>;
  * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
  * records say how far it is, for a restart. Side posts are what faults add: once each, and on no record.
  */
-export function createPosting({ world, clock, baseClock, random, poster, retry, speed, atOnce }: PostingSettings) {
+export function createPosting(core: Core, { poster, retry, atOnce }: PostingSettings) {
+  const { world, clock, baseClock, random, speed } = core;
   const queues = new Map<string, UrlQueue>();
   const idlers: (() => void)[] = [];
   let sidePosts = 0;

@@ -1,7 +1,7 @@
-import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
 import { isReported } from "../statuses.ts";
 import type { EventRecord, MessageRecord, RunRecord } from "../world/records.ts";
+import type { Core } from "../world/world.ts";
 import { eventBody, messageStatusData } from "./event-maker.ts";
 
 export interface Publisher {
@@ -13,14 +13,10 @@ export interface Publisher {
   publish(account: string, event: string, data: Readonly<Record<string, unknown>>): void;
 }
 
-export interface PublisherParts {
-  readonly clock: Clock;
-  readonly ids: () => string;
-  /** Stores an event, with a delivery for every webhook URL subscribed to its kind. */
-  readonly emit: (record: EventRecord) => void;
-}
+/** Stores an event, with a delivery for every webhook URL subscribed to its kind. */
+export type Emit = (record: EventRecord) => void;
 
-export function createPublisher({ clock, ids, emit }: PublisherParts): Publisher {
+export function createPublisher({ clock, ids }: Core, emit: Emit): Publisher {
   const publish: Publisher["publish"] = (account, event, data) => {
     const createdAt = clock.now();
     const id = ids();

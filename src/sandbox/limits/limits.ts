@@ -1,7 +1,6 @@
-import type { Clock } from "../../model/clock.ts";
 import { ApiFault, planRefused, refused } from "../api/fault.ts";
 import { type AccountRecord, plans, type Quota, type Usage } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core } from "../world/world.ts";
 
 type Cap = "requests" | "messages";
 
@@ -18,14 +17,8 @@ const shownEveryMs = 30_000;
 /** Of messaging-service-api.md, "Authentication" and "Limits". All throw ApiFault. */
 export type Limits = ReturnType<typeof createLimits>;
 
-interface LimitsParts {
-  readonly world: Pick<World, "accounts" | "keys">;
-  readonly clock: Pick<Clock, "now">;
-  readonly isUnlimited: boolean;
-}
-
 /** `isUnlimited` lifts caps and quotas only: keys must be valid, and a plan without the API stays without. */
-export function createLimits({ world, clock, isUnlimited }: LimitsParts) {
+export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, isUnlimited = false) {
   const badKeys = createBadKeys();
   const calls = new Map<string, ReturnType<typeof createAccountCalls>>();
   /** Usage at the beginning of the half minute last counted in. */

@@ -2,11 +2,10 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { ApiFault, checked, refused } from "../api/fault.ts";
-import type { Limits } from "../limits/limits.ts";
-import { type Messaging, outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
+import { outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
 import { approvedTemplates, templateView } from "../messaging/templates.ts";
+import type { Service } from "../service.ts";
 import { type AccountRecord, type AppRecord, plans } from "../world/records.ts";
-import type { World } from "../world/world.ts";
 
 /** The sandbox's choice. */
 const mcpPath = "/mcp";
@@ -25,19 +24,13 @@ const messageSchema = z.object({
   params: z.record(z.string(), z.unknown()).default({}),
 });
 
-interface McpParts {
-  readonly world: World;
-  readonly limits: Limits;
-  readonly messaging: Messaging;
-}
-
 interface Outcome {
   readonly result?: object;
   readonly error?: { readonly code: number; readonly message: string };
 }
 
 /** The sandbox's choice: the document shows the limits alone. */
-function createTools({ world, messaging }: McpParts) {
+function createTools({ world, messaging }: Service) {
   return [
     {
       name: "list_templates",
@@ -61,9 +54,9 @@ function jsonSchemaOf(schema: z.ZodType): object {
 }
 
 /** MCP's "Streamable HTTP" without streams. The sandbox's choice: an app's token is its bearer key ("Authentication", 7). */
-export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
-  const { world, limits } = parts;
-  const tools = createTools(parts);
+export function addMcpRoutes(app: FastifyInstance, service: Service): void {
+  const { world, limits } = service;
+  const tools = createTools(service);
 
   const callerOf = ({ headers }: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
     const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1] ?? "";

@@ -1,19 +1,12 @@
-import type { Clock } from "../../model/clock.ts";
 import type { Publisher } from "../events/publisher.ts";
 import type { Random } from "../ids.ts";
 import { isReported, type MessageStatus, reaches, supersedes } from "../statuses.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core, World } from "../world/world.ts";
 import { outcomeFor, stepsOf } from "./numbers.ts";
 
-interface Parts {
-  readonly world: World;
-  readonly clock: Clock;
-  readonly publisher: Publisher;
-}
-
 /** The only place that changes a status. */
-export function createLives({ world, clock, publisher }: Parts) {
+export function createLives({ world, clock }: Core, publisher: Publisher) {
   const change = (message: MessageRecord, { status, errorCode }: Omit<FutureStep, "at">): void => {
     const before = { ...message };
     const now = clock.now();

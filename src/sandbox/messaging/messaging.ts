@@ -1,11 +1,10 @@
 import { z } from "zod";
-import type { Clock } from "../../model/clock.ts";
 import { planRefused, refused } from "../api/fault.ts";
 import type { Publisher } from "../events/publisher.ts";
-import { createWamids, type Random } from "../ids.ts";
+import { createWamids } from "../ids.ts";
 import type { MessageStatus } from "../statuses.ts";
 import type { AccountRecord, ContactRecord, MessageOrigin, MessageRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core, World } from "../world/world.ts";
 import { createLives, planLife } from "./lives.ts";
 import { noSuchNumber, outcomeFor, requirePhone, sendingNumber } from "./numbers.ts";
 import { fillTemplate, templateToSend } from "./templates.ts";
@@ -45,15 +44,6 @@ export interface ContactFacts {
   readonly attributes?: Readonly<Record<string, string>>;
 }
 
-interface Parts {
-  readonly world: World;
-  readonly clock: Clock;
-  readonly ids: () => string;
-  readonly random: Random;
-  readonly speed: number;
-  readonly publisher: Publisher;
-}
-
 /** In digits (E.164): a wamid holds no more. */
 const longestRealPhone = 15;
 /** The document has a code present whenever a message failed. */
@@ -64,8 +54,9 @@ const windowMs = 24 * 60 * 60 * 1000;
 export type Messaging = ReturnType<typeof createMessaging>;
 
 /** Messages and contacts of all accounts. Every method throws ApiFault as the document's rules say. */
-export function createMessaging({ world, clock, ids, random, speed, publisher }: Parts) {
-  const lives = createLives({ world, clock, publisher });
+export function createMessaging(core: Core, publisher: Publisher) {
+  const { world, clock, ids, random, speed } = core;
+  const lives = createLives(core, publisher);
   const newWamid = createWamids(random.fork("wamids"));
   const lifeRandom = random.fork("lives");
   /** Not in the state file: after a restart each comes once more. */

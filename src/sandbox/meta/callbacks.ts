@@ -1,7 +1,5 @@
-import type { Clock } from "../../model/clock.ts";
-import type { Random } from "../ids.ts";
 import type { WebhookRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { Core } from "../world/world.ts";
 
 export interface Handshake {
   readonly url: string;
@@ -16,14 +14,9 @@ const againMs = 1_000;
 export type Callbacks = ReturnType<typeof createCallbacks>;
 
 /** Nothing is posted to a URL before its handshake succeeded. */
-export function createCallbacks(parts: {
-  readonly world: World;
-  readonly baseClock: Clock;
-  readonly random: Random;
-  readonly report: (handshake: Handshake) => void;
-}) {
-  const { world, baseClock, report } = parts;
-  const random = parts.random.fork("challenges");
+export function createCallbacks(core: Core, report: (handshake: Handshake) => void) {
+  const { world, baseClock } = core;
+  const random = core.random.fork("challenges");
   const closing = new AbortController();
 
   const verify = async (webhook: WebhookRecord): Promise<Handshake> => {

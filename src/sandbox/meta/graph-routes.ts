@@ -3,23 +3,16 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { addGate, callerOf, graphMessages } from "../api/app.ts";
 import { ApiFault, answerTo, problemLines } from "../api/fault.ts";
-import type { Messaging } from "../messaging/messaging.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
+import type { Service } from "../service.ts";
 import type { MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { type Json, userIdOf, waIdOf } from "./update.ts";
-
-interface Parts {
-  readonly world: World;
-  readonly gate: Parameters<typeof addGate>[1];
-  readonly messaging: Messaging;
-  readonly answerAfter: (message: MessageRecord) => Promise<void>;
-  readonly failed: (error: unknown) => void;
-}
+import { userIdOf, waIdOf } from "./update.ts";
 
 /** Meta's endpoint for sends, with the keys, caps and faults of the service's own. */
-export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, answerAfter, failed }: Parts): void {
+export function addGraphRoutes(app: FastifyInstance, service: Service, failed: (error: unknown) => void): void {
+  const { world, messaging, events } = service;
   const send = (account: string, phoneNumberId: string, body: GraphSend): MessageRecord => {
     const to = body.recipient === undefined ? parsePhone(`+${waIdOf(body.to ?? "")}`) : phoneOf(world, account, body.recipient);
     if (to === null) throw graphFault(400, 131009, "Parameter value is not valid", "the recipient is not valid");
@@ -35,7 +28,7 @@ export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, a
     return messaging.send(account, order, "api");
   };
   void app.register(async (scope) => {
-    addGate(scope, { ...gate, random: gate.random.fork("graph"), shape: asGraphFault });
+    addGate(scope, { ...service, random: service.random.fork("graph") }, asGraphFault);
     scope.setErrorHandler((error, _request, reply) => {
       const { status, body } = asGraphFault(answerTo(error, failed));
       return reply.code(status).send(body);
@@ -50,7 +43,7 @@ export function addGraphRoutes(app: FastifyInstance, { world, gate, messaging, a
       if (!read.success) throw graphFault(400, 100, "Invalid parameter", problemLines(read.error));
       if (read.data.status === "read") return { success: true };
       const message = send(account.id, phoneNumberId, read.data);
-      await answerAfter(message);
+      await events.meta?.answerAfter(message);
       const { to, recipient, template } = read.data;
       const who = recipient === undefined ? { input: to, wa_id: waIdOf(message.phone) } : { input: recipient, user_id: recipient };
       const sent = { id: message.wamid, ...(template !== undefined && { message_status: "accepted" }) };
@@ -125,41 +118,4 @@ function asGraphFault(fault: ApiFault): ApiFault {
   if (!Number.isNaN(code)) return graphFault(400, code, "Business eligibility payment issue", message);
   const other: GraphCode = status < 500 ? [400, 100, "Invalid parameter"] : [500, 131000, "Something went wrong"];
   return graphFault(...(graphCodes[status] ?? other), message);
-}
-
-export interface RequestItem {
-  readonly wabaId: unknown;
-  readonly field: unknown;
-  readonly phoneNumberId: unknown;
-  /** Null: `item` is the whole value of the change. */
-  readonly list: string | null;
-  readonly item: unknown;
-  readonly contacts: readonly Json[];
-}
-
-interface Request {
-  readonly entry: readonly { readonly id: unknown; readonly changes: readonly { readonly field: unknown; readonly value: Json }[] }[];
-}
-
-/** All updates of a request. Throws for a body that is no request of Meta's. */
-export function readRequest(body: Buffer): RequestItem[] {
-  const { entry } = JSON.parse(body.toString("utf8")) as Request;
-  return entry.flatMap(({ id, changes }) =>
-    changes.flatMap(({ field, value }): RequestItem[] => {
-      const { phone_number_id: phoneNumberId } = (value["metadata"] ?? {}) as Json;
-      const about = { wabaId: id, field, phoneNumberId, contacts: (value["contacts"] ?? []) as readonly Json[] };
-      const lists = ["statuses", "messages", "calls"].filter((list) => Array.isArray(value[list]));
-      if (lists.length === 0) return [{ ...about, list: null, item: value }];
-      return lists.flatMap((list) => (value[list] as readonly unknown[]).map((item) => ({ ...about, list, item })));
-    }),
-  );
-}
-
-/** What makes updates the same. Null: it is not an update. */
-export function identityOf({ field, list, item }: RequestItem): string | null {
-  if (typeof item !== "object" || item === null) return null;
-  if (list === null) return JSON.stringify([field, item]);
-  const { id, status, event, recipient_participant_id: participant, errors } = item as Json;
-  const [error] = (errors ?? []) as readonly Json[];
-  return JSON.stringify([list, id, status, event, participant, error?.["code"]]);
 }

@@ -1,19 +1,16 @@
-import type { Clock } from "../../model/clock.ts";
-import type { Publisher, PublisherParts } from "../events/publisher.ts";
+import type { Emit, Publisher } from "../events/publisher.ts";
 import type { MetaFaults } from "../faults.ts";
 import { isReported } from "../statuses.ts";
 import type { MessageRecord, SendingNumber } from "../world/records.ts";
-import { mainAccount, type World, wabaIdOf } from "../world/world.ts";
+import { type Core, mainAccount, wabaIdOf } from "../world/world.ts";
 import { type MessageFacts, receivedUpdate, statusUpdates } from "./message-updates.ts";
 import { asMetaWrites, mostUpdates, requestBody } from "./request-body.ts";
 import { isStruck, type Json, type Update } from "./update.ts";
 
-interface MetaParts extends PublisherParts {
-  readonly world: World;
-  readonly baseClock: Clock;
+interface MetaParts {
+  readonly emit: Emit;
   readonly faults: () => MetaFaults;
   readonly malformed: () => number;
-  readonly speed: number;
   readonly hasReceiver: () => boolean;
 }
 
@@ -21,7 +18,8 @@ interface MetaParts extends PublisherParts {
 const longestWaitMs = 5_000;
 
 /** All accounts' updates go to the URLs of `main`: an app of Meta has one callback. */
-export function createMetaPublisher({ world, clock, baseClock, ids, faults, malformed, speed, emit, hasReceiver }: MetaParts) {
+export function createMetaPublisher(core: Core, { faults, malformed, emit, hasReceiver }: MetaParts) {
+  const { world, clock, baseClock, ids, speed } = core;
   let gathered: Update[] = [];
   let cancel: (() => void) | null = null;
   /** By wamid, sends that are answered once their first status was posted. */

@@ -1,3 +1,5 @@
+import type { Clock } from "../../model/clock.ts";
+import type { Random } from "../ids.ts";
 import { digitsOf } from "../meta/update.ts";
 import type {
   AccountRecord,
@@ -41,6 +43,17 @@ export function createWorld(journal: Journal, { keepMessages = usualMessages }: 
     events: createTable<EventRecord>("event", journal, { most: mostEvents }),
     deliveries: createTable<DeliveryRecord>("delivery", journal, { most: mostEvents }),
   };
+}
+
+/** What every part stands on. */
+export interface Core {
+  readonly world: World;
+  readonly clock: Clock;
+  /** The machine's: receivers live in its time. */
+  readonly baseClock: Clock;
+  readonly ids: () => string;
+  readonly random: Random;
+  readonly speed: number;
 }
 
 export const mainAccount = "main";

@@ -8,12 +8,12 @@ import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/fau
 import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
 import { createLimits, noUsage } from "../../../../src/sandbox/limits/limits.ts";
 import type { DeliveryRecord, MessageRecord, Plan, WebhookRecord } from "../../../../src/sandbox/world/records.ts";
-import { createWorld, type World } from "../../../../src/sandbox/world/world.ts";
+import { type Core, createWorld, type World } from "../../../../src/sandbox/world/world.ts";
 import { longestWaitMs } from "../../../harness/until.ts";
 
 export const secret = "a secret of the webhook";
 
-export interface StageOptions extends Partial<Omit<EventsSettings, "faults">> {
+export interface StageOptions extends Partial<Omit<EventsSettings, "faults"> & Core> {
   readonly plan?: Plan;
   readonly faults?: Partial<EventFaults>;
   readonly seed?: string;
@@ -38,18 +38,13 @@ export function createStage(options: StageOptions = {}) {
   };
   world.accounts.put(account);
   let faults = eventFaultsSchema.parse(options.faults ?? {});
-  const limits = createLimits({ world, clock, isUnlimited: false });
-  const { publisher, posting } = createEvents({
-    speed: 100,
+  const limits = createLimits({ world, clock });
+  const core = { world, clock, baseClock, ids, random, speed: 100, ...rest };
+  const { publisher, posting } = createEvents(core, {
     // A receiver in the same process is slow when the machine is.
     ...(options.baseClock === undefined ? { timeoutMs: longestWaitMs } : {}),
     metaFaults: null,
     ...rest,
-    world,
-    clock,
-    baseClock,
-    ids,
-    random,
     limits,
     faults: () => faults,
   });

@@ -9,7 +9,7 @@ import { createManualClock } from "../../../harness/manual-clock.ts";
 function anAccount({ plan = "escala" as Plan, isUnlimited = false } = {}) {
   const clock = createManualClock(Date.UTC(2026, 10, 15, 12, 0, 30));
   const world = createWorld({ changed() {} });
-  const limits = createLimits({ world, clock, isUnlimited });
+  const limits = createLimits({ world, clock }, isUnlimited);
   const owned = { id: "main", account: "main", createdAt: clock.now() };
   const usage = { month: "2026-11", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
   const account: AccountRecord = { ...owned, plan, contactLimit: null, isConnected: true, numbers: [], usage };
