@@ -39,27 +39,15 @@ export interface Arrival {
   readonly event: RoutedEvent;
   readonly tracking: Tracking;
   readonly error?: unknown;
-  readonly isBehind: boolean;
   /** Of a `mode: proxy` source: no dispatcher picks its delivery up. */
   readonly proxyRoute: string | null;
 }
 
 /** A failure does not affect other events. */
-export function planArrival(planner: Planner, { event, tracking, error, isBehind, proxyRoute }: Arrival): DeliveryPlan {
-  let plan = error === undefined ? planEvent(planner, event, tracking) : setAside(planner, event, error);
-  if (isBehind) plan = holdBehind(plan, planEvent(planner, event, { ...tracking, ...untrackedFacts(tracking.subject) }));
+export function planArrival(planner: Planner, { event, tracking, error, proxyRoute }: Arrival): DeliveryPlan {
+  const plan = error === undefined ? planEvent(planner, event, tracking) : setAside(planner, event, error);
   if (proxyRoute === null) return plan;
   return { ...plan, disposition: "routed", verdicts: [{ route: proxyRoute, verdict: "deliver" }, ...plan.verdicts] };
-}
-
-/** An event must not overtake earlier ones that are still parked. `unregistered`: its plan without a registration. */
-function holdBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): DeliveryPlan {
-  const verdicts = plan.verdicts.map((verdict, index) => {
-    const before = unregistered.verdicts[index];
-    return verdict.verdict === "deliver" && before?.verdict === "park" ? before : verdict;
-  });
-  const has = (word: RouteVerdict["verdict"]): boolean => verdicts.some(({ verdict }) => verdict === word);
-  return { ...plan, disposition: has("deliver") ? "routed" : has("park") ? "parked" : plan.disposition, verdicts };
 }
 
 function planEvent(planner: Planner, event: RoutedEvent, tracking: Tracking): DeliveryPlan {
@@ -143,10 +131,6 @@ export function release(kept: readonly KeptVerdict[], fresh: readonly RouteVerdi
 
 export function expire(kept: readonly KeptVerdict[]): Concluded {
   return conclude(kept, (route) => ({ route, verdict: "skip", reason: "untracked" }), "ignored");
-}
-
-export function isParked(kept: readonly KeptVerdict[]): boolean {
-  return kept.some(([, verdict]) => verdict === "park");
 }
 
 interface HydrationResult {

@@ -286,7 +286,7 @@ function planEvent(
     hydrating: isHydrating,
     ...parking(event.format ?? null, envelope.event),
   };
-  const plan: DeliveryPlan = planArrival(rules, { event: routed, tracking, error, isBehind: false, proxyRoute });
+  const plan: DeliveryPlan = planArrival(rules, { event: routed, tracking, error, proxyRoute });
   const numbered = numbersOf.numberOf(plan);
   counts.add({ at: minute, account, series: "events", of: source, label: plan.disposition }, 1);
   countSecret(counts, event, "secret");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { KeptVerdict, RouteVerdict } from "../../../src/model/plan.ts";
-import { dropReplaced, expire, isParked, isReplaced, planningFailed, release, releaseTruncated } from "../../../src/track/planning.ts";
+import { dropReplaced, expire, isReplaced, planningFailed, release, releaseTruncated } from "../../../src/track/planning.ts";
 
 const parked: KeptVerdict[] = [
   ["a", "park"],
@@ -54,10 +54,5 @@ describe("the end of a hydration", () => {
   test("delivers an event whose body cannot be read to every route that parked it", () => {
     expect(releaseTruncated(parked, null)).toMatchObject({ disposition: "routed", released: [deliver("a")] });
     expect(releaseTruncated(parked, [skipA("truncated")])).toMatchObject({ disposition: "filtered", released: [skipA("truncated")] });
-  });
-
-  test("changes nothing for an event that no route parked", () => {
-    expect(isParked(parked)).toBe(true);
-    expect(isParked([["b", "skip", "status"]])).toBe(false);
   });
 });
