@@ -1,8 +1,7 @@
-import type { DeliveryStore } from "../../src/deliver/ready-queue.ts";
-import { createReadyQueue } from "../../src/deliver/ready-queue.ts";
+import { createReadyQueue, type DeliveryStore } from "../../src/deliver/ready-queue.ts";
+import { systemClock } from "../../src/model/clock.ts";
 import type { QueuePlace, StoredDelivery } from "../../src/model/delivery.ts";
 import type { Shard } from "../../src/model/route-lease.ts";
-import { systemClock } from "../../src/model/system-clock.ts";
 import type { DueDelivery } from "../../src/store/port.ts";
 
 export interface PortLane {

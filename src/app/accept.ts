@@ -6,8 +6,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Store } from "../store/create-store.ts";
-import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
-import type { SourceNote } from "../store/views.ts";
+import type { AcceptOutcome, ReleasedEvent, SourceNote } from "../store/port.ts";
 
 interface AcceptingParts {
   readonly store: Pick<Store, "accept" | "announce" | "quarantine" | "release">;

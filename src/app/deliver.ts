@@ -5,7 +5,7 @@ import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
 import { createDestinations } from "../deliver/settings.ts";
 import { storedBreakers } from "../inspect/diagnosis.ts";
-import type { BreakerView } from "../model/breaker.ts";
+import type { BreakerView } from "../model/delivery.ts";
 import { laneHooks } from "./hooks.ts";
 import { proxiedSources } from "./rules.ts";
 import type { Stored } from "./store.ts";

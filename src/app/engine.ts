@@ -3,17 +3,12 @@ import type { DispatcherParts } from "../deliver/dispatcher.ts";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
-import type { RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { LogStream } from "../observe/logger.ts";
-import type { StopView } from "../service/accounts.ts";
-import type { Plan } from "../service/settings.ts";
 import type { Store } from "../store/create-store.ts";
 import { type Rules, type StoreHooks, StoreRefused } from "../store/port.ts";
 import type { Presence } from "../store/postgres/server.ts";
-import type { StoreReading } from "../store/read/reading.ts";
 import type { StorageSettings } from "../store/settings.ts";
-import type { Inspecting } from "../store/views.ts";
 import type { Cleanup } from "./cleanup.ts";
 import type { RereadSettings } from "./reload.ts";
 
@@ -83,17 +78,4 @@ export interface OpenOptions {
   readonly hooks: StoreHooks;
   /** Default: the system's, or for a shared store, the store's. */
   readonly clock?: Clock | undefined;
-}
-
-export interface ReadingEngine {
-  readonly read: StoreReading;
-  readonly inspecting: Inspecting;
-  /** The time of those relays, in unix ms. */
-  now(): number;
-  notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
-  /** The quota stops of an account that processes share. */
-  readonly quotaStops: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
-  /** Null: the store is no server. */
-  readonly database: () => Promise<DatabaseFacts | null>;
-  close(): Promise<void>;
 }

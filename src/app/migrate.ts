@@ -1,13 +1,12 @@
 import { existsSync } from "node:fs";
 import { hostname } from "node:os";
 import type { AuditReport } from "../model/audit.ts";
-import { systemClock } from "../model/system-clock.ts";
+import { systemClock } from "../model/clock.ts";
 import { type CopyReport, type CopySource, type CopyTarget, copyStore } from "../store/copy.ts";
 import { StoreRefused } from "../store/port.ts";
 import { openPostgresSource, openPostgresTarget } from "../store/postgres/copy-side.ts";
 import { postgresName, type StorageSettings } from "../store/settings.ts";
 import { openSqliteSource, openSqliteTarget } from "../store/sqlite/copy-side.ts";
-import { mostOffenders } from "../store/views.ts";
 import { createCleanup } from "./cleanup.ts";
 import { postgresSettings } from "./open-postgres.ts";
 import { openStoreForReading } from "./open-store.ts";
@@ -71,7 +70,7 @@ async function openTarget(storage: StorageSettings): Promise<CopyTarget> {
 async function audit(storage: StorageSettings, progress: MigratingParts["progress"]): Promise<AuditReport> {
   const { inspecting, now, close } = await openStoreForReading(storage);
   try {
-    return await inspecting.audit({ now: now(), isRunning: false, mostOffenders }, ({ checked, of }) =>
+    return await inspecting.audit({ now: now(), isRunning: false }, ({ checked, of }) =>
       progress(of === 0 ? 0 : checked / of, `audit: ${grouped(checked)} of ${grouped(of)} events`),
     );
   } finally {

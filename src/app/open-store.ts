@@ -1,8 +1,9 @@
 import { lanesOf } from "../deliver/lane.ts";
-import { systemClock } from "../model/system-clock.ts";
+import { systemClock } from "../model/clock.ts";
 import type { StorageSettings } from "../store/settings.ts";
-import { notesOf } from "../store/work/route-notes.ts";
-import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
+import { notesOf } from "../store/work/state-rows.ts";
+import type { Engine, OpenOptions } from "./engine.ts";
+import type { ReadingEngine } from "./open-postgres.ts";
 
 /** Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that fails. */
 export async function openStore(storage: StorageSettings, options: OpenOptions): Promise<Engine> {
@@ -24,11 +25,12 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
   }
   const { openReader } = await import("../store/sqlite/reader.ts");
   const { read, look, inspecting, close } = openReader(storage.path);
+  const { now } = systemClock;
   return {
     read,
     inspecting,
-    now: systemClock.now,
-    notesOf: (routes) => look(notesOf(routes)),
+    now,
+    notesOf: async (routes) => look(notesOf(routes)),
     quotaStops: async () => [],
     database: async () => null,
     close,

@@ -54,8 +54,7 @@ export async function createReadingApi(
     }),
     lanes: () => new Map(),
     hasOtherWorkers: () => true,
-    history: read.history,
-    handshakes: read.handshakes,
+    read,
   });
   addEndpoints(http, noToken, {
     ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),

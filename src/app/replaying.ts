@@ -60,9 +60,7 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
       }
       const all = [...counts].map(([route, matching]) => ({ route, matching }));
       const routes = await Promise.all(
-        all
-          .filter(({ route }) => isRouted(route))
-          .map(async (entry) => ({ ...entry, stopped: await store.read.stories.stopReason(entry.route) })),
+        all.filter(({ route }) => isRouted(route)).map(async (entry) => ({ ...entry, stopped: await store.read.stopReason(entry.route) })),
       );
       return {
         matching: routes.reduce((sum, { matching }) => sum + matching, 0),

@@ -1,5 +1,5 @@
 import { createCount } from "../inspect/count.ts";
-import { createArrivals } from "../receive/arrivals.ts";
+import { createArrivals } from "../receive/http.ts";
 import { createAccepting } from "./accept.ts";
 import { planningFailed, storeHooks } from "./hooks.ts";
 import type { Observed } from "./observe.ts";

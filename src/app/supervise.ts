@@ -1,5 +1,4 @@
-import { growingWait } from "../model/backoff.ts";
-import type { Clock } from "../model/clock.ts";
+import { type Clock, growingWait } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Logger } from "../observe/logger.ts";
 import { StoreUnavailable } from "../store/port.ts";

@@ -170,8 +170,8 @@ function createNotes({ store, clock: { now }, windowMs, missed }: NotesParts) {
 
   /** Whether a webhook brought the status to any process. */
   async function hasArrived({ account, wamid, status }: (typeof pending)[number]): Promise<boolean> {
-    const seqs = await store.read.stories.eventsOf("message", account, wamid, 0, mostEvents);
-    const events = await Promise.all(seqs.map((seq) => store.read.events.get(seq)));
+    const seqs = await store.read.eventsOf("message", account, wamid, 0, mostEvents);
+    const events = await Promise.all(seqs.map((seq) => store.read.getEvent(seq)));
     return events.some((event) => event !== null && event.origin === "webhook" && event.status === status);
   }
 

@@ -57,7 +57,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     import("./listen/relay.ts"),
     import("./listen/run.ts"),
     import("./hints.ts"),
-    import("../model/system-clock.ts"),
+    import("../model/clock.ts"),
   ]);
   const relay = await relayAddress(command, options, io);
   const targets = forwardTo.length === 0 ? null : createTargets({ forwardTo, allowRemote, headers, secret }, systemClock.now, wrong);

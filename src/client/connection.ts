@@ -1,6 +1,5 @@
-import { pause } from "../model/clock.ts";
+import { pause, systemClock } from "../model/clock.ts";
 import type { ErrorCode } from "../model/errors.ts";
-import { systemClock } from "../model/system-clock.ts";
 
 /** `no_answer`: no complete answer arrived. `bad_answer`: the answer is not from a relay, or from another version. */
 export type RelayClientErrorCode = ErrorCode | "no_answer" | "bad_answer";

@@ -1,5 +1,4 @@
-import { growingWait, withJitter } from "../model/backoff.ts";
-import { type Clock, pause } from "../model/clock.ts";
+import { type Clock, growingWait, pause, withJitter } from "../model/clock.ts";
 import { RelayClientError } from "./connection.ts";
 
 /** The relay sends something every 15 s. After three times that without a byte the connection counts as dead. */

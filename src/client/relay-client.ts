@@ -1,6 +1,6 @@
 import type { AccountReconciled, ReplayCount, StartedRun, TrackedLine, TrackSums } from "../model/answers.ts";
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
-import { systemClock } from "../model/system-clock.ts";
+import { systemClock } from "../model/clock.ts";
 import { type AnswerOf, Calls, call, pagesOf, type RequestOf } from "./calls.ts";
 import { type Connection, connect, queryOf, RelayClientError, type RelayClientOptions } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
@@ -47,9 +47,9 @@ export type {
   TrackSums,
 } from "../model/answers.ts";
 export type { AuditProgress, RelayAudit } from "../model/audit.ts";
+export type { SearchHit } from "../model/endpoints/read.ts";
 export type { RelayQuality, RelaySeries } from "../model/history.ts";
 export type { RelayOverview } from "../model/overview.ts";
-export type { SearchHit } from "../model/search.ts";
 export type { DeliveryState, Disposition } from "../model/states.ts";
 export type { AnswerOf, RequestOf } from "./calls.ts";
 export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";

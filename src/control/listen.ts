@@ -1,7 +1,6 @@
 import type { FastifyInstance } from "fastify";
-import type { ListenQuery } from "../model/endpoints/stream.ts";
+import type { ListenedEvent, ListenPage, ListenQuery } from "../model/endpoints/stream.ts";
 import { RelayError } from "../model/errors.ts";
-import type { ListenedEvent, ListenPage } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Limited } from "../model/queries.ts";
 import type { Handlers } from "./endpoint.ts";

@@ -1,5 +1,4 @@
-import type { BreakerState } from "../model/breaker.ts";
-import { type AttemptResult, isOutage, type Settled, type StoredDelivery, type UrlResult } from "../model/delivery.ts";
+import { type AttemptResult, type BreakerState, isOutage, type Settled, type StoredDelivery, type UrlResult } from "../model/delivery.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import type { RetrySettings } from "./settings.ts";
 

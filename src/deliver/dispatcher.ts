@@ -1,4 +1,4 @@
-import type { BreakerState } from "../model/breaker.ts";
+import type { BreakerState } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, readLeaseName, shardOf } from "../model/route-lease.ts";
 import { comparableText } from "../model/secret.ts";

@@ -1,5 +1,4 @@
-import { growingWait, withJitter } from "../model/backoff.ts";
-import { type Clock, pause } from "../model/clock.ts";
+import { type Clock, growingWait, pause, withJitter } from "../model/clock.ts";
 import type { CoveredEvents, GiveUpReason, HydrationEnd, HydrationPass, ReadMessage } from "../model/hydration.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { PollAnswer } from "../model/poll.ts";

@@ -1,11 +1,10 @@
 import type { ReloadView } from "../model/answers.ts";
 import { type Alarm, about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
-import type { BreakerView, Failing, Slow } from "../model/breaker.ts";
 import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
-import type { AttemptError } from "../model/delivery.ts";
+import type { AttemptError, BreakerView, Failing, Slow } from "../model/delivery.ts";
 import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
-import type { QuarantineCount, RouteBacklog } from "../store/views.ts";
+import type { QuarantineCount, RouteBacklog } from "../store/port.ts";
 
 export interface RouteFacts extends RouteBacklog {
   readonly breaker: BreakerView;

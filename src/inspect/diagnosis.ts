@@ -3,13 +3,12 @@ import { pausedUntil } from "../deliver/health.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { Alarm } from "../model/attention.ts";
-import type { BreakerView } from "../model/breaker.ts";
 import type { DatabaseFacts } from "../model/database.ts";
-import type { RouteNotes } from "../model/delivery.ts";
+import type { BreakerView, RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
-import { noQuarantine, type QuarantineCount, type RouteBacklog } from "../store/views.ts";
+import { noQuarantine, type QuarantineCount, type RouteBacklog } from "../store/port.ts";
 import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./attention.ts";
 import { answerOr } from "./count.ts";
 

@@ -1,14 +1,13 @@
 import type { ExplainPort } from "../control/reading.ts";
 import type { DeliveryView, EventDetail, EventStory, NextStep, Story } from "../model/answers.ts";
-import type { BreakerView } from "../model/breaker.ts";
-import { isProxyRoute } from "../model/delivery.ts";
+import { type BreakerView, isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { runsNamed, seqsNamed } from "./searching.ts";
+import { runsNamed, seqsNamed, subjectOf } from "./searching.ts";
 
 interface ExplainingParts {
-  readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
+  readonly read: StoreReading;
   readonly now: () => number;
   /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
@@ -27,12 +26,12 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     if (state === "delivered") return step("done");
     if (state === "dead") return step("dead");
     if (isProxyRoute(route)) return step("exchange");
-    const reason = await read.stories.stopReason(route);
+    const reason = await read.stopReason(route);
     if (reason !== null) return step("stopped", { reason });
     const breaker = (await breakers()).get(route);
     if (breaker === undefined) return step("no route");
     if (state === "held") {
-      const held = await read.stories.held(event, route);
+      const held = await read.heldBehind(event, route);
       return step("held", held ?? {});
     }
     const { pausedUntil } = breaker;
@@ -42,17 +41,17 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   }
 
   async function deliveriesOf(event: number) {
-    const deliveries = await read.deliveries.list({ event, limit: 1000 });
+    const deliveries = await read.listDeliveries({ event, limit: 1000 });
     return Promise.all(
       deliveries.toReversed().map(async (delivery) => {
-        const attemptHistory = await read.deliveries.attempts(delivery);
+        const attemptHistory = await read.attemptsOf(delivery);
         return { ...delivery, attemptHistory, next: await nextOf(delivery) };
       }),
     );
   }
 
   async function eventStory(seq: number): Promise<EventStory | null> {
-    const event = await read.events.get(seq);
+    const event = await read.getEvent(seq);
     if (event === null) return null;
     const deliveries = (await deliveriesOf(seq)).map(({ attemptHistory: all, ...delivery }) => {
       const attemptHistory = all.slice(-mostAttempts);
@@ -68,16 +67,10 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   async function storiesOf(type: "message" | "run", query: ExplainQuery): Promise<Story[]> {
     const { name, after = 0, limit } = query;
     const found =
-      type === "run" ? await runsNamed(read, name, mostStories, query) : (await read.messages.find(name, query)).slice(0, mostStories);
+      type === "run" ? await runsNamed(read, name, mostStories, query) : (await read.findMessages(name, query)).slice(0, mostStories);
     return Promise.all(
       found.map(async (subject): Promise<Story> => {
-        const seqs = await read.stories.eventsOf(
-          type,
-          subject.account,
-          "wamid" in subject ? subject.wamid : subject.runId,
-          after,
-          limit + 1,
-        );
+        const seqs = await read.eventsOf(type, subject.account, subjectOf(subject).key, after, limit + 1);
         const shown = seqs.slice(0, limit);
         const events = { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
         return "wamid" in subject ? { message: subject, run: null, ...events } : { message: null, run: subject, ...events };
@@ -94,11 +87,11 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
 
   async function aboutOf({ subject, account }: EventDetail): Promise<Pick<Story, "message" | "run">> {
     if (subject?.type === "message") {
-      const [message = null] = await read.messages.find(subject.key, { account });
+      const [message = null] = await read.findMessages(subject.key, { account });
       return { message, run: null };
     }
     if (subject === null) return { message: null, run: null };
-    const [run] = await read.runs.list({ account, runId: subject.key, limit: 1 });
+    const [run] = await read.listRuns({ account, runId: subject.key, limit: 1 });
     return { message: null, run: run ?? null };
   }
 

@@ -2,19 +2,18 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Listener, ListenPort } from "../control/listen.ts";
 import type { ListenerView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
-import type { ListenQuery } from "../model/endpoints/stream.ts";
+import type { ListenedContent, ListenQuery } from "../model/endpoints/stream.ts";
 import { badRequest } from "../model/errors.ts";
 import { readContent } from "../model/formats/formats.ts";
 import { compileGlobs } from "../model/glob.ts";
 import { seqsBetween } from "../model/ids.ts";
-import type { ListenedContent } from "../model/listen.ts";
 import { shownName } from "../model/mask.ts";
 import type { Limited } from "../model/queries.ts";
 import { relayVersion } from "../model/version.ts";
 import { automationRequest } from "../receive/verify-request.ts";
 import { type Condition, compileWhere, type Where, whereSchema } from "../route/where.ts";
 import type { Store } from "../store/create-store.ts";
-import type { Wanted } from "../store/views.ts";
+import type { Wanted } from "../store/port.ts";
 
 /** Most listeners at once. Each costs a connection and a page of events; more mean a client that does not close its connections. */
 const mostListeners = 100;

@@ -6,7 +6,7 @@ import type { Listening } from "./listening.ts";
 import { withCounts } from "./reading.ts";
 
 interface LiveParts {
-  readonly read: Pick<StoreReading, "events" | "deliveries">;
+  readonly read: Pick<StoreReading, "eventBounds" | "listEvents" | "countDeliveries">;
   readonly onStored: LivePort["onStored"];
   readonly overview: LivePort["overview"];
   readonly clock: Clock;
@@ -27,7 +27,7 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
   let newestSeen = 0;
 
   async function newest(): Promise<number> {
-    const seq = (await read.events.bounds())?.newest ?? 0;
+    const seq = (await read.eventBounds())?.newest ?? 0;
     // A store that lost events gives their seqs to others.
     if (seq < newestSeen) windows.clear();
     newestSeen = seq;
@@ -36,7 +36,7 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
 
   /** Oldest first. */
   async function rowsBetween(after: number, last: number): Promise<LiveRow[]> {
-    const events = await slice(() => read.events.list({ after, before: last + 1, limit: last - after }));
+    const events = await slice(() => read.listEvents({ after, before: last + 1, limit: last - after }));
     return (await slice(() => withCounts(read, events))).toReversed();
   }
 

@@ -6,8 +6,8 @@ import { conditions } from "../model/attention.ts";
 import { noHistory, noRouteHour } from "../model/last-hour.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention, DestinationView, OverviewView } from "../model/overview.ts";
+import type { RouteBacklog } from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import type { RouteBacklog } from "../store/views.ts";
 import { nextAttemptOf, routeFacts } from "./attention.ts";
 import { answerOr, createCount } from "./count.ts";
 import type { Diagnosis } from "./diagnosis.ts";
@@ -20,8 +20,7 @@ interface OverviewParts {
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Whether another process may have attempts in flight. */
   readonly hasOtherWorkers: () => MaybePromise<boolean>;
-  readonly history: StoreReading["history"];
-  readonly handshakes: StoreReading["handshakes"];
+  readonly read: Pick<StoreReading, "lastHour" | "handshakes">;
 }
 
 /** How long the last hour is reused, in ms: its figures change by the minute. With many routes, reading it takes a second of a thread. */
@@ -32,7 +31,7 @@ const shared = { least: 500, most: 500, times: 0 };
 export function createOverview(parts: OverviewParts): () => Promise<OverviewView> {
   const { now, settings } = parts;
   let hasOtherWorkers = false;
-  const lastHour = createCount(now, () => parts.history.lastHour(now()), noHistory, hourFresh);
+  const lastHour = createCount(now, () => parts.read.lastHour(now()), noHistory, hourFresh);
 
   async function readNow(): Promise<OverviewView> {
     const [{ facts, attention, backlog, goodSince }, hour] = await Promise.all([parts.diagnose(), lastHour()]);
@@ -42,7 +41,7 @@ export function createOverview(parts: OverviewParts): () => Promise<OverviewView
     const own = new Map(facts.routes.map((route) => [route.route, route]));
     const entries = entriesByRoute(attention);
     const routes = settings().routes.map((route) => ({ ...route, app: appOf(route) }));
-    const done = routes.some(({ app }) => app !== null) ? await parts.handshakes() : null;
+    const done = routes.some(({ app }) => app !== null) ? await parts.read.handshakes() : null;
     const { oldestDeliverySeconds, deadLetters, ...figures } = hour.figures;
     return {
       at,

@@ -7,8 +7,8 @@ import type { EventView, ListedEventView, SourceView } from "../model/answers.ts
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
+import { type DeliveryPlace, type Inspecting, noDeliveries, type SourceNote } from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { type DeliveryPlace, type Inspecting, mostOffenders, noDeliveries, type SourceNote } from "../store/views.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
 import { walkBack } from "./walk-back.ts";
 
@@ -17,10 +17,10 @@ const clockSlackMs = 3_600_000;
 
 /** Events with the counts of their deliveries, which are read at once. */
 export async function withCounts(
-  { deliveries }: { readonly deliveries: Pick<StoreReading["deliveries"], "counts"> },
+  { countDeliveries }: Pick<StoreReading, "countDeliveries">,
   events: readonly EventView[],
 ): Promise<ListedEventView[]> {
-  const counts = events.length === 0 ? null : await deliveries.counts(events.map(({ seq }) => seq));
+  const counts = events.length === 0 ? null : await countDeliveries(events.map(({ seq }) => seq));
   return events.map((event) => ({ ...event, ...(counts?.get(event.seq) ?? noDeliveries) }));
 }
 
@@ -28,7 +28,7 @@ export async function withCounts(
 export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">, most = mostIndexed): Reading {
   /** Whether no event of these seqs, or of older ones, can be received from `from` on. */
   async function isReceivedBefore(from: number | undefined, after: number, before: number): Promise<boolean> {
-    const latest = from === undefined ? null : await read.events.latestReceived(after, before);
+    const latest = from === undefined ? null : await read.latestReceived(after, before);
     return from !== undefined && latest !== null && latest < from - clockSlackMs;
   }
 
@@ -42,23 +42,23 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       // The events of a few messages are indexed.
       const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
       if (filter.wamid !== undefined || filter.request !== undefined || isIndexed) {
-        const data = await read.events.list(filter);
+        const data = await read.listEvents(filter);
         return { data: await withCounts(read, data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
       }
       const { found, reached } = await walkBack({
         before: filter.before,
         limit,
         isAside: read.isAside?.(),
-        bounds: read.events.bounds,
+        bounds: read.eventBounds,
         // Windows are read for `from`, too.
         isIndexed: from === undefined && (filter.errorCode !== undefined || filter.disposition === "quarantined"),
-        read: (after, before, most) => read.events.list({ ...filter, after, before, limit: most }),
+        read: (after, before, most) => read.listEvents({ ...filter, after, before, limit: most }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
       return { data: await withCounts(read, found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
     },
     async findEvents(id) {
-      const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.events.get(seq)));
+      const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.getEvent(seq)));
       return events.filter((event) => event !== null);
     },
     search: createSearching(read),
@@ -70,9 +70,9 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         before: start === null ? undefined : start.event + 1,
         limit: filter.limit,
         isAside: read.isAside?.(),
-        bounds: read.events.bounds,
+        bounds: read.eventBounds,
         read: (after, before, limit) =>
-          read.deliveries.list({
+          read.listDeliveries({
             ...filter,
             after,
             before: start !== null && start.event < before ? start : { event: before, route: "" },
@@ -85,7 +85,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
     },
     async groupDeliveries(filter) {
-      const found = await read.deliveries.groups(filter);
+      const found = await read.groupDeliveries(filter);
       return { data: found.toSorted((a, b) => b.count - a.count) };
     },
     stats: () => inspecting.stats(),
@@ -138,10 +138,9 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
   const audits = new Map<string, Audit>();
 
   function start(key: string, filter: AuditFilter): Audit {
-    const order = { ...filter, now: now(), isRunning, mostOffenders };
     const audit: Audit = {
       progress: { checked: 0, of: 0 },
-      ended: inspecting.audit(order, (progress) => {
+      ended: inspecting.audit({ ...filter, now: now(), isRunning }, (progress) => {
         audit.progress = progress;
       }),
     };

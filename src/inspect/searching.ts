@@ -1,13 +1,12 @@
 import type { Reading, SearchPort } from "../control/reading.ts";
 import type { MessageView, RunView } from "../model/answers.ts";
+import type { SearchHitView } from "../model/endpoints/read.ts";
 import { fewestPhoneDigits, parseMask, wholePhone } from "../model/mask.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { OfAccounts } from "../model/queries.ts";
-import type { SearchHitView } from "../model/search.ts";
+import type { EventFilter, Numbered } from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import type { EventFilter, MessageFilter, Numbered, RunFilter } from "../store/views.ts";
 import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
-
-type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "isAside">;
 
 /** Most messages or runs of one name whose events are read by their index. Events about more are found by reading all events. */
 export const mostIndexed = 1_000;
@@ -22,14 +21,14 @@ function phoneOf(text: string, wholeOnly: boolean): string | null {
 }
 
 /** The seqs of an event's seq or id, masked or not. */
-export async function seqsNamed({ events }: Pick<Reads, "events">, name: string): Promise<readonly number[]> {
-  if (/^[1-9]\d{0,14}$/.test(name) && (await events.get(Number(name))) !== null) return [Number(name)];
-  return events.seqsOf(name);
+export async function seqsNamed({ getEvent, seqsOf }: StoreReading, name: string): Promise<readonly number[]> {
+  if (/^[1-9]\d{0,14}$/.test(name) && (await getEvent(Number(name))) !== null) return [Number(name)];
+  return seqsOf(name);
 }
 
 /** The wamid of a masked wamid; any other text as it is. */
-async function wamidOf({ messages }: Pick<Reads, "messages">, text: string): Promise<string> {
-  const [found] = parseMask("wamid", text) === null ? [] : await messages.find(text);
+async function wamidOf({ findMessages }: StoreReading, text: string): Promise<string> {
+  const [found] = parseMask("wamid", text) === null ? [] : await findMessages(text);
   return found?.wamid ?? text;
 }
 
@@ -42,7 +41,7 @@ interface EventNames {
 }
 
 export async function resolveEvents(
-  read: Reads,
+  read: StoreReading,
   { wamid, subject, q, wholeOnly }: EventNames,
   most: number,
 ): Promise<Pick<EventFilter, "wamid" | "about">[]> {
@@ -53,59 +52,59 @@ export async function resolveEvents(
   return all;
 }
 
-async function eventsOfSubject(read: Reads, key: string): Promise<Pick<EventFilter, "wamid" | "about">> {
-  const runs = await read.runs.list({ runId: key, limit: mostAccounts });
+async function eventsOfSubject(read: StoreReading, key: string): Promise<Pick<EventFilter, "wamid" | "about">> {
+  const runs = await read.listRuns({ runId: key, limit: mostAccounts });
   if (runs.length === 0) return { wamid: await wamidOf(read, key) };
   return { about: { seqs: [], subjects: runs.map(({ account, runId }) => ({ type: "run", account, key: runId })) } };
 }
 
-async function eventsNamed(read: Reads, q: string, wholeOnly: boolean, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
+async function eventsNamed(read: StoreReading, q: string, wholeOnly: boolean, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
   if (q.startsWith("wamid.") || parseMask("wamid", q) !== null) return { wamid: await wamidOf(read, q) };
-  const delivery = await read.deliveries.find(q);
+  const delivery = await read.findDelivery(q);
   const seqs = delivery === null ? await seqsNamed(read, q) : [delivery.event];
   const digits = phoneOf(q, wholeOnly);
   const limit = most + 1;
   const [messages, runs, ofPhone] = await Promise.all([
     messagesNamed(read, q, limit),
     runsNamed(read, q, limit),
-    digits === null ? [] : read.messages.list({ phone: digits, seen: true, limit }),
+    digits === null ? [] : read.listMessages({ phone: digits, seen: true, limit }),
   ]);
   const isCommon = messages.length > most || runs.length > most;
   const isCommonPhone = ofPhone.length > most;
-  const subjects = [...(isCommon ? [] : [...messages, ...runs]), ...(isCommonPhone ? [] : ofPhone)].map((subject) =>
-    "wamid" in subject
-      ? ({ type: "message", account: subject.account, key: subject.wamid } as const)
-      : ({ type: "run", account: subject.account, key: subject.runId } as const),
-  );
+  const subjects = [...(isCommon ? [] : [...messages, ...runs]), ...(isCommonPhone ? [] : ofPhone)].map(subjectOf);
   const reference = isCommon ? q : undefined;
   return { about: { seqs, subjects, reference, phone: isCommonPhone ? (digits ?? undefined) : undefined } };
 }
 
 /** By wamid or service's id, masked or not; else by reference. */
 async function messagesNamed(
-  { messages }: Pick<Reads, "messages">,
+  { findMessages, listMessages }: StoreReading,
   name: string,
   limit: number,
 ): Promise<readonly Numbered<MessageView>[]> {
-  const found = await messages.find(name);
+  const found = await findMessages(name);
   const isId = found.length === 0 || found.some(({ reference }) => reference !== name);
-  return isId ? found : messages.list({ reference: name, limit });
+  return isId ? found : listMessages({ reference: name, limit });
 }
+
+export const subjectOf = (subject: MessageView | RunView) =>
+  "wamid" in subject
+    ? ({ type: "message", account: subject.account, key: subject.wamid } as const)
+    : ({ type: "run", account: subject.account, key: subject.runId } as const);
 
 /** By run id, masked or not; else by reference. */
 export async function runsNamed(
-  { runs }: Pick<Reads, "runs">,
+  { listRuns }: StoreReading,
   name: string,
   limit: number,
   { account, accounts }: OfAccounts = {},
 ): Promise<readonly Numbered<RunView>[]> {
   const all = { account, accounts, limit };
-  const byId = await runs.list({ ...all, runId: name });
-  return byId.length > 0 ? byId : runs.list({ ...all, reference: name });
+  const byId = await listRuns({ ...all, runId: name });
+  return byId.length > 0 ? byId : listRuns({ ...all, reference: name });
 }
 
-export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "findMessages" | "listRuns"> {
-  const { messages, runs } = read;
+export function createTrackedPort(read: StoreReading): Pick<Reading, "listMessages" | "findMessages" | "listRuns"> {
   const walk = walksOver(read);
 
   return {
@@ -114,11 +113,11 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       const phone = end !== undefined && wholeOnly ? wholePhone(end) : end;
       const filter = { ...query, phone };
       // Few have the same reference, and references are indexed.
-      if (q === undefined && query.reference !== undefined) return pageOf([over(await messages.list(filter))], limit);
+      if (q === undefined && query.reference !== undefined) return pageOf([over(await read.listMessages(filter))], limit);
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
-      const named = await messages.find(q, { account: query.account, accounts: query.accounts });
+      const named = await read.findMessages(q, { account: query.account, accounts: query.accounts });
       if (named.some(({ reference }) => reference !== q))
-        return pageOf([over(await messages.list({ ...filter, seen: true, only: named.map(({ seq }) => seq) }))], limit);
+        return pageOf([over(await read.listMessages({ ...filter, seen: true, only: named.map(({ seq }) => seq) }))], limit);
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
@@ -128,13 +127,13 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
         limit,
       );
     },
-    findMessages: (name, of) => messages.find(name, of),
+    findMessages: (name, of) => read.findMessages(name, of),
     async listRuns({ q, ...filter }, wholeOnly) {
       const { limit, reference, runId } = filter;
       const isNamed = reference !== undefined || runId !== undefined;
-      if (q === undefined) return pageOf([isNamed ? over(await runs.list(filter)) : await walk.runs(filter)], limit);
-      const isId = (await runs.list({ runId: q, limit: 1 })).length > 0;
-      const byId = isId ? await runs.list({ ...filter, runId: q }) : [];
+      if (q === undefined) return pageOf([isNamed ? over(await read.listRuns(filter)) : await walk.runs(filter)], limit);
+      const isId = (await read.listRuns({ runId: q, limit: 1 })).length > 0;
+      const byId = isId ? await read.listRuns({ ...filter, runId: q }) : [];
       const found = isId
         ? over(byId.filter((run) => run.runId === (runId ?? run.runId)))
         : await walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: reference ?? q } : {}) });
@@ -143,25 +142,24 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
   };
 }
 
-function walksOver({ messages, runs, isAside }: Pick<Reads, "messages" | "runs" | "isAside">) {
+function walksOver(read: StoreReading) {
+  const over =
+    <Filter extends { readonly limit: number; readonly before?: number | undefined }, T>(
+      list: (filter: Filter) => MaybePromise<readonly T[]>,
+      isIndexed: (filter: Filter) => boolean = () => false,
+    ) =>
+    (filter: Filter, longestMs?: number): Promise<Walked<T>> =>
+      walkBack({
+        ...filter,
+        longestMs,
+        isAside: read.isAside?.(),
+        isIndexed: isIndexed(filter),
+        bounds: read.subjectBounds,
+        read: (after, before, limit) => list({ ...filter, after, before, limit }),
+      });
   return {
-    messages: (filter: MessageFilter, longestMs?: number): Promise<Walked<Numbered<MessageView>>> =>
-      walkBack({
-        ...filter,
-        longestMs,
-        isAside: isAside?.(),
-        isIndexed: filter.phone !== undefined || filter.errorCode !== undefined,
-        bounds: messages.bounds,
-        read: (after, before, limit) => messages.list({ ...filter, after, before, limit }),
-      }),
-    runs: (filter: RunFilter, longestMs?: number): Promise<Walked<Numbered<RunView>>> =>
-      walkBack({
-        ...filter,
-        longestMs,
-        isAside: isAside?.(),
-        bounds: runs.bounds,
-        read: (after, before, limit) => runs.list({ ...filter, after, before, limit }),
-      }),
+    messages: over(read.listMessages, ({ phone, errorCode }) => phone !== undefined || errorCode !== undefined),
+    runs: over(read.listRuns),
   };
 }
 
@@ -186,19 +184,19 @@ function joinDigits(digits: string | null, phone: string | undefined): string | 
 const mostHits = 20;
 const longestMs = 100;
 
-export function createSearching(read: Reads): SearchPort {
+export function createSearching(read: StoreReading): SearchPort {
   const walk = walksOver(read);
 
   async function eventHit(seq: number): Promise<SearchHitView | null> {
-    const event = await read.events.get(seq);
+    const event = await read.getEvent(seq);
     if (event === null) return null;
     const { id, account, event: kind, status, disposition, receivedAt: at } = event;
     return { kind: "event", id: id ?? String(seq), seq, account, label: kind ?? disposition, status: status ?? disposition, at };
   }
 
   async function deliveryHit(name: string): Promise<SearchHitView | null> {
-    const delivery = await read.deliveries.find(name);
-    const event = delivery === null ? null : await read.events.get(delivery.event);
+    const delivery = await read.findDelivery(name);
+    const event = delivery === null ? null : await read.getEvent(delivery.event);
     if (delivery === null || event === null) return null;
     const { id, event: seq, route, state, settledAt } = delivery;
     return { kind: "delivery", id, seq, account: event.account, label: route, status: state, at: settledAt ?? event.receivedAt };
@@ -209,7 +207,7 @@ export function createSearching(read: Reads): SearchPort {
     const [seqs, delivery, messages, runs] = await Promise.all([
       seqsNamed(read, q),
       deliveryHit(q),
-      read.messages.find(q, { accounts }),
+      read.findMessages(q, { accounts }),
       runsNamed(read, q, mostHits + 1, { accounts }),
     ]);
     const events = (await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit))).filter((hit) => hit !== null).filter(isVisible);
@@ -232,9 +230,9 @@ export function createSearching(read: Reads): SearchPort {
 }
 
 function subjectHit(subject: MessageView | RunView): SearchHitView {
-  const { account, reference, status, updatedAt: at } = subject;
-  const named = "wamid" in subject ? ({ kind: "message", id: subject.wamid } as const) : ({ kind: "run", id: subject.runId } as const);
-  return { ...named, seq: null, account, label: reference ?? "", status, at };
+  const { reference, status, updatedAt: at } = subject;
+  const { type: kind, account, key: id } = subjectOf(subject);
+  return { kind, id, seq: null, account, label: reference ?? "", status, at };
 }
 
 function hitsOf(hits: readonly SearchHitView[], isCut: boolean): { data: SearchHitView[]; more: boolean } {

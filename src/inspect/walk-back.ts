@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { SeqBounds } from "../store/views.ts";
+import type { SeqBounds } from "../store/port.ts";
 
 interface WalkBack<T> {
   /** Exclusive. */

@@ -4,6 +4,18 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
 }
 
+/** Longest wait that setTimeout keeps; a longer one would fire at once. Callers that wait longer check again when woken early. */
+const maxTimeout = 2 ** 31 - 1;
+
+export const systemClock: Clock = {
+  now: Date.now,
+  after(ms, run) {
+    // Clamp: Node warns about negative timeouts.
+    const timer = setTimeout(run, Math.max(0, Math.min(ms, maxTimeout)));
+    return () => clearTimeout(timer);
+  },
+};
+
 export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
@@ -47,4 +59,14 @@ export interface SteadyTime {
 export function createSteadyTime({ now: wall }: Clock): SteadyTime {
   const now = createElapsed(wall, wall);
   return { now, toUnix: (at) => at - now() + wall() };
+}
+
+/** `firstMs`, doubled with each further failure in a row (from 1), at most `longestMs`. */
+export function growingWait(failures: number, firstMs: number, longestMs: number): number {
+  return Math.min(longestMs, firstMs * 2 ** (failures - 1));
+}
+
+/** Half to all of a wait, so that callers that failed together do not retry together. `random`: from 0 up to 1. */
+export function withJitter(waitMs: number, random: number): number {
+  return Math.round(waitMs * (0.5 + random / 2));
 }

@@ -1,6 +1,5 @@
 import type { Dispatcher } from "undici";
-import type { Clock } from "../model/clock.ts";
-import { systemClock } from "../model/system-clock.ts";
+import { type Clock, systemClock } from "../model/clock.ts";
 import { type Connection, type ConnectionHandler, type HttpPool, mostInterim } from "./connect.ts";
 
 type Controller = Dispatcher.DispatchController;

@@ -1,7 +1,7 @@
 import net from "node:net";
 import tls from "node:tls";
 import type { Redis } from "ioredis";
-import { growingWait } from "../model/backoff.ts";
+import { growingWait } from "../model/clock.ts";
 import type { RedisFaultKind } from "../model/delivery.ts";
 import { type Secret, secretSchema } from "../model/secret.ts";
 import { lookupFunction } from "./name-lookup.ts";

@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { collectDefaultMetrics, Registry } from "@prometheus-io/client";
-import { createGauges, type Gauges } from "./gauges.ts";
-import { createMaker, type Maker } from "./maker.ts";
+import { createGauges, createMaker, type Gauges, type Maker } from "./gauges.ts";
 
 /** What runs: the labels of `relay_build_info`. */
 interface BuildInfo {

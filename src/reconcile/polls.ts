@@ -1,4 +1,4 @@
-import { growingWait } from "../model/backoff.ts";
+import { growingWait } from "../model/clock.ts";
 import type { ClaimedPoll, Hold, PollAnswer, PollFault, SettledPoll } from "../model/poll.ts";
 import { messageStatuses, reaches, stageOf, statusesOf } from "../model/statuses.ts";
 import type { ReconcileSettings } from "./settings.ts";

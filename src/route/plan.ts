@@ -1,6 +1,5 @@
 import { compileGlobs } from "../model/glob.ts";
-import type { DeliveryPlan, RoutedEvent, RouteVerdict } from "../model/plan.ts";
-import type { Disposition } from "../model/states.ts";
+import type { DeliveryPlan, Disposition, RoutedEvent, RouteVerdict } from "../model/states.ts";
 import type { Tracking } from "../model/tracking.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";

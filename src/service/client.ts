@@ -1,6 +1,5 @@
 import type { Dispatcher } from "undici";
-import { growingWait, withJitter } from "../model/backoff.ts";
-import { type Clock, pause } from "../model/clock.ts";
+import { type Clock, growingWait, pause, withJitter } from "../model/clock.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { Secret } from "../model/secret.ts";
 import { createPool, type HttpPool } from "../net/connect.ts";

@@ -12,6 +12,7 @@ import type {
   BackfillFilter,
   DueDelivery,
   DueListener,
+  Inspecting,
   Registered,
   ReleasedEvent,
   ReplayCursor,
@@ -23,13 +24,11 @@ import type {
 } from "./port.ts";
 import { createReading, type StoreReading } from "./read/reading.ts";
 import { bound, type Work, type Writes } from "./sql/ops.ts";
-import type { Inspecting } from "./views.ts";
-import { type Arriving, accept } from "./work/accept.ts";
-import { due, loadDeliveries, settle } from "./work/attempts.ts";
+import { type Arriving, accept, release } from "./work/accept.ts";
+import { due, endLeftExchanges, loadDeliveries, settle, settleExchanges } from "./work/attempts.ts";
 import { type Backfilling, backfill, findBackfill } from "./work/backfill.ts";
 import { stepBudget } from "./work/budgets.ts";
 import { type Acknowledged, type Counts, countAcknowledged, createAcknowledgements, createCounting, sampleGauges } from "./work/counts.ts";
-import { endLeftExchanges, settleExchanges } from "./work/exchanges.ts";
 import {
   beginPass,
   callsSince,
@@ -47,15 +46,14 @@ import { createPlanNumbers, type PlannedBatch } from "./work/plans.ts";
 import { claimPolls, countPolls, settlePolls } from "./work/polls.ts";
 import { findQuarantined, type Quarantined, quarantined, storeQuarantined } from "./work/quarantine.ts";
 import { type Registering, register, sumRegistered } from "./work/register.ts";
-import { release } from "./work/release.ts";
 import { findReplay, type ReplayingFound, type Retrying, replay, retry } from "./work/replay.ts";
 import { createRetention } from "./work/retention.ts";
-import { endPause, notesOf, resume } from "./work/route-notes.ts";
 import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleSends } from "./work/sends.ts";
 import {
   addServiceCalls,
   alarms,
   claimOnce,
+  endPause,
   findCursor,
   isClaimed,
   keepAlarm,
@@ -68,10 +66,12 @@ import {
   noteHandshake,
   notePass,
   noteSource,
+  notesOf,
   noteWatched,
   probe,
   type RecentCall,
   recentCalls,
+  resume,
   serviceCalls,
   watched,
 } from "./work/state-rows.ts";

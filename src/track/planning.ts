@@ -1,8 +1,7 @@
 import { isTruncated } from "../model/envelope.ts";
 import { readContent } from "../model/formats/formats.ts";
 import { maskText } from "../model/mask.ts";
-import { type DeliveryPlan, type KeptVerdict, type RoutedEvent, type RouteVerdict, verdictOf } from "../model/plan.ts";
-import type { Disposition } from "../model/states.ts";
+import { type DeliveryPlan, type Disposition, type KeptVerdict, type RoutedEvent, type RouteVerdict, verdictOf } from "../model/states.ts";
 import type { Tracking } from "../model/tracking.ts";
 
 export type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;

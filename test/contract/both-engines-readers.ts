@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import type { DeliveryView } from "../../src/model/answers.ts";
 import { isProxyRoute } from "../../src/model/delivery.ts";
-import type { ListenPage } from "../../src/model/listen.ts";
+import type { ListenPage } from "../../src/model/endpoints/stream.ts";
 import { maskId, maskWamid, shownDeliveryId } from "../../src/model/mask.ts";
 import { deliveryStates, dispositions } from "../../src/model/states.ts";
+import type { DeliveryFilter, Wanted } from "../../src/store/port.ts";
 import type { StoreReading } from "../../src/store/read/reading.ts";
-import type { DeliveryFilter, Wanted } from "../../src/store/views.ts";
 import { routes } from "./both-engines-draws.ts";
 import type { Engine } from "./both-engines-steps.ts";
 import { start } from "./store-events.ts";
@@ -77,46 +77,44 @@ function unnumbered<V extends { readonly seq: number }>({ seq: _, ...view }: V):
 
 /** Everything a reader says of a store that no question is needed for; times and seqs as they are, numbers of messages left out. */
 export async function wholeOf(read: StoreReading): Promise<object> {
-  const events = await read.events.list({ limit: 1_000 });
-  const details = await Promise.all(events.map(({ seq }) => read.events.get(seq)));
-  const deliveries = await read.deliveries.list({ limit: 1_000 });
-  const messages = (await read.messages.list(everything)).map(unnumbered);
-  const runs = (await read.runs.list(everything)).map(unnumbered);
-  const counts = Object.fromEntries(await read.deliveries.counts([...events.map(({ seq }) => seq), 999_999]));
+  const events = await read.listEvents({ limit: 1_000 });
+  const details = await Promise.all(events.map(({ seq }) => read.getEvent(seq)));
+  const deliveries = await read.listDeliveries({ limit: 1_000 });
+  const messages = (await read.listMessages(everything)).map(unnumbered);
+  const runs = (await read.listRuns(everything)).map(unnumbered);
+  const counts = Object.fromEntries(await read.countDeliveries([...events.map(({ seq }) => seq), 999_999]));
   expect(Object.fromEntries(Object.entries(counts).map(([event, { deliveries: states }]) => [event, states]))).toEqual(tallyOf(deliveries));
   const subjects = [...messages.map(({ account, wamid }) => ["message", account, wamid] as const)];
   for (const { account, runId } of runs) subjects.push(["run", account, runId] as never);
   return {
     events,
     details,
-    bounds: await read.events.bounds(),
-    byId: await Promise.all(events.map(async ({ id }) => [...(await read.events.seqsOf(id ?? "none"))].sort())),
+    bounds: await read.eventBounds(),
+    byId: await Promise.all(events.map(async ({ id }) => [...(await read.seqsOf(id ?? "none"))].sort())),
     deliveries: inOrder(deliveries),
     counts,
-    found: await Promise.all(deliveries.map(({ id }) => read.deliveries.find(id))).then(inOrder),
-    attempts: await Promise.all(inOrder(deliveries).map((delivery) => read.deliveries.attempts(delivery))),
+    found: await Promise.all(deliveries.map(({ id }) => read.findDelivery(id))).then(inOrder),
+    attempts: await Promise.all(inOrder(deliveries).map((delivery) => read.attemptsOf(delivery))),
     held: await Promise.all(
-      inOrder(deliveries.filter(({ state }) => state === "held")).map(({ event, route }) => read.stories.held(event, route)),
+      inOrder(deliveries.filter(({ state }) => state === "held")).map(({ event, route }) => read.heldBehind(event, route)),
     ),
-    stopped: await Promise.all(routes.map(({ name }) => read.stories.stopReason(name))),
+    stopped: await Promise.all(routes.map(({ name }) => read.stopReason(name))),
     messages,
     runs,
-    seen: await Promise.all(
-      ["wamid.0", "wamid.1", "wamid.2"].map(async (name) => sorted((await read.messages.find(name)).map(unnumbered))),
-    ),
+    seen: await Promise.all(["wamid.0", "wamid.1", "wamid.2"].map(async (name) => sorted((await read.findMessages(name)).map(unnumbered)))),
     masked: await Promise.all(
-      ["wamid.0", "wamid.1"].map(async (name) => sorted((await read.messages.find(maskWamid(name))).map(unnumbered))),
+      ["wamid.0", "wamid.1"].map(async (name) => sorted((await read.findMessages(maskWamid(name))).map(unnumbered))),
     ),
-    maskedId: (await read.messages.find(maskId("message", "id-main-0"))).map(unnumbered),
-    maskedEvents: await Promise.all(events.map(async ({ id }) => [...(await read.events.seqsOf(maskId("event", id ?? "none")))].sort())),
-    maskedDeliveries: await Promise.all(deliveries.map(({ id }) => read.deliveries.find(shownDeliveryId(id)))).then(inOrder),
-    maskedRun: (await read.runs.list({ ...everything, runId: maskId("run", "run-1") })).map(unnumbered),
+    maskedId: (await read.findMessages(maskId("message", "id-main-0"))).map(unnumbered),
+    maskedEvents: await Promise.all(events.map(async ({ id }) => [...(await read.seqsOf(maskId("event", id ?? "none")))].sort())),
+    maskedDeliveries: await Promise.all(deliveries.map(({ id }) => read.findDelivery(shownDeliveryId(id)))).then(inOrder),
+    maskedRun: (await read.listRuns({ ...everything, runId: maskId("run", "run-1") })).map(unnumbered),
     byService: await Promise.all(
       ["id-main-0", "id-other-1", "reference-0", "reference-1", "never"].map(async (name) =>
-        (await read.messages.find(name)).map(unnumbered),
+        (await read.findMessages(name)).map(unnumbered),
       ),
     ),
-    stories: await Promise.all(subjects.map(([type, account, key]) => read.stories.eventsOf(type, account, key, 0, 1_000))),
+    stories: await Promise.all(subjects.map(([type, account, key]) => read.eventsOf(type, account, key, 0, 1_000))),
     ends: await read.listen.ends(),
     secretUses: sorted(await read.secretUses()),
     backlog: sorted(await read.backlog()),
@@ -139,13 +137,13 @@ export async function answerOf(read: StoreReading, question: Question): Promise<
   const messages = { ...everything, ...question.messages };
   const { errorCode: _, seen: __, ...runs } = messages;
   return {
-    events: await read.events.list({ ...question.events, limit }),
-    latest: await read.events.latestReceived(from, from + 20),
+    events: await read.listEvents({ ...question.events, limit }),
+    latest: await read.latestReceived(from, from + 20),
     deliveries: inOrder(await allPages(read, question.deliveries, limit)),
     groups: await groupsOf(read, question.deliveries),
-    messages: (await read.messages.list({ ...messages, limit })).map(unnumbered),
-    runs: (await read.runs.list({ ...runs, limit })).map(unnumbered),
-    run: (await read.runs.list({ ...runs, runId: "run-1" })).map(unnumbered),
+    messages: (await read.listMessages({ ...messages, limit })).map(unnumbered),
+    runs: (await read.listRuns({ ...runs, limit })).map(unnumbered),
+    run: (await read.listRuns({ ...runs, runId: "run-1" })).map(unnumbered),
     seqBefore: await read.listen.seqBefore(time),
     heard: await hear(read, from, wantedOf(question)),
   };
@@ -155,7 +153,7 @@ export async function answerOf(read: StoreReading, question: Question): Promise<
 async function allPages(read: StoreReading, filter: Partial<DeliveryFilter>, limit: number): Promise<DeliveryView[]> {
   const found: DeliveryView[] = [];
   for (let before: DeliveryFilter["before"]; ; ) {
-    const page = await read.deliveries.list({ ...filter, before, limit });
+    const page = await read.listDeliveries({ ...filter, before, limit });
     found.push(...page);
     const last = page.at(-1);
     if (last === undefined || page.length < limit) return found;
@@ -165,8 +163,8 @@ async function allPages(read: StoreReading, filter: Partial<DeliveryFilter>, lim
 
 /** The groups, which are the sums of the list. */
 async function groupsOf(read: StoreReading, { route, state, errorCode, from, to }: Partial<DeliveryFilter>): Promise<object[]> {
-  const groups = await read.deliveries.groups({ route, state, errorCode, from, to });
-  const listed = (await read.deliveries.list({ route, state, errorCode, from, to, limit: 1_000 })).filter(
+  const groups = await read.groupDeliveries({ route, state, errorCode, from, to });
+  const listed = (await read.listDeliveries({ route, state, errorCode, from, to, limit: 1_000 })).filter(
     (one) => one.state !== "delivered",
   );
   const tally = Object.groupBy(listed, (one) => `${one.route} ${one.state} ${one.cause}`);
@@ -212,7 +210,7 @@ const sorted = <T>(list: readonly T[]): T[] => [...list].sort((a, b) => (JSON.st
 
 /** What goes out, as whoever sends it gets it. */
 export async function loadsOf({ store }: Engine): Promise<unknown> {
-  const waiting = inOrder(await store.read.deliveries.list({ state: "waiting", limit: 1_000 }));
+  const waiting = inOrder(await store.read.listDeliveries({ state: "waiting", limit: 1_000 }));
   // No dispatcher loads a proxied exchange.
   return Promise.all(waiting.filter(({ route }) => !isProxyRoute(route)).map(({ route, event }) => store.load(route, event)));
 }

@@ -181,7 +181,7 @@ function otherBytes(event: ReturnType<typeof anEvent>, receivedAt: number) {
 }
 
 async function drawn({ store }: Engine, number: number, states: readonly DeliveryState[]) {
-  const all = (await store.read.deliveries.list({ limit: 1_000 })).filter(({ state }) => states.includes(state));
+  const all = (await store.read.listDeliveries({ limit: 1_000 })).filter(({ state }) => states.includes(state));
   return all.length === 0 ? null : (all[number % all.length] ?? null);
 }
 

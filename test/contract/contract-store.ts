@@ -86,11 +86,11 @@ export function contractOf({ store, read, snapshot }: ContractParts) {
         (found) => store.backfill([...new Set(found.map(({ event }) => event))], filter, at),
       );
     },
-    stopReason: store.read.stories.stopReason,
+    stopReason: store.read.stopReason,
     secretUses: store.read.secretUses,
-    seqsOf: store.read.events.seqsOf,
+    seqsOf: store.read.seqsOf,
     async event(seq: number) {
-      const found = await store.read.events.get(seq);
+      const found = await store.read.getEvent(seq);
       return (
         found && {
           ...found,
@@ -99,10 +99,10 @@ export function contractOf({ store, read, snapshot }: ContractParts) {
       );
     },
     async delivery(event: number, route: string) {
-      const [found] = await store.read.deliveries.list({ event, route, limit: 1 });
-      return found === undefined ? null : { ...found, attemptHistory: await store.read.deliveries.attempts(found) };
+      const [found] = await store.read.listDeliveries({ event, route, limit: 1 });
+      return found === undefined ? null : { ...found, attemptHistory: await store.read.attemptsOf(found) };
     },
-    audit: (now: number, filter: AuditFilter = {}) => snapshot(audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {})),
+    audit: (now: number, filter: AuditFilter = {}) => snapshot(audit({ now, isRunning: false, ...filter }, () => {})),
     series: (query: SeriesQuery) => read(readSeries(query)),
     quality: (query: QualityQuery) => read(readQuality(query)),
     async message(account: string, wamid: string) {

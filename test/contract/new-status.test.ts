@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import type { ReceivedEvent } from "../../src/model/event.ts";
-import { fieldsSchema, subjectOf } from "../../src/model/event.ts";
+import { fieldsSchema, type ReceivedEvent, subjectOf } from "../../src/model/event.ts";
 import { type MessageStatusRule, messageStatuses, type RunStatusRule, runStatuses } from "../../src/model/statuses.ts";
 import { unobserved } from "../../src/model/tracking.ts";
 import { nextPollAge, restingStatuses } from "../../src/reconcile/polls.ts";
@@ -61,8 +60,8 @@ const history = () => [
 ];
 
 async function viewsOf(read: StoreReading) {
-  const messages = await Promise.all(["w", "late"].map((wamid) => read.messages.find(wamid)));
-  const runs = await read.runs.list({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 10 });
+  const messages = await Promise.all(["w", "late"].map((wamid) => read.findMessages(wamid)));
+  const runs = await read.listRuns({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 10 });
   return {
     messages: messages.flat().map(({ wamid, status, times }) => ({ wamid, status, times })),
     runs: runs.map(({ runId, status, times }) => ({ runId, status, times })),
@@ -87,6 +86,6 @@ test.each([
   expect(await viewsOf(subject.store.read)).toEqual(expected);
   await subject.store.accept(received({ wamid: "w", status: "sent", at: start + 20 }));
   await subject.store.accept(received({ wamid: "w", status: "deferred", at: start }));
-  const [again] = await subject.store.read.messages.find("w");
+  const [again] = await subject.store.read.findMessages("w");
   expect(again).toMatchObject({ status: "deferred", times: { sent: start + 1, deferred: start } });
 });

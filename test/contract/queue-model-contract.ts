@@ -53,7 +53,7 @@ async function check(model: Model, { store }: Real): Promise<void> {
       .map(({ nextAt }) => nextAt);
     expect(await store.nextDueAt(name, model.now)).toBe(ahead.length === 0 ? null : Math.min(...ahead));
   }
-  const groups = (await store.read.deliveries.groups({})).map(({ route, state, cause, count }) => ({ route, state, cause, count }));
+  const groups = (await store.read.groupDeliveries({})).map(({ route, state, cause, count }) => ({ route, state, cause, count }));
   expect(groups.toSorted(byName)).toEqual(groupsOf(model).toSorted(byName));
   for (const { route, event, state, attempts, spent, replays, cause } of model.deliveries) {
     const loaded = await store.load(route, event);

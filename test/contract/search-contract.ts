@@ -44,10 +44,10 @@ export function searchContract(open: OpenSubject): void {
       await store.register([{ account: "main", wamid: both, reference: "order-1" }], start);
       const again = await reopen();
       for (const wamid of [seen, registered, both]) {
-        expect(await again.read.messages.find(maskWamid(wamid))).toMatchObject([{ wamid, account: "main" }]);
+        expect(await again.read.findMessages(maskWamid(wamid))).toMatchObject([{ wamid, account: "main" }]);
       }
-      expect(await again.read.messages.find(maskId("message", hiddenUuid))).toMatchObject([{ wamid: registered }]);
-      expect(await again.read.messages.find("wamid:000000000000")).toEqual([]);
+      expect(await again.read.findMessages(maskId("message", hiddenUuid))).toMatchObject([{ wamid: registered }]);
+      expect(await again.read.findMessages("wamid:000000000000")).toEqual([]);
       const { data } = await readingOf(again).listEvents({ wamid: maskWamid(seen), limit: 50 });
       expect(data.map((event) => event.seq)).toEqual([seq]);
     });
@@ -57,7 +57,7 @@ export function searchContract(open: OpenSubject): void {
       const wamid = wamidOf("5491155550100", "TWICE");
       await accept(store, { wamid });
       await accept(store, { wamid, account: "other" });
-      const found = await store.read.messages.find(maskWamid(wamid));
+      const found = await store.read.findMessages(maskWamid(wamid));
       expect(found.map(({ account }) => account).sort()).toEqual(["main", "other"]);
     });
 
@@ -75,12 +75,12 @@ export function searchContract(open: OpenSubject): void {
         [ofRun, "event 3"],
       ] as const) {
         expect(await reading.findEvents(shownId("event", id))).toMatchObject([{ seq, id }]);
-        const [delivery] = await store.read.deliveries.list({ event: seq, limit: 1 });
+        const [delivery] = await store.read.listDeliveries({ event: seq, limit: 1 });
         const masked = shownDeliveryId(delivery?.id ?? "");
         expect(masked).toMatch(/^delivery:[0-9a-f]{12}_[0-9a-f]{12}$/);
-        expect(await store.read.deliveries.find(masked)).toEqual(delivery);
+        expect(await store.read.findDelivery(masked)).toEqual(delivery);
       }
-      expect(await store.read.deliveries.find(`delivery:${maskId("event", "event 1").slice(6)}_000000000000`)).toBeNull();
+      expect(await store.read.findDelivery(`delivery:${maskId("event", "event 1").slice(6)}_000000000000`)).toBeNull();
       const runs = await reading.listRuns({ runId: shownId("run", "run +54 9 11 5555 0100"), limit: 50 });
       expect(runs.data).toMatchObject([{ runId: "run +54 9 11 5555 0100" }]);
       expect(await reading.findEvents("event:000000000000")).toEqual([]);
@@ -101,10 +101,10 @@ export function searchContract(open: OpenSubject): void {
       await purgeAll(store, now);
       const reading = readingOf(store);
       for (const name of [maskWamid(old), maskWamid(known), maskId("message", hiddenUuid)])
-        expect(await store.read.messages.find(name)).toEqual([]);
+        expect(await store.read.findMessages(name)).toEqual([]);
       for (const id of ["event 1", "event 2", "event 3"]) expect(await reading.findEvents(maskId("event", id))).toEqual([]);
       expect((await reading.listRuns({ runId: maskId("run", "+54 9 11 5555 0100"), limit: 50 })).data).toEqual([]);
-      expect(await store.read.messages.find(maskWamid(last))).toHaveLength(1);
+      expect(await store.read.findMessages(maskWamid(last))).toHaveLength(1);
     });
   });
 
@@ -215,9 +215,9 @@ export function searchContract(open: OpenSubject): void {
       expect(await found({ q: "run-5550100" })).toEqual(of.run);
       for (const subject of [wamids.cid, maskWamid(wamids.cid)]) expect(await found({ subject })).toEqual(of.cid);
       for (const subject of ["run-5550100", maskId("run", "run-5550100")]) expect(await found({ subject })).toEqual(of.run);
-      const { id } = (await store.read.events.get(seqs.ben)) as { id: string };
+      const { id } = (await store.read.getEvent(seqs.ben)) as { id: string };
       for (const q of [id, shownId("event", id), String(seqs.ben)]) expect(await found({ q })).toEqual([seqs.ben]);
-      const [delivery] = await store.read.deliveries.list({ event: seqs.ben, limit: 1 });
+      const [delivery] = await store.read.listDeliveries({ event: seqs.ben, limit: 1 });
       expect(await found({ q: delivery?.id })).toEqual([seqs.ben]);
       for (const nothing of ["order-1", "010", "order-999"]) expect(await found({ q: nothing })).toEqual([]);
     });
@@ -236,7 +236,7 @@ export function searchContract(open: OpenSubject): void {
         ["message", wamids.ana],
       ]);
       expect(await found("run-5550100")).toEqual([["run", "run-5550100"]]);
-      const [delivery] = await store.read.deliveries.list({ event: seqs.ben, limit: 1 });
+      const [delivery] = await store.read.listDeliveries({ event: seqs.ben, limit: 1 });
       expect(await reading.search(delivery?.id ?? "")).toMatchObject({
         data: [{ kind: "delivery", id: delivery?.id, seq: seqs.ben, account: "main", label: "a", status: "waiting", at: start }],
         more: false,
@@ -300,7 +300,7 @@ export function searchContract(open: OpenSubject): void {
       if (what === "accept") await accept(store, { wamid, status, errorCode: status === "failed" ? "131026" : null });
       if (what === "run") await accept(store, { runId: `run-${of}` });
       if (what === "register") await store.registerEach([{ account: "main", wamid, reference: `order-${of % 3}` }], start);
-      const [waiting] = what === "retry" ? await store.read.deliveries.list({ state: "waiting", limit: 1 }) : [];
+      const [waiting] = what === "retry" ? await store.read.listDeliveries({ state: "waiting", limit: 1 }) : [];
       if (waiting !== undefined) await settle(store, waiting.route, waiting.event, of % 2 === 0 ? delivered : dead);
     }
 

@@ -20,7 +20,7 @@ export function settlingContract(open: OpenSubject): void {
       const ends = (n: number) => (n < 2 ? delivered : n < 12 ? later(second(2_000)) : dead);
       await Promise.all(seqs.map((seq, n) => settle(store, "all", seq, ends(n), { status: 503 })));
       const groups = async (filter: object) =>
-        (await store.read.deliveries.groups(filter)).map(({ state, cause, count, oldestAt, newestAt }) => [
+        (await store.read.groupDeliveries(filter)).map(({ state, cause, count, oldestAt, newestAt }) => [
           state,
           cause,
           count,
@@ -39,7 +39,7 @@ export function settlingContract(open: OpenSubject): void {
         ["dead", "503", 2, second(12), second(13)],
         ["waiting", "503", 7, second(5), second(11)],
       ]);
-      const listed = await store.read.deliveries.list({ state: "dead", errorCode: "131026", from: second(100), limit: 1_000 });
+      const listed = await store.read.listDeliveries({ state: "dead", errorCode: "131026", from: second(100), limit: 1_000 });
       const expected = seqs.filter((_, n) => n >= 100 && n % 3 === 0).toSorted((a, b) => b - a);
       expect(listed.map(({ event }) => event)).toEqual(expected);
     });
@@ -119,7 +119,7 @@ export function settlingContract(open: OpenSubject): void {
     test("an event has the cause of a dead delivery before that of a waiting one, and none of a delivered one", async () => {
       const { store } = await openWith(open, [{ name: "a" }, { name: "b" }, { name: "c" }]);
       const seq = await accept(store, { wamid: "w" });
-      const counts = async () => (await store.read.deliveries.counts([seq])).get(seq);
+      const counts = async () => (await store.read.countDeliveries([seq])).get(seq);
       expect(await counts()).toEqual({ deliveries: { waiting: 3 }, cause: null });
       for (const route of ["a", "b"]) await settle(store, route, seq, later(start + 10), { status: route === "a" ? 429 : 503 });
       expect(await counts()).toEqual({ deliveries: { waiting: 3 }, cause: "429" });
@@ -137,7 +137,7 @@ export function settlingContract(open: OpenSubject): void {
       const [failed = 0, fresh = 0] = [await accept(store, { wamid: "a" }), await accept(store, { wamid: "b" })];
       await settle(store, "all", failed, later(start + 60_000));
       const listed = async (cause: string | null) =>
-        (await store.read.deliveries.list({ state: "waiting", cause, limit: 10 })).map(({ event }) => event);
+        (await store.read.listDeliveries({ state: "waiting", cause, limit: 10 })).map(({ event }) => event);
       expect(await listed("500")).toEqual([failed]);
       expect(await listed(null)).toEqual([fresh]);
       // Before it is due, because what is due goes out without a replay.

@@ -1,15 +1,15 @@
 import type { AuditReport } from "../../src/model/audit.ts";
 import { audit } from "../../src/store/audit/audit.ts";
+import type { AuditOrder } from "../../src/store/port.ts";
 import type { Work } from "../../src/store/sql/ops.ts";
 import { openForReading } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
-import type { AuditOrder } from "../../src/store/views.ts";
 
 /** The audit of a store's file in this thread, beside whatever writes it. */
 export function auditFile(path: string, order: Partial<AuditOrder> & Pick<AuditOrder, "now">): AuditReport {
   return readFile(
     path,
-    audit({ isRunning: false, mostOffenders: 100, ...order }, () => {}),
+    audit({ isRunning: false, ...order }, () => {}),
   );
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { systemClock } from "../../model/system-clock.ts";
+import { systemClock } from "../../model/clock.ts";
 import { createPhones, createRandom } from "../../sandbox/ids.ts";
 import type { Sandbox, SandboxOptions } from "../../sandbox/start-sandbox.ts";
 import { createPace } from "../../sandbox/traffic/scenario.ts";

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { storePlace } from "../../app/instance.ts";
 import { envFilePath } from "../../config/env-file.ts";
 import type { Settings } from "../../config/schema.ts";
-import { readinessSchema } from "../../model/probes.ts";
+import { readinessSchema } from "../../model/endpoints/operate.ts";
 import { relayVersion } from "../../model/version.ts";
 import { type Listener, probeListener, probeWithinMs, type Reachable, readReadiness } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";

@@ -1,7 +1,6 @@
 import { createUrlDestination, type UrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
-import { growingWait, withJitter } from "../../model/backoff.ts";
-import { type Clock, pause } from "../../model/clock.ts";
+import { type Clock, growingWait, pause, withJitter } from "../../model/clock.ts";
 import type { DeliveryId } from "../../model/ids.ts";
 import { isLoopbackHost } from "../../net/addresses.ts";
 import { webUrl } from "../options.ts";

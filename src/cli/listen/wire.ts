@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { RelayClientError } from "../../client/connection.ts";
 import { lost, type StreamMessage } from "../../client/follow.ts";
-import { listenedEventSchema } from "../../model/listen.ts";
+import { listenedEventSchema } from "../../model/endpoints/stream.ts";
 
 const schemas = {
   hello: z.looseObject({

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
+import { systemClock } from "../../model/clock.ts";
 import { unknownName } from "../../model/nearest.ts";
-import { systemClock } from "../../model/system-clock.ts";
 import { ownPortOptions } from "../../net/tls.ts";
 import {
   describeFixture,

@@ -2,10 +2,9 @@ import { z } from "zod";
 import type { Endpoint, EndpointOf } from "../endpoint.ts";
 import { type EndpointName, paths } from "../paths.ts";
 import { reveal } from "../queries.ts";
-import { operating } from "./operate.ts";
+import { operating, sessions } from "./operate.ts";
 import { reading } from "./read.ts";
 import { sending } from "./send.ts";
-import { sessions } from "./session.ts";
 import { streaming } from "./stream.ts";
 
 /** The control API. Handlers, the published client, `/v1/openapi.json` and docs/reference/endpoints.md derive from it. */

@@ -1,7 +1,5 @@
 import { type buildConnector, Pool } from "undici/index.js";
-import { growingWait } from "../../model/backoff.ts";
-import type { Clock } from "../../model/clock.ts";
-import { systemClock } from "../../model/system-clock.ts";
+import { type Clock, growingWait, systemClock } from "../../model/clock.ts";
 import { readRetryAfter } from "../clock.ts";
 import { postJson } from "../post.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";

@@ -1,4 +1,4 @@
-import { growingWait } from "../../model/backoff.ts";
+import { growingWait } from "../../model/clock.ts";
 import type { StoredStop } from "../../model/budget.ts";
 import type { SteadyTime } from "../../model/clock.ts";
 import { type CallOperation, type CallOutcome, callOperations } from "../endpoints.ts";

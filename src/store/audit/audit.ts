@@ -1,16 +1,15 @@
 import type { AuditFilter, AuditProgress, AuditReport, Offender } from "../../model/audit.ts";
 import { hydrationStates } from "../../model/hydration.ts";
+import type { AuditOrder } from "../port.ts";
 import { seqRange } from "../read/pages.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { counters, deliveries, events, never, queue, queueState } from "../schema/tables.ts";
 import { ask, find, first, look, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
-import type { AuditOrder } from "../views.ts";
 import { lastCopied, purgedBefore } from "../work/state-rows.ts";
 import { type Audited, alsoSettled, createEventAudit, isInLane, notPlanned, otherLane, strayAttempts } from "./event.ts";
-import { createHistoryAudit } from "./history.ts";
 import { createPlans, type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
-import { createGaps, createTally, type Tally } from "./tally.ts";
+import { createGaps, createHistoryAudit, createTally, type Tally } from "./tally.ts";
 
 /**
  * Checks every row against `auditRules`, a slice of events at a time. Run it in one transaction that reads one snapshot; until it

@@ -1,5 +1,4 @@
-import type { KeptVerdict } from "../../model/plan.ts";
-import type { Disposition } from "../../model/states.ts";
+import type { Disposition, KeptVerdict } from "../../model/states.ts";
 import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, pick, select, sql, typed } from "../sql/sql.ts";

@@ -1,12 +1,19 @@
-import type { Clock } from "../../model/clock.ts";
+import { type Clock, systemClock } from "../../model/clock.ts";
 import type { DatabaseFacts } from "../../model/database.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
 import { postgresPlaceText, readPostgresUrl } from "../../model/postgres.ts";
-import { systemClock } from "../../model/system-clock.ts";
 import { refusalOfCopy } from "../copy.ts";
 import { createCommands, createStore, type Database } from "../create-store.ts";
-import type { AcceptOutcome, DueDelivery, Rules } from "../port.ts";
-import { type ReleasedEvent, type StoreHooks, StoreMissing, StoreRefused, StoreUnavailable } from "../port.ts";
+import {
+  type AcceptOutcome,
+  type DueDelivery,
+  type ReleasedEvent,
+  type Rules,
+  type StoreHooks,
+  StoreMissing,
+  StoreRefused,
+  StoreUnavailable,
+} from "../port.ts";
 import { first, rows } from "../sql/ops.ts";
 import { select, sql, typed } from "../sql/sql.ts";
 import type { Held } from "../work/leases.ts";
@@ -231,19 +238,13 @@ export async function openPostgresForReading(settings: PostgresSettings) {
   }
   const reader = createReader(settings, { refusal: () => null, lost() {}, refusalOn: () => null });
   await clock.follow(async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now());
-  return {
-    reading: reader.browse,
-    inspecting: reader.inspecting,
-    read: reader.single,
-    clock,
-    ...factsFrom(reader),
-    close: reader.close,
-  };
+  const { browse, inspecting, single, close } = reader;
+  return { read: browse, inspecting, look: single, now: clock.now, ...factsFrom(reader), close };
 }
 
 const factsFrom = ({ single, free }: ReturnType<typeof createReader>) => ({
   processes: (): Promise<Presence[]> => single(readPresences()),
-  facts: () => readDatabaseFacts(free, systemClock.now),
+  database: () => readDatabaseFacts(free, systemClock.now),
 });
 
 /** Throws `StoreUnavailable` when it does not answer. */

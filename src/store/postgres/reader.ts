@@ -1,12 +1,10 @@
 import { audit } from "../audit/audit.ts";
-import { StoreUnavailable } from "../port.ts";
-import { readQuality, readSeries } from "../read/history.ts";
-import { createReading } from "../read/reading.ts";
+import { type Inspecting, StoreUnavailable } from "../port.ts";
+import { createReading, type StoreReading } from "../read/reading.ts";
 import { stats } from "../read/stats.ts";
 import { events } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql } from "../sql/sql.ts";
-import type { Inspecting } from "../views.ts";
 import { put, value } from "../work/state.ts";
 import { type PostgresSettings, startOfServer } from "./connect.ts";
 import { createReads, createSessions, type SessionHooks } from "./sessions.ts";
@@ -28,21 +26,21 @@ export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
     return Promise.race([reading, promise]).finally(() => closing.signal.removeEventListener("abort", end));
   }
 
+  const aside = <T>(work: Work<T>): Promise<T> => untilClosed(free.read(work));
   const inspecting: Inspecting = {
-    stats: () => untilClosed(free.read(stats())),
-    series: (query) => untilClosed(free.read(readSeries(query))),
-    quality: (query) => untilClosed(free.read(readQuality(query))),
+    stats: () => aside(stats()),
     audit: (order, progress) => untilClosed(free.readSnapshot(audit(order, progress))),
     async close() {
       closing.abort();
     },
   };
+  const browse: StoreReading = { ...createReading({ read: aside, until: horizon.look }), isAside: () => true };
 
   return {
     single: single.read,
     free: free.read,
     read: { ...createReading({ read: single.read, until: horizon.look }), isAside: () => true },
-    browse: { ...createReading({ read: free.read, until: horizon.look }), isAside: () => true },
+    browse,
     inspecting,
     horizon,
     giveUp(): void {

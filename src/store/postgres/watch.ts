@@ -1,5 +1,4 @@
-import { growingWait } from "../../model/backoff.ts";
-import type { Clock } from "../../model/clock.ts";
+import { type Clock, growingWait } from "../../model/clock.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 

@@ -3,11 +3,11 @@ import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
 import type { GroupQuery } from "../../model/queries.ts";
 import type { DeliveryState } from "../../model/states.ts";
+import { addDeliveries, type DeliveryFilter, noDeliveries, type OfDelivery, type OfEvent } from "../port.ts";
 import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, indexedBy, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { addDeliveries, type DeliveryFilter, noDeliveries, type OfDelivery, type OfEvent } from "../views.ts";
 import { seqsOf } from "./events.ts";
 import { type Conditions, conditionsOf, isBetween } from "./pages.ts";
 

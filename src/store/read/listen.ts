@@ -1,12 +1,12 @@
+import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/endpoints/stream.ts";
 import { origins } from "../../model/event.ts";
 import { seqsBetween } from "../../model/ids.ts";
-import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/listen.ts";
 import { dispositions } from "../../model/states.ts";
+import type { OpenPage, Wanted } from "../port.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, subjects } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { as, hexOf, pick, select, sql, typed } from "../sql/sql.ts";
-import type { OpenPage, Wanted } from "../views.ts";
 import { boundsOf } from "./pages.ts";
 
 const e = as(events, "e");

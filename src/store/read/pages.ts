@@ -1,7 +1,7 @@
+import type { SeqBounds } from "../port.ts";
 import { events } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
-import type { SeqBounds } from "../views.ts";
 
 /** Exclusive. */
 export const isBetween = (seq: Sql, after: number, before: number): Sql => sql`${seq} > ${after} AND ${seq} < ${before}`;

@@ -1,11 +1,10 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
+import type { OpenPage, Wanted } from "../port.ts";
 import { bound, type Work } from "../sql/ops.ts";
-import type { OpenPage, Wanted } from "../views.ts";
-import { stopReason } from "../work/route-notes.ts";
-import { dataId, handshakes, sourceNotes } from "../work/state-rows.ts";
+import { dataId, handshakes, sourceNotes, stopReason } from "../work/state-rows.ts";
 import { attemptsOf, countDeliveries, findDelivery, groupDeliveries, listDeliveries } from "./deliveries.ts";
 import { eventsOf, getEvent, heldBehind, latestReceived, listEvents, seqsOf } from "./events.ts";
-import { readLastHour } from "./history.ts";
+import { readLastHour, readQuality, readSeries } from "./history.ts";
 import { listenEnds, listenPage, seqBefore } from "./listen.ts";
 import { boundsOf } from "./pages.ts";
 import { backlog, quarantineCount, secretUses } from "./stats.ts";
@@ -23,28 +22,26 @@ export type StoreReading = ReturnType<typeof createReading> & {
   isAside?(): boolean;
 };
 
+const reads = {
+  ...{ dataId, secretUses, handshakes, sourceNotes, stopReason, backlog, quarantine: quarantineCount },
+  ...{ listEvents, getEvent, eventBounds: () => boundsOf("events"), latestReceived, seqsOf },
+  ...{ listDeliveries, attemptsOf, findDelivery, groupDeliveries, countDeliveries },
+  // Messages and runs share their numbers.
+  ...{ subjectBounds: () => boundsOf("subjects"), listMessages, findMessages, listRuns, eventsOf, heldBehind },
+  ...{ lastHour: readLastHour, series: readSeries, quality: readQuality },
+};
+
 export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: ReadingParts) {
-  const run = (make: () => Work<unknown>) => read(make());
   const readUntil = <T>(work: (until: number) => Work<T>): MaybePromise<T> => {
     const end = until();
     return end instanceof Promise ? end.then((known) => read(work(known))) : read(work(end));
   };
   return {
-    ...bound({ dataId, secretUses, handshakes, sourceNotes, backlog, quarantine: quarantineCount }, run),
-    events: bound({ list: listEvents, get: getEvent, bounds: () => boundsOf("events"), latestReceived, seqsOf }, run),
-    deliveries: bound(
-      { list: listDeliveries, attempts: attemptsOf, find: findDelivery, groups: groupDeliveries, counts: countDeliveries },
-      run,
-    ),
-    // Messages and runs share their numbers.
-    messages: bound({ bounds: () => boundsOf("subjects"), list: listMessages, find: findMessages }, run),
-    runs: bound({ bounds: () => boundsOf("subjects"), list: listRuns }, run),
-    stories: bound({ eventsOf, held: heldBehind, stopReason }, run),
+    ...bound(reads, (make) => read(make())),
     listen: {
       page: (start: number, wanted: Wanted) => readUntil<OpenPage>((end) => listenPage(start, end, wanted)),
       ends: () => readUntil(listenEnds),
       seqBefore: (time: number) => readUntil((end) => seqBefore(time, end)),
     },
-    history: bound({ lastHour: readLastHour }, run),
   };
 }

@@ -1,9 +1,9 @@
 import { type DeliveryState, type Disposition, deliveryStates, dispositions } from "../../model/states.ts";
+import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../port.ts";
 import { codeOf, wordOfSettled } from "../schema/codes.ts";
 import { attempts, counters, deliveries, events, never, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
 import { compareTexts, first, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
-import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../views.ts";
 import { boundsOf } from "./pages.ts";
 
 const c = as(counters, "c");

@@ -2,10 +2,10 @@ import type { MessageView, RunView } from "../../model/answers.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
 import type { OfAccounts } from "../../model/queries.ts";
+import type { MessageFields, MessageFilter, Numbered, RunFilter, SubjectFields } from "../port.ts";
 import { never, subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, pick, raw, type Sql, select, sql } from "../sql/sql.ts";
-import type { MessageFields, MessageFilter, Numbered, RunFilter, SubjectFields } from "../views.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
 import { beginsWith, type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
 

@@ -4,8 +4,7 @@ import { chmod, chown, copyFile, link, open, readdir, rename, rm, stat, statfs }
 import { basename, dirname, join, resolve } from "node:path";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
-import { mostOffenders } from "../views.ts";
-import { emptyLog, holderOf, lockFile, sizeOf } from "./file.ts";
+import { emptyLog, lockFile, sizeOf } from "./file.ts";
 import { createInspecting, type FileInspecting } from "./inspecting.ts";
 
 export interface BackupOrder {
@@ -59,7 +58,7 @@ export const restore = refusing(async ({ path, file, replace, progress, signal, 
       `${file} has a -wal file beside it: it is a store in use, or was copied without wamid-relay backup. Move it to storage.path with its -wal to use it`,
     );
   }
-  const lock = lockFile(path, () => holderOf(path));
+  const lock = lockFile(path);
   try {
     // A link to the file stays.
     const target = existsSync(path) ? realpathSync(path) : resolve(path);
@@ -179,7 +178,7 @@ async function verify(
     progress("checking", { checked: 0, of: 0 });
     const damage = await findDamage();
     if (damage !== null) throw new StoreRefused(`${file} is damaged (${damage}); ${remedy}`);
-    return await audit({ now, isRunning: false, mostOffenders }, (each) => progress("auditing", each));
+    return await audit({ now, isRunning: false }, (each) => progress("auditing", each));
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
     const code = /\((SQLITE_\w+)\)/.exec(error.message)?.[1];

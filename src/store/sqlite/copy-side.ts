@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { CopySource, CopyTarget } from "../copy.ts";
-import { holderOf, lockFile, openBeside, openForWriting } from "./file.ts";
+import { lockFile, openBeside, openForWriting } from "./file.ts";
 import { createSqliteRunner } from "./runner.ts";
 
 export function openSqliteTarget(path: string, holder: string): CopyTarget {
-  const lock = lockFile(path, () => holderOf(path));
+  const lock = lockFile(path);
   try {
     const db = openForWriting(path, holder, randomUUID());
     const runner = createSqliteRunner(db);

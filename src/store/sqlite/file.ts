@@ -89,7 +89,7 @@ function open(path: string, waitsMs: number, readonly: boolean): Db {
   });
 }
 
-export function holderOf(path: string): string | null {
+function holderOf(path: string): string | null {
   try {
     const db = openForReading(path);
     try {
@@ -197,9 +197,9 @@ function isFolder(path: string): boolean {
 
 /**
  * Makes this process the only relay on the file until `release`, with SQLite's exclusive lock on an empty database beside it. The
- * operating system drops the lock after a crash, and readers can still open the store. `holder` names the other process for the error.
+ * operating system drops the lock after a crash, and readers can still open the store.
  */
-export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
+export function lockFile(storePath: string): { release(): void } {
   let path = `${storePath}.lock`;
   let db: Database.Database;
   try {
@@ -222,7 +222,7 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
     db.close();
     const code = (error as { code?: string }).code ?? "";
     if (code.startsWith("SQLITE_BUSY")) {
-      const who = holder();
+      const who = holderOf(storePath);
       throw new StoreRefused(
         `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it`,
         { cause: error },

@@ -1,11 +1,12 @@
 import { setPriority } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
+import { createReading } from "../read/reading.ts";
 import type { Work } from "../sql/ops.ts";
 import { type Db, openForReading } from "./file.ts";
 import type { ThreadAnswer, ThreadCall, ThreadData } from "./inspecting.ts";
 import { createSqliteRunner } from "./runner.ts";
-import { pageReads, type ThreadParts, wholeReads } from "./thread-reads.ts";
+import { type ThreadParts, wholeReads } from "./thread-reads.ts";
 
 /*
  * A thread that reads many rows, on read-only connections of its own. Calls take turns slice by slice, so that a count does not wait for
@@ -52,7 +53,7 @@ function open(path: string): Db {
 }
 
 const readsOf = (db: Db, progress: ThreadParts["progress"]) =>
-  (kind === "pages" ? pageReads : wholeReads)({ db, read: stepping(db), progress }) as unknown as Readonly<
+  (kind === "pages" ? createReading : wholeReads)({ db, read: stepping(db), progress }) as unknown as Readonly<
     Record<string, (...args: readonly unknown[]) => unknown>
   >;
 

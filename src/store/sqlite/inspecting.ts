@@ -3,21 +3,22 @@ import { Worker } from "node:worker_threads";
 import type { AuditProgress } from "../../model/audit.ts";
 import { minuteMs } from "../../model/history.ts";
 import { lastHourFrom } from "../../model/last-hour.ts";
-import { StoreUnavailable } from "../port.ts";
+import { type Inspecting, type Stats, StoreUnavailable } from "../port.ts";
 import type { StoreReading } from "../read/reading.ts";
 import { settledState, whereQuarantined } from "../schema/tables.ts";
-import type { Inspecting, Stats } from "../views.ts";
 import type { Db } from "./file.ts";
-import type { PageReads, WholeReads } from "./thread-reads.ts";
+import type { WholeReads } from "./thread-reads.ts";
 
-type Call<Reads> = <Name extends keyof Reads & string>(name: Name, ...args: ArgsOf<Reads[Name]>) => Answer<Reads[Name]>;
-type ArgsOf<Read> = Read extends (...args: infer Args) => unknown ? Args : never;
-type Answer<Read> = Read extends (...args: never[]) => infer Result ? Promise<Awaited<Result>> : never;
+/** Runs a read of many rows in the thread. */
+type Page = <Name extends Exclude<keyof StoreReading, "isAside" | "listen">>(
+  name: Name,
+  ...args: Parameters<StoreReading[Name]>
+) => Promise<Awaited<ReturnType<StoreReading[Name]>>>;
 
 export interface FileInspecting extends Inspecting {
-  readonly page: Call<PageReads>;
+  readonly page: Page;
   /** `to` is an empty file; `checked` counts pages. */
-  copy(to: string, progress: (at: AuditProgress) => void): Answer<WholeReads["copy"]>;
+  copy(to: string, progress: (at: AuditProgress) => void): ReturnType<WholeReads["copy"]>;
   checking(file: string): FileChecks;
 }
 
@@ -58,7 +59,7 @@ export function createInspecting(path: string): FileInspecting {
   const pages = createThread({ path, kind: "pages" });
   const whole = createThread({ path, kind: "whole" });
   let counting: Promise<Stats> | null = null;
-  const page: Call<PageReads> = (name, ...args) => pages.call(name, args) as never;
+  const page: Page = (name, ...args) => pages.call(name, args) as never;
   const checking = (file: string): FileChecks => ({
     audit: (order, progress) => whole.call("audit", [order], progress, file) as never,
     findDamage: () => whole.call("damage", [], undefined, file) as never,
@@ -68,8 +69,6 @@ export function createInspecting(path: string): FileInspecting {
     page,
     audit: checking(path).audit,
     checking,
-    series: (query) => page("series", query),
-    quality: (query) => page("quality", query),
     stats() {
       counting ??= (whole.call("stats", []) as Promise<Stats>).finally(() => {
         counting = null;
@@ -159,34 +158,20 @@ function createThread(data: ThreadData) {
 const fewRows = 20_000;
 
 /** A read that may go through many rows runs in a thread and does not delay receiving. */
-export function createBrowsing(db: Db, read: StoreReading, page: FileInspecting["page"], few = fewRows): StoreReading {
-  const { events, deliveries, messages, runs, history } = read;
-  const hasMany = createHasMany(db, few);
-  function either<Args extends unknown[], T>(
-    isMany: (...args: NoInfer<Args>) => boolean,
-    name: keyof PageReads,
-    here: (...args: Args) => T,
-  ): typeof here {
-    const there = page as unknown as (name: string, ...args: Args) => T;
-    return (...args) => (isMany(...args) ? there(name, ...args) : here(...args));
-  }
-  const { lists } = hasMany;
-  return {
-    ...read,
-    isAside: lists,
-    events: { ...events, list: either(lists, "events", events.list) },
-    deliveries: {
-      ...deliveries,
-      list: either(lists, "deliveries", deliveries.list),
-      groups: either(lists, "groups", deliveries.groups),
-      counts: either(lists, "deliveryCounts", deliveries.counts),
-    },
-    messages: { ...messages, list: either(lists, "messages", messages.list) },
-    runs: { ...runs, list: either(lists, "runs", runs.list) },
-    history: { lastHour: either((now) => hasMany.minutes(lastHourFrom(now)), "lastHour", history.lastHour) },
-    backlog: either(hasMany.undelivered, "backlog", read.backlog),
-    quarantine: either(() => hasMany.quarantined(), "quarantine", read.quarantine),
-  };
+export function createBrowsing(db: Db, read: StoreReading, page: Page, few = fewRows): StoreReading {
+  const { lists, undelivered, quarantined, minutes } = createHasMany(db, few);
+  const always = (): boolean => true;
+  const isMany = {
+    ...{ listEvents: lists, listDeliveries: lists, groupDeliveries: lists, countDeliveries: lists, listMessages: lists, listRuns: lists },
+    ...{ backlog: undelivered, quarantine: () => quarantined(), series: always, quality: always },
+    lastHour: (now: number) => minutes(lastHourFrom(now)),
+  } satisfies Partial<Record<Parameters<Page>[0], (now: number) => boolean>>;
+  const there = page as unknown as (name: string, ...args: readonly unknown[]) => unknown;
+  const either = Object.entries(isMany).map(([name, isAside]) => {
+    const here = read[name as keyof typeof isMany] as (...args: readonly unknown[]) => unknown;
+    return [name, (...args: readonly unknown[]) => (isAside(args[0] as number) ? there(name, ...args) : here(...args))];
+  });
+  return { ...read, isAside: lists, ...(Object.fromEntries(either) as Pick<StoreReading, keyof typeof isMany>) };
 }
 
 function createHasMany(db: Db, few: number) {

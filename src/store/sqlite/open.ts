@@ -8,7 +8,7 @@ import { events } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { createSqliteCommit } from "./commit.ts";
 import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
-import { createGiveBack, holderOf, lockFile, openForWriting } from "./file.ts";
+import { createGiveBack, lockFile, openForWriting } from "./file.ts";
 import { createBrowsing, createInspecting } from "./inspecting.ts";
 import { createSqliteRunner } from "./runner.ts";
 
@@ -101,7 +101,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
 }
 
 function openLocked(path: string, instance: string) {
-  const lock = lockFile(path, () => holderOf(path));
+  const lock = lockFile(path);
   try {
     const db = openForWriting(path, `process ${process.pid} on ${hostname()}`, instance);
     const runner = createSqliteRunner(db);

@@ -2,15 +2,11 @@ import { closeSync, fsyncSync, openSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { AuditProgress } from "../../model/audit.ts";
-import type { SeriesQuery } from "../../model/history.ts";
-import type { QualityQuery } from "../../model/queries.ts";
 import { audit } from "../audit/audit.ts";
-import { readQuality, readSeries } from "../read/history.ts";
-import { createReading } from "../read/reading.ts";
+import type { AuditOrder } from "../port.ts";
 import { stats } from "../read/stats.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
-import type { AuditOrder } from "../views.ts";
 import { type Db, damageOf, emptyLog, sizeOf } from "./file.ts";
 
 export interface ThreadParts {
@@ -18,24 +14,6 @@ export interface ThreadParts {
   readonly read: <T>(work: Work<T>) => Promise<T>;
   readonly progress: (at: AuditProgress) => void;
 }
-
-export function pageReads({ read }: ThreadParts) {
-  const { events, deliveries, messages, runs, history, backlog, quarantine } = createReading({ read });
-  return {
-    events: events.list,
-    deliveries: deliveries.list,
-    groups: deliveries.groups,
-    deliveryCounts: deliveries.counts,
-    messages: messages.list,
-    runs: runs.list,
-    lastHour: history.lastHour,
-    series: (query: SeriesQuery) => read(readSeries(query)),
-    quality: (query: QualityQuery) => read(readQuality(query)),
-    backlog,
-    quarantine,
-  };
-}
-export type PageReads = ReturnType<typeof pageReads>;
 
 export function wholeReads({ db, read, progress }: ThreadParts) {
   return {

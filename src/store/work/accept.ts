@@ -2,29 +2,16 @@ import { createdAtOf, isTruncated } from "../../model/envelope.ts";
 import { type ReceivedEvent, type TrackedSubject, unstorable } from "../../model/event.ts";
 import { countsOfTracking, minuteMs } from "../../model/history.ts";
 import { hiddenNumber } from "../../model/mask.ts";
-import type { DeliveryPlan } from "../../model/plan.ts";
+import type { DeliveryPlan } from "../../model/states.ts";
 import type { MessageState, RunState, Step, TrackedState, Tracking } from "../../model/tracking.ts";
 import { type Facts, nothingTracked, parking, planArrival } from "../../track/planning.ts";
-import type { AcceptOutcome, Rules } from "../port.ts";
+import type { AcceptOutcome, ReleasedEvent, Rules } from "../port.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import { events, plans, queue, type RowOf, subjects, whereDerived, whereGiven } from "../schema/tables.ts";
 import { ask, change, find, findOrNumber, insert, insertMissing, look, numbers, set, together, update, type Work } from "../sql/ops.ts";
-import { type Counts, countSecret } from "./counts.ts";
+import { type Counts, countMoved, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
-import {
-  distinctPlans,
-  knownPlan,
-  lanesToLookAt,
-  type NumberedPlan,
-  occupied,
-  openInLane,
-  type PlanNumbers,
-  type PlannedBatch,
-  type PlannedEvent,
-  type Queued,
-  queueRows,
-  unstoredPlans,
-} from "./plans.ts";
+import { lookAround, type NumberedPlan, type PlanNumbers, type PlannedBatch, type PlannedEvent, type Queued, queueRows } from "./plans.ts";
 import { pollAgain } from "./polls.ts";
 import { knownId, type Quarantined, storeQuarantined } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
@@ -92,13 +79,11 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
     planned.push(id.planned);
   }
   // A new message has nothing open.
-  const lanes = lanesToLookAt(
+  const { open, used, unstored } = yield* lookAround(
     parts.rules,
     planned.filter(({ isNewSubject }) => !isNewSubject),
+    planned.flatMap(({ plan }) => (parts.plans.isStored(plan.id) ? [] : [plan])),
   );
-  const newPlans = distinctPlans(planned.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
-  const [inLanes, storedPlans] = yield* together([find(openInLane, lanes), find(knownPlan, newPlans, ({ id }) => [id])]);
-  const open = occupied(lanes, inLanes);
 
   const outcomes: AcceptOutcome[] = new Array(arriving.length);
   const queued: Queued[] = [];
@@ -110,7 +95,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   const changed = repeatCounts(arriving, idOf, outcomes, counts);
   const tracked = [...trackedOf.values()];
   yield* together([
-    insertMissing(plans, unstoredPlans(newPlans, storedPlans)),
+    insertMissing(plans, unstored),
     insert(
       subjects,
       tracked.flatMap(({ added, isChanged }) => (added !== null && isChanged ? [added] : [])),
@@ -127,7 +112,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   if (hydrating.length > 0) yield* beginHydrations(hydrating);
   const revived = tracked.filter(({ isRevived }) => isRevived);
   if (revived.length > 0) yield* pollAgain(revived.map(({ row }) => row));
-  return { outcomes, plans: newPlans };
+  return { outcomes, plans: used };
 }
 
 type Known = { readonly seq: number; readonly body?: Buffer } | number;
@@ -368,4 +353,38 @@ function repeatCounts(arriving: readonly Arriving[], idOf: readonly Id[], outcom
     outcomes[place] = { result: "duplicate", seq, conflict };
   }
   return [...changed.values()].sort((a, b) => a.seq - b.seq);
+}
+
+const kept = look(events, ["seq"], ["account", "source", "received_at", "disposition"], { lock: "update" });
+const words = ["quarantined", "unassigned"] as const;
+const released = change(events, ["disposition", "release"]);
+
+/** Repeats make one event, because its id is the same. The caller writes the counts. */
+export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome | null>> {
+  const places = [...new Map(batch.map((event, place) => [event.releaseOf, place] as const).toReversed()).values()];
+  const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent })).filter(({ event }) => unstorable(event) === null);
+  once.sort((a, b) => a.event.releaseOf - b.event.releaseOf);
+  // Before the subjects: accepting locks no such row.
+  const rows = yield* ask(find(kept, once, ({ event: { releaseOf } }) => [releaseOf]));
+  const wordOf = (index: number) => words.find((word) => codeOf.disposition[word] === rows[index]?.disposition);
+  const here = once.filter((_, index) => wordOf(index) !== undefined);
+  const { outcomes, plans } = yield* accept(
+    here.map(({ event }) => ({ event, proxyRoute: null })),
+    parts,
+    counts,
+  );
+  for (const [index, row] of rows.entries()) {
+    const word = wordOf(index);
+    if (row !== undefined && word !== undefined) countMoved(counts, row, word, "released");
+  }
+  yield update(
+    released,
+    here.map(({ event }, index) => ({
+      seq: event.releaseOf,
+      disposition: codeOf.disposition.released,
+      release: (outcomes[index] as AcceptOutcome).seq,
+    })),
+  );
+  const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index] as AcceptOutcome]));
+  return { outcomes: batch.map((_, place) => byPlace.get(place) ?? null), plans };
 }

@@ -1,4 +1,4 @@
-import type { RouteVerdict } from "../../model/plan.ts";
+import type { RouteVerdict } from "../../model/states.ts";
 import { addVerdicts, nothingTracked, replan } from "../../track/planning.ts";
 import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, ReplayFound, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
@@ -8,19 +8,7 @@ import { as, pick, select } from "../sql/sql.ts";
 import type { AcceptParts } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import { storedEvent } from "./parking.ts";
-import {
-  distinctPlans,
-  knownPlan,
-  lanesToLookAt,
-  type NumberedPlan,
-  occupied,
-  openInLane,
-  type PlannedBatch,
-  type Queued,
-  queueRows,
-  unstoredPlans,
-  verdictsOf,
-} from "./plans.ts";
+import { lookAround, type NumberedPlan, type PlannedBatch, type Queued, queueRows, verdictsOf } from "./plans.ts";
 import { factsOfRow, findSubjects, lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 export interface Backfilling {
@@ -111,13 +99,11 @@ function* backfillOne(
     own: { ...one, receivedAt: at, verdicts: one.added, isHydrating: false, proxyRoute: null },
   }));
 
-  const lanes = lanesToLookAt(
+  const { open, used, unstored } = yield* lookAround(
     rules,
     replanned.map(({ own }) => own),
+    replanned.map(({ plan }) => plan),
   );
-  const used = distinctPlans(replanned.map(({ plan }) => plan));
-  const [inLanes, known] = yield* together([find(openInLane, lanes), find(knownPlan, used, ({ id }) => [id])]);
-  const open = occupied(lanes, inLanes);
   const queued: Queued[] = [];
   const due: DueDelivery[] = [];
   for (const { own, account, source, received_at } of replanned) {
@@ -127,7 +113,7 @@ function* backfillOne(
     countMoved(counts, { account, source, received_at }, filter.disposition, "routed");
   }
   yield* together([
-    insertMissing(plans, unstoredPlans(used, known)),
+    insertMissing(plans, unstored),
     update(routed, replanned, ({ seq, plan }) => ({ seq, disposition: codeOf.disposition.routed, plan: plan.id, fault: null })),
     insert(queue, queued),
   ]);

@@ -1,5 +1,4 @@
-import type { KeptVerdict } from "../../model/plan.ts";
-import { type Disposition, dispositions } from "../../model/states.ts";
+import { type Disposition, dispositions, type KeptVerdict } from "../../model/states.ts";
 import { type Concluded, dropReplaced, expire, planTruncated, release, releaseTruncated, replan } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
@@ -8,10 +7,9 @@ import { ask, change, find, insert, insertMissing, look, query, removal, remove,
 import { as, indexedBy, raw, select } from "../sql/sql.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import {
-  distinctPlans,
-  knownPlan,
   laneKey,
   laneOf,
+  lookAround,
   type NumberedPlan,
   openInLane,
   overdue,
@@ -20,7 +18,6 @@ import {
   queueRows,
   routesIn,
   sortedLanes,
-  unstoredPlans,
   verdictsOf,
 } from "./plans.ts";
 import { factsOfRow, lockSubjects, type SubjectRow } from "./subject-rows.ts";
@@ -90,14 +87,8 @@ export function* conclude(
 
   const counts = parts.counts();
   const decided = decide(open, at, parts, counts);
-  const newPlans = distinctPlans(decided.numbers);
-  const stored = yield* ask(find(knownPlan, newPlans, ({ id }) => [id]));
-  yield* together([
-    insertMissing(plans, unstoredPlans(newPlans, stored)),
-    update(ends, decided.ended),
-    remove(parkedRow, removed),
-    insert(queue, decided.queued),
-  ]);
+  const { unstored } = yield* lookAround(parts.rules, [], decided.numbers);
+  yield* together([insertMissing(plans, unstored), update(ends, decided.ended), remove(parkedRow, removed), insert(queue, decided.queued)]);
   const first = yield* letOut(
     lanes.filter((_, place) => out[place] === undefined),
     decided.atOf,

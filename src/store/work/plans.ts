@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import { type DeliveryPlan, type KeptVerdict, keptVerdicts, type RouteVerdict } from "../../model/plan.ts";
+import { type DeliveryPlan, type KeptVerdict, keptVerdicts, type RouteVerdict } from "../../model/states.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { never, plans, queue, queueState, type RowOf } from "../schema/tables.ts";
-import { ask, compareTexts, find, look, type Work } from "../sql/ops.ts";
+import { ask, compareTexts, find, look, together, type Work } from "../sql/ops.ts";
 import { as, indexedBy, raw, routesOf, select, sql } from "../sql/sql.ts";
 
 export interface NumberedPlan {
@@ -18,7 +18,7 @@ export interface PlannedBatch<Out> {
 /** A reload makes other plans, so the memory of stored ones has a bound. */
 const mostKnown = 10_000;
 
-export const knownPlan = look(plans, ["id"], ["verdicts"]);
+const knownPlan = look(plans, ["id"], ["verdicts"]);
 
 export function* verdictsOf(numbers: readonly (number | null)[]): Work<ReadonlyMap<number, readonly KeptVerdict[]>> {
   const ids = [...new Set(numbers)].filter((id) => id !== null);
@@ -26,11 +26,11 @@ export function* verdictsOf(numbers: readonly (number | null)[]): Work<ReadonlyM
   return new Map(found.flatMap((row, place) => (row === undefined ? [] : [[ids[place] as number, JSON.parse(row.verdicts)]])));
 }
 
-export function distinctPlans(all: readonly NumberedPlan[]): NumberedPlan[] {
+function distinctPlans(all: readonly NumberedPlan[]): NumberedPlan[] {
   return [...new Map(all.map((plan) => [plan.id, plan])).values()].sort((a, b) => a.id - b.id);
 }
 
-export function unstoredPlans(
+function unstoredPlans(
   given: readonly NumberedPlan[],
   known: readonly (Pick<NumberedPlan, "verdicts"> | undefined)[],
 ): RowOf<typeof plans>[] {
@@ -98,7 +98,7 @@ export function occupied(lanes: readonly (readonly [lane: number, route: string]
   return new Set(lanes.flatMap(([lane, route], place) => (found[place] === undefined ? [] : [laneKey(lane, route)])));
 }
 
-export function lanesToLookAt(
+function lanesToLookAt(
   rules: Pick<Rules, "timing">,
   planned: readonly Pick<PlannedEvent, "seq" | "subject" | "verdicts" | "proxyRoute">[],
 ): (readonly [lane: number, route: string])[] {
@@ -112,6 +112,14 @@ export function lanesToLookAt(
     }
   }
   return sortedLanes([...lanes.values()]);
+}
+
+/** The lanes in which another delivery waits, and the plans, of which some are not stored yet. */
+export function* lookAround(rules: Rules, planned: Parameters<typeof lanesToLookAt>[1], plans: readonly NumberedPlan[]) {
+  const lanes = lanesToLookAt(rules, planned);
+  const used = distinctPlans(plans);
+  const [inLanes, stored] = yield* together([find(openInLane, lanes), find(knownPlan, used, ({ id }) => [id])]);
+  return { open: occupied(lanes, inLanes), used, unstored: unstoredPlans(used, stored) };
 }
 
 /**

@@ -193,7 +193,7 @@ test("a number that PostgreSQL did not use is no missing event in a file, and a 
 
   async function missing(): Promise<unknown> {
     const file = openSqliteSource(path);
-    const report = await file.read(audit({ now: start, isRunning: false, mostOffenders: 10 }, () => {}));
+    const report = await file.read(audit({ now: start, isRunning: false }, () => {}));
     await file.close();
     return report.offenders.filter(({ rule }) => rule === "event missing").map(({ event }) => event);
   }

@@ -37,7 +37,7 @@ test("the relay reports the risks of its database, and doctor prints them, also 
 
   const facts = await openPostgresForReading({ url: server.url, schema: "relay" });
   // The session of the writing transaction, though the other one is older.
-  expect(await facts.facts()).toMatchObject({ transaction: { pid: writing.pid, hasWritten: true, state: "idle in transaction" } });
+  expect(await facts.database()).toMatchObject({ transaction: { pid: writing.pid, hasWritten: true, state: "idle in transaction" } });
   await facts.close();
 
   const checked = async () => (JSON.parse((await runOn(relay, "doctor", "--json", "--offline")).out) as Checked).checks;

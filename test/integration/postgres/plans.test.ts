@@ -11,8 +11,7 @@ import { beginPass, endPass, noteReads } from "../../../src/store/work/hydration
 import { beat, handBack, readLeases, takeLeases } from "../../../src/store/work/leases.ts";
 import { claimPolls, settlePolls } from "../../../src/store/work/polls.ts";
 import { createRetention } from "../../../src/store/work/retention.ts";
-import { notesOf } from "../../../src/store/work/route-notes.ts";
-import { addServiceCalls, moveCursor } from "../../../src/store/work/state-rows.ts";
+import { addServiceCalls, moveCursor, notesOf } from "../../../src/store/work/state-rows.ts";
 import { type Commands, createShared, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import type { PostgresVersion } from "../../setup/postgres.ts";

@@ -180,7 +180,7 @@ describe("hydration", () => {
     const settled = await Promise.all([one, other].map((store) => store.settleCovered(pass, all, start + 9, 100)));
     expect(settled.reduce((sum, { events }) => sum + events, 0)).toBe(3);
     expect(settled.flatMap(({ due }) => due.map(({ event }) => event)).toSorted((a, b) => a - b)).toEqual(seqs);
-    for (const seq of seqs) expect(await one.read.events.get(seq)).toMatchObject({ disposition: "routed", hydration: { polled: 4 } });
+    for (const seq of seqs) expect(await one.read.getEvent(seq)).toMatchObject({ disposition: "routed", hydration: { polled: 4 } });
   });
 
   test("an ended pass settles nothing of the next one", async () => {
@@ -257,7 +257,7 @@ describe("hydration", () => {
 
         expect(settled).toBe(events.length);
         expect(await processes[0].waitingAccounts()).toEqual([]);
-        const views = await Promise.all(events.map((seq) => processes[0].read.events.get(seq)));
+        const views = await Promise.all(events.map((seq) => processes[0].read.getEvent(seq)));
         for (const view of views) {
           expect(view?.hydration?.state).toBe("done");
           expect(view?.hydration?.found).toHaveLength(view?.hydration?.foundCount ?? -1);

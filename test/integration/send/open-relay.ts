@@ -1,7 +1,6 @@
 import { onTestFinished } from "vitest";
 import { z } from "zod";
-import type { Clock } from "../../../src/model/clock.ts";
-import { systemClock } from "../../../src/model/system-clock.ts";
+import { type Clock, systemClock } from "../../../src/model/clock.ts";
 import { type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import type { RelayAnswer } from "../../harness/ask-relay.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { limiterHooks } from "../../../src/app/hooks.ts";
 import { createCalling } from "../../../src/app/sending.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import { systemClock } from "../../../src/model/system-clock.ts";
+import { systemClock } from "../../../src/model/clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createServiceAccounts } from "../../../src/service/accounts.ts";

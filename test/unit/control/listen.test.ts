@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type ListenPort, listenStream, startOf } from "../../../src/control/listen.ts";
-import type { ListenPage } from "../../../src/model/listen.ts";
+import type { ListenPage } from "../../../src/model/endpoints/stream.ts";
 
 /** A store of which only the newest seq is known; nobody wants its events. */
 function storeAt(seq: number) {

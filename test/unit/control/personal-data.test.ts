@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { eventDetailSchema, explainedSchema, messageSchema } from "../../../src/model/answers.ts";
+import { searchSchema } from "../../../src/model/endpoints/read.ts";
 import { allEndpoints } from "../../../src/model/endpoints/table.ts";
-import { searchSchema } from "../../../src/model/search.ts";
 import { holdsPii, maskAnswer, piiOf, toAnswer } from "../../../src/model/view.ts";
 
 /** The others need no token, and hold nothing private. */

@@ -4,8 +4,7 @@ import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src
 import { createLane, noNotes } from "../../../src/deliver/lane.ts";
 import { createReadyQueue, type DeliveryStore, type QueueOf } from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
-import type { RouteStop } from "../../../src/model/breaker.ts";
-import type { DeliverySubject, RouteNotes, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
+import type { DeliverySubject, RouteNotes, RouteStop, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
 import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/inspect/attention.ts";
 import { attentionKinds } from "../../../src/model/attention.ts";
 import type { Attention } from "../../../src/model/overview.ts";
-import { noQuarantine } from "../../../src/store/views.ts";
+import { noQuarantine } from "../../../src/store/port.ts";
 import { soundDatabase } from "../../harness/database-facts.ts";
 
 const start = Date.parse("2026-11-21T12:00:00Z");

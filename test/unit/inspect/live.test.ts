@@ -16,19 +16,17 @@ function storeOf(count: number) {
   const row = (seq: number) =>
     ({ seq, status: seq % 3 === 0 ? "failed" : "sent", receivedAt: start, disposition: "routed" }) as unknown as LiveRow;
   const read = {
-    events: {
-      bounds: () => {
-        if (store.isDown) throw new StoreUnavailable("the store is down");
-        return { oldest: 1, newest: store.newest };
-      },
-      list: ({ after = 0, before = 0 }) => {
-        const seqs = Array.from({ length: before - after - 1 }, (_, n) => before - 1 - n);
-        store.reads += seqs.length;
-        return seqs.map(row);
-      },
+    eventBounds: () => {
+      if (store.isDown) throw new StoreUnavailable("the store is down");
+      return { oldest: 1, newest: store.newest };
     },
-    deliveries: { counts: () => new Map() },
-  } as unknown as Pick<StoreReading, "events" | "deliveries">;
+    listEvents: ({ after = 0, before = 0 }) => {
+      const seqs = Array.from({ length: before - after - 1 }, (_, n) => before - 1 - n);
+      store.reads += seqs.length;
+      return seqs.map(row);
+    },
+    countDeliveries: () => new Map(),
+  } as Pick<StoreReading, "eventBounds" | "listEvents" | "countDeliveries">;
   return { store, read };
 }
 

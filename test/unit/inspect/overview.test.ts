@@ -26,8 +26,7 @@ test("reads each entry of the attention list once, however many routes there are
     diagnose: async () => ({ facts: { now: 0, routes: [] }, attention: entries, backlog: [], goodSince: 0 }) as never,
     lanes: () => new Map(),
     hasOtherWorkers: () => false,
-    history: { lastHour: async () => noHistory } as never,
-    handshakes: () => new Map(),
+    read: { lastHour: async () => noHistory, handshakes: () => new Map() },
   });
   const { destinations } = await overview();
   // The first entry of a route is shown.

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { growingWait, withJitter } from "../../../src/model/backoff.ts";
+import { growingWait, withJitter } from "../../../src/model/clock.ts";
 
 test("doubles the wait for each failure, up to the longest", () => {
   expect([1, 2, 3, 4].map((failures) => growingWait(failures, 500, 30_000))).toEqual([500, 1_000, 2_000, 4_000]);

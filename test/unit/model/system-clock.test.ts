@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { systemClock } from "../../../src/model/system-clock.ts";
+import { systemClock } from "../../../src/model/clock.ts";
 
 test.each([
   [-4, 0],

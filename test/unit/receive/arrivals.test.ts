@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createArrivals } from "../../../src/receive/arrivals.ts";
+import { createArrivals } from "../../../src/receive/http.ts";
 
 test("expects a request for one turn of the event loop after a connection", async () => {
   const arrivals = createArrivals();

@@ -1,4 +1,4 @@
-import type { RoutedEvent } from "../../../src/model/plan.ts";
+import type { RoutedEvent } from "../../../src/model/states.ts";
 import type { Tracking } from "../../../src/model/tracking.ts";
 import { type RoutingSettings, routingSchema } from "../../../src/route/settings.ts";
 

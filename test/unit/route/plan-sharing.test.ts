@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { DeliveryPlan, RouteVerdict } from "../../../src/model/plan.ts";
+import type { DeliveryPlan, RouteVerdict } from "../../../src/model/states.ts";
 import { createPlanCache, createPlanner } from "../../../src/route/plan.ts";
 import { anEvent, anUnknown, aRoute, aTracking, noSubject } from "./an-event.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { RoutedEvent } from "../../../src/model/plan.ts";
+import type { RoutedEvent } from "../../../src/model/states.ts";
 import type { Tracking } from "../../../src/model/tracking.ts";
 import { createPlanner } from "../../../src/route/plan.ts";
 import type { UnknownPolicy } from "../../../src/route/settings.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createArrivals } from "../../../src/receive/arrivals.ts";
+import { createArrivals } from "../../../src/receive/http.ts";
 import { each } from "../../../src/store/create-store.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { rows as ask, type Work } from "../../../src/store/sql/ops.ts";

@@ -55,7 +55,7 @@ test("whichever page is destroyed: refused in one line at the start, or StoreUna
     }
     const { damaged } = opened;
     // What a start reads; then writes that meet old rows and add new ones.
-    expect(damaged.read.stories.stopReason("all")).toBeNull();
+    expect(damaged.read.stopReason("all")).toBeNull();
     const results = await Promise.allSettled(
       Array.from({ length: 40 }, (_, n) =>
         damaged.accept(anEvent({ wamid: `wamid.${n}`, id: n % 2 === 0 ? `before-${n}` : `after-${n}` })),
@@ -75,9 +75,9 @@ test("whichever page is destroyed: a read that needs it says StoreUnavailable, a
     if (opened === null) continue;
     const { damaged, failures } = opened;
     const reads = [
-      () => damaged.read.events.list({ limit: 1_000 }),
-      () => damaged.read.deliveries.list({ limit: 1_000 }),
-      () => damaged.read.messages.list({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1_000 }),
+      () => damaged.read.listEvents({ limit: 1_000 }),
+      () => damaged.read.listDeliveries({ limit: 1_000 }),
+      () => damaged.read.listMessages({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1_000 }),
       () => damaged.due({ route: "all", from: 0, now: Number.MAX_SAFE_INTEGER, limit: 1_000 }),
       () => damaged.load("all", [{ lane: 1, event: 1 }]),
     ];

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { KeptVerdict, RouteVerdict } from "../../../src/model/plan.ts";
+import type { KeptVerdict, RouteVerdict } from "../../../src/model/states.ts";
 import { dropReplaced, expire, isReplaced, planningFailed, release, releaseTruncated } from "../../../src/track/planning.ts";
 
 const parked: KeptVerdict[] = [

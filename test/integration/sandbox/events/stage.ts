@@ -1,7 +1,7 @@
+import { systemClock } from "../../../../src/model/clock.ts";
 import type { Wamid } from "../../../../src/model/ids.ts";
 import type { SignatureSettings } from "../../../../src/model/signature.ts";
 import type { MessageStatus } from "../../../../src/model/statuses.ts";
-import { systemClock } from "../../../../src/model/system-clock.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
