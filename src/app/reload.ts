@@ -1,5 +1,4 @@
-import { changedPaths } from "../config/changes.ts";
-import { SettingsError } from "../config/fault.ts";
+import { changedPaths, SettingsError } from "../config/fault.ts";
 import { keptAfterReload, restartParts, type Settings } from "../config/schema.ts";
 import { inboundSecrets } from "../config/sources.ts";
 import type { ReloadView } from "../model/answers.ts";

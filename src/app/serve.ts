@@ -3,13 +3,13 @@ import type { AddressInfo } from "node:net";
 import type { Settings } from "../config/schema.ts";
 import { addEndpoints } from "../control/endpoint.ts";
 import { addMetricsRoute, createProbeHandlers } from "../control/probes.ts";
+import { routeFacts } from "../inspect/attention.ts";
 import { answerOr, createCount } from "../inspect/count.ts";
 import { createDiagnosis, type Diagnosis } from "../inspect/diagnosis.ts";
 import { createListening, type Listening } from "../inspect/listening.ts";
 import type { ReloadView } from "../model/answers.ts";
 import { systemClock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
-import type { BreakerView } from "../model/delivery.ts";
 import type { Gauges } from "../observe/gauges.ts";
 import { alarmView } from "../observe/health.ts";
 import { clientAddress } from "../receive/client-address.ts";
@@ -17,14 +17,13 @@ import { createReceiver, type Receiver } from "../receive/receiver.ts";
 import { noQuarantine } from "../store/port.ts";
 import { createIntake } from "./accept.ts";
 import { addRelayRoutes } from "./control.ts";
-import type { Delivering } from "./deliver.ts";
+import { type Delivering, endLeftExchanges } from "./deliver.ts";
 import { receiverHooks } from "./hooks.ts";
 import { storePlace } from "./instance.ts";
 import { createReloading, type Reloading } from "./reload.ts";
 import { inboundSources } from "./rules.ts";
 import type { Service } from "./service.ts";
 import type { Stored } from "./store.ts";
-import { endLeftExchanges } from "./upkeep.ts";
 import { inForce } from "./watching.ts";
 import { createWebServers } from "./web-server.ts";
 
@@ -167,35 +166,18 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise
 
 /** Also of routes that have a backlog but are not in the settings. */
 async function readGauges(
-  { settings, clock, health, service, dispatcher, ...parts }: Parts,
+  { settings, clock, health, service, dispatcher }: Parts,
   diagnose: () => Promise<Diagnosis>,
   listening: Listening,
   requestsInFlight: number,
 ): Promise<Gauges> {
-  const counted = await parts.backlog();
-  const [{ attention }, listeners, breakers] = await Promise.all([
-    diagnose(),
-    answerOr(listening.lags, []),
-    answerOr(parts.breakers, new Map<string, BreakerView>()),
-  ]);
-  const backlog = new Map(counted.map((entry) => [entry.route, entry]));
+  const [{ facts, backlog, attention }, listeners] = await Promise.all([diagnose(), answerOr(listening.lags, [])]);
+  const known = new Set(facts.routes.map(({ route }) => route));
+  const others = backlog.filter(({ route }) => !known.has(route)).map((entry) => routeFacts(entry.route, entry));
   const lanes = dispatcher.states();
-  const routes = [...new Set([...lanes.keys(), ...backlog.keys(), ...breakers.keys()])].map((route) => {
-    const lane = lanes.get(route);
-    const breaker = breakers.get(route);
-    return {
-      waiting: 0,
-      held: 0,
-      dead: 0,
-      oldestDueAt: null,
-      inFlight: 0,
-      ...backlog.get(route),
-      ...lane,
-      route,
-      stopped: (lane?.stopped ?? breaker?.stop ?? null) !== null,
-      breaker: breaker?.state ?? lane?.breaker ?? ("closed" as const),
-      pausedUntil: breaker?.pausedUntil ?? lane?.pausedUntil ?? null,
-    };
+  const routes = [...facts.routes, ...others].map(({ breaker, ...of }) => {
+    const { stopped = null, inFlight = 0 } = lanes.get(of.route) ?? {};
+    return { ...of, inFlight, stopped: (stopped ?? breaker.stop) !== null, breaker: breaker.state, pausedUntil: breaker.pausedUntil };
   });
   const sources = Object.entries(settings().sources).map(([source, { kind, ...of }]) => ({
     source,

@@ -59,14 +59,12 @@ export function createSharedStore(clock: Clock) {
         else alarms.set(alarmKey(name), alarm);
       },
       read: {
-        stories: {
-          eventsOf: async (_type: string, _account: string, wamid: string) =>
-            (told.get(wamid) ?? []).map((event) => {
-              all.push(event);
-              return all.length - 1;
-            }),
-        },
-        events: { get: async (seq: number) => all[seq] ?? null },
+        eventsOf: async (_type: string, _account: string, wamid: string) =>
+          (told.get(wamid) ?? []).map((event) => {
+            all.push(event);
+            return all.length - 1;
+          }),
+        getEvent: async (seq: number) => all[seq] ?? null,
       },
     }),
   };

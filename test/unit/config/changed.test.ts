@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { changedPaths } from "../../../src/config/changes.ts";
+import { changedPaths } from "../../../src/config/fault.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 
 const settings = (text: string) => parseSettings(text, "relay.yaml", {});

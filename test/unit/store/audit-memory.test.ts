@@ -12,7 +12,7 @@ const url = (file: string) => JSON.stringify(new URL(`../../../src/store/${file}
 const auditing = `
 const { parentPort, workerData } = await import("node:worker_threads");
 const [{ createHistoryAudit }, { createSqliteRunner }, { default: Database }] = await Promise.all([
-  import(${url("audit/history.ts")}), import(${url("sqlite/runner.ts")}), import(${JSON.stringify(import.meta.resolve("better-sqlite3"))}),
+  import(${url("audit/tally.ts")}), import(${url("sqlite/runner.ts")}), import(${JSON.stringify(import.meta.resolve("better-sqlite3"))}),
 ]);
 const db = new Database(workerData);
 let differences = 0;
