@@ -5,7 +5,7 @@ import { createManualClock } from "../../harness/manual-clock.ts";
 test("lists the connected listeners, then the cursors of others, and masks names like phone numbers", async () => {
   const clock = createManualClock(1_000);
   const store = {
-    read: { eventBounds: async () => ({ oldest: 1, newest: 40 }) },
+    read: { listen: { ends: async () => ({ oldest: 1, newest: 40 }) } },
     listCursors: () => [
       { name: "+5491155550100", seq: 39, movedAt: 900 },
       { name: "ana", seq: 12, movedAt: 800 },
