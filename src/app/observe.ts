@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
-import { createRedactor } from "../model/redact.ts";
 import { systemClock } from "../model/clock.ts";
+import { createRedactor } from "../model/redact.ts";
 import { relayVersion } from "../model/version.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type Logger, type Privacy } from "../observe/logger.ts";

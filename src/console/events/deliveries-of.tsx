@@ -85,7 +85,9 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
                 <bdi>{reason}</bdi>
               </p>
             )}
-            {earlierAttempts !== undefined && earlierAttempts > 0 && <p class="dim">{plural(earlierAttempts, "earlier attempt")} not shown.</p>}
+            {earlierAttempts !== undefined && earlierAttempts > 0 && (
+              <p class="dim">{plural(earlierAttempts, "earlier attempt")} not shown.</p>
+            )}
             {attemptHistory.length > 0 && <Attempts attempts={attemptHistory} />}
             {earlierAttempts === undefined && (
               <p class="dim">

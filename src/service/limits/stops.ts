@@ -1,6 +1,6 @@
-import { growingWait } from "../../model/clock.ts";
 import type { StoredStop } from "../../model/budget.ts";
 import type { SteadyTime } from "../../model/clock.ts";
+import { growingWait } from "../../model/clock.ts";
 import { type CallOperation, type CallOutcome, callOperations } from "../endpoints.ts";
 import { localRefusal, type ServiceError } from "../errors.ts";
 import { assessRenewal } from "./caps.ts";
