@@ -157,8 +157,10 @@ export function createCalling(services: SendingParts["services"], now: () => num
           : answer("service_unreachable", { reason: failure.code }, null, message);
       case "timeout":
         return answer("service_unreachable", {}, null, message);
-      case "validation":
-        return answer("service_refused", { problems: failure.problems });
+      case "validation": {
+        const why = failure.problems.map((problem) => `${problem.path}: ${problem.message}`);
+        return answer("service_refused", { problems: failure.problems }, null, [error.text ?? message, ...why].join("; "));
+      }
       default:
         return answer("service_refused", cause);
     }

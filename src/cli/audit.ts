@@ -1,8 +1,8 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import type { AuditProgress, AuditReport, Offender, RelayAudit } from "../model/audit.ts";
 import type { Io } from "./io.ts";
-import { withRelayOptions, withTimeOptions } from "./options.ts";
-import { print, tableLines, withCommas } from "./output.ts";
+import { isoTime, withRelayOptions, withTimeOptions } from "./options.ts";
+import { counted, print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { optionOf } from "./typed.ts";
 
@@ -52,9 +52,7 @@ Examples:
 }
 
 function day(text: string): string {
-  const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a date, such as 2026-11-20.");
-  return new Date(at).toISOString();
+  return isoTime(text, /^\d{4}-\d{2}-\d{2}$/, "It must be a date, such as 2026-11-20.");
 }
 
 const dayMs = 86_400_000;
@@ -85,10 +83,10 @@ function sumColumns<Word extends string>(sums: Readonly<Record<Word, number>>) {
 export function printVerdict(io: Io, { json }: { readonly json?: boolean | undefined }, audit: Verdict, of = ""): void {
   const { balanced, broken, offenders, rows, tookMs } = audit;
   const seconds = Math.max(tookMs, 1) / 1000;
-  const looked = `${withCommas(rows.events)} events, ${withCommas(rows.deliveries)} deliveries and ${withCommas(rows.attempts)} attempts`;
+  const looked = `${counted(rows.events, "event")}, ${counted(rows.deliveries, "delivery")} and ${counted(rows.attempts, "attempt")}`;
   const speed = `in ${seconds.toFixed(1)} s (${withCommas(Math.round(rows.events / seconds))} events/s)`;
   const offences = Object.values(broken).reduce((sum, count) => sum + count, 0);
-  const verdict = balanced ? "match" : `do not match: ${withCommas(offences)} offences`;
+  const verdict = balanced ? "match" : `do not match: ${counted(offences, "offence")}`;
   if (json !== true) io.out(`${of}the sums ${verdict}; ${looked} ${speed}`);
   if (balanced) return;
   for (const { rule, event, eventId, route, what } of offenders) {

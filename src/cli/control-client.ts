@@ -119,7 +119,10 @@ export function failureOf(error: unknown): unknown {
   if (!(error instanceof RelayClientError)) return isForUser(error) ? new CommandFailed(error.message) : error;
   const { message, code, status, cause } = error;
   if (cause instanceof CommandFailed) return cause;
-  if (code === "unauthorized") return new CommandFailed(`the relay does not know the token: ${message}`);
+  if (code === "unauthorized")
+    return new CommandFailed(
+      `the relay refuses the token (${message}): use one of its control.tokens, and send it SIGHUP after you change them`,
+    );
   return new CommandFailed(code === "bad_answer" ? `${message}${proxyHint(status)}` : message);
 }
 

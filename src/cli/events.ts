@@ -118,7 +118,6 @@ Examples:
   wamid-relay events save 01998d3e-7c1a-7000-8000-00000000002a --out fixtures/button-reply.json --salt "our team's"`,
     )
     .action(async (id, options) => {
-      if (options.salt === "") command.error("error: --salt is empty");
       if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
       const event = await readEvent(command, id, options, io, true);
       const { anonymise } = await import("../sandbox/fixtures/anonymise.ts");

@@ -7,6 +7,8 @@ export interface Io {
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   readStdin(): Promise<Buffer>;
+  /** Resolves when the reader of standard output closes it, as in `listen | head -1`. */
+  readonly closed?: Promise<void>;
 }
 
 export class CommandFailed extends Error {
@@ -19,9 +21,9 @@ export function isForUser(error: unknown): error is Error {
 }
 
 export function processIo(): Io {
+  const { promise: closed, resolve: close } = Promise.withResolvers<void>();
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    // The reader closed the pipe, as in `events list | head`.
-    if (error.code === "EPIPE") return;
+    if (error.code === "EPIPE") return close();
     process.exitCode = 1;
     process.stderr.write(`wamid-relay: cannot write to standard output: ${error.message}\n`);
   });
@@ -35,6 +37,7 @@ export function processIo(): Io {
       for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
       return Buffer.concat(chunks);
     },
+    closed,
   };
 }
 
@@ -49,11 +52,12 @@ const heldMs = 100;
 const shellCheckMs = 500;
 
 /**
- * Resolves on SIGINT or SIGTERM; another signal ends the process at once. Also resolves when the shell between this process and
+ * Resolves on SIGINT or SIGTERM; another signal ends the process at once. Also resolves when `closed` does, and when the shell between this process and
  * `npm run` ends: npm sends its signals to the shell, and some shells die of one without passing it on.
  */
-export function stopSignal(): Promise<void> {
+export function stopSignal(closed?: Promise<void>): Promise<void> {
   return new Promise((resolve) => {
+    void closed?.then(resolve);
     let stoppedAt: number | null = null;
     const stop = (): void => {
       if (stoppedAt === null) {

@@ -75,7 +75,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     showPii,
     clock: systemClock,
     random: Math.random,
-    stop: stopSignal(),
+    stop: stopSignal(io.closed),
   });
 }
 

@@ -2,6 +2,7 @@ import { Command, CommanderError } from "commander";
 import { relayVersion } from "../model/version.ts";
 import { commands } from "./commands.ts";
 import { type Io, isForUser, processIo, safeIo } from "./io.ts";
+import { emptyText } from "./options.ts";
 
 export async function createProgram(io: Io, loaded: string | undefined): Promise<Command> {
   const program = new Command("wamid-relay")
@@ -14,6 +15,10 @@ export async function createProgram(io: Io, loaded: string | undefined): Promise
       writeErr: (text) => text.trimEnd().split("\n").forEach(io.err),
     })
     .configureHelp({ subcommandTerm: (command) => `${command.name()} ${command.usage()}`.trimEnd() });
+  program.hook("preAction", (_, command) => {
+    const empty = command.options.find((option) => [command.getOptionValue(option.attributeName())].flat().includes(""));
+    if (empty !== undefined) command.error(`error: option '${empty.flags}' argument '' is invalid. ${emptyText}`);
+  });
   for (const { name, group, usage, summary, load } of commands) {
     const command = program.command(name).description(summary).helpGroup(`${group}:`);
     if (name === loaded) (await load()).build(command, io);
@@ -37,8 +42,10 @@ export async function main(argv: readonly string[], given: Io = processIo()): Pr
   }
   const [first, second] = argv[0] === "--" ? argv.slice(1) : argv;
   const program = await createProgram(io, first === "help" ? second : first);
+  // Commander's help for an unknown command does not say that it is unknown.
+  const isUnknown = first === "help" && second !== undefined && !commands.some(({ name }) => name === second);
   try {
-    await program.parseAsync(argv, { from: "user" });
+    await program.parseAsync(isUnknown ? [second] : argv, { from: "user" });
     return Number(process.exitCode ?? 0);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;

@@ -3,9 +3,11 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { nearest } from "../model/nearest.ts";
 import { type Always, type Given, type OptionsOf, optionOf, type Typed, type TypedOption, typed } from "./typed.ts";
 
+export const emptyText = "It is empty; is a variable not set?";
+
 /** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
 export function givenArgument(text: string): string {
-  if (text === "") throw new InvalidArgumentError("It is empty; is a variable not set?");
+  if (text === "") throw new InvalidArgumentError(emptyText);
   return text;
 }
 
@@ -90,9 +92,15 @@ export function pairs(text: string, earlier: Readonly<Record<string, string>>): 
 /** For options: a date, or a time with its zone; gives ISO 8601, UTC. */
 export function time(text: string): string {
   const withZone = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
-  const at = withZone.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a date (2026-11-20) or a time with its zone (2026-11-20T08:00:00Z).");
-  return new Date(at).toISOString();
+  return isoTime(text, withZone, "It must be a date (2026-11-20) or a time with its zone (2026-11-20T08:00:00Z).");
+}
+
+export function isoTime(text: string, pattern: RegExp, fault: string): string {
+  const day = text.slice(0, 10);
+  // Date takes February 31 for March 3.
+  const at = pattern.test(text) && new Date(day).toJSON()?.startsWith(day) === true ? new Date(text) : null;
+  if (at === null || Number.isNaN(at.valueOf())) throw new InvalidArgumentError(fault);
+  return at.toISOString();
 }
 
 /** The first of these options that was given, as `--flag`. */

@@ -36,7 +36,7 @@ export function printPage<Row>(
   columns: Columns<Row>,
 ): void {
   print(io, options, page, ({ data }) => tableLines(data, columns));
-  if (page.next !== null && options.json !== true) io.err(`there are ${older}: --before ${page.next}, or a greater --limit`);
+  if (page.next !== null && options.json !== true) io.err(`there may be ${older}: --before ${page.next}, or a greater --limit`);
 }
 
 function length(text: string): number {
@@ -52,10 +52,10 @@ export function timeText(iso: string | null): string {
   return iso === null ? "" : iso.replace("T", " ").replace("Z", "");
 }
 
-/** `1 route`, `2 routes`; also the entries of an object. */
+/** `1 route`, `2 deliveries`; also the entries of an object. */
 export function counted(parts: number | object, what: string): string {
   const n = typeof parts === "number" ? parts : Object.keys(parts).length;
-  return `${n} ${what}${n === 1 ? "" : "s"}`;
+  return `${withCommas(n)} ${n === 1 ? what : `${what.replace(/y$/, "ie")}s`}`;
 }
 
 /** Bytes for a person: `1.4 GiB`. */

@@ -123,7 +123,7 @@ async function playService(command: Command, options: Options, io: Io): Promise<
     throw error instanceof SandboxRefused ? new CommandFailed(error.message) : optionFault(command, error);
   });
   await using _ = running;
-  const stopped = stopSignal();
+  const stopped = stopSignal(io.closed);
   const ready = readyOf(running, options);
   if (json) io.out(JSON.stringify({ at: new Date().toISOString(), what: "ready", ...ready }));
   else for (const line of readyLines(ready, isLoopbackHost)) line.split("\n").forEach(io.out);

@@ -3,7 +3,7 @@ import type { TrackedLine, TrackSums } from "../client/relay-client.ts";
 import type { Line } from "../control/split-lines.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, time, withRelayOptions } from "./options.ts";
-import { print } from "./output.ts";
+import { counted, print } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
 
@@ -94,9 +94,9 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
   });
   const { lines, created, known, conflict, invalid } = sums;
   print(io, options, sums, () => [
-    `${lines} lines: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`,
+    `${counted(lines, "line")}: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`,
   ]);
-  if (conflict + invalid > 0) throw new CommandFailed(`${conflict + invalid} of ${lines} lines were refused`);
+  if (conflict + invalid > 0) throw new CommandFailed(`${conflict + invalid} of ${counted(lines, "line")} refused`);
 }
 
 /** What the relay refuses for good is no reason to continue. */

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenFlag } from "./options.ts";
-import { print } from "./output.ts";
+import { counted, print } from "./output.ts";
 import { declare, type TriggerOptions } from "./trigger/options.ts";
 
 export function build(command: Command, io: Io): void {
@@ -31,14 +31,16 @@ async function trigger(
   const flag = givenFlag(command, options, ofFixturesOnly);
   if (isScenario && flag !== undefined) wrong(`${flag} is for events; a scenario has its own`);
   const outcome = await runTrigger(command, isScenario ? { scenario: name as string } : { fixture: event }, options, io);
-  const { posts, answers, unexpected, faults, tookMs, stopped } = outcome;
+  const { url, posts, answers, unexpected, faults, tookMs, stopped } = outcome;
   const counts = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
   print(io, options, outcome, () => [
-    `${posts} ${posts === 1 ? "post" : "posts"} in ${(tookMs / 1000).toFixed(1)} s${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
+    `${counted(posts, "post")} in ${(tookMs / 1000).toFixed(1)} s${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
   ]);
   if (unexpected > 0) {
     for (const fault of faults.slice(0, 20)) io.err(`not as expected: ${fault}`);
-    throw new CommandFailed(unexpected === 1 ? "one answer is not the expected" : `${unexpected} answers are not the expected`);
+    if (faults.some((fault) => fault.includes("ECONNREFUSED")))
+      throw new CommandFailed(`nothing listens at ${url}${options.url === undefined ? ': start the relay with "wamid-relay serve"' : ""}`);
+    throw new CommandFailed(`${counted(unexpected, "answer")} not as expected`);
   }
   if (stopped) throw new CommandFailed("stopped before the end");
 }

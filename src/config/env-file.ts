@@ -91,7 +91,8 @@ export const largestFile = 1024 * 1024;
 
 /** For settings and env files: `which` is "the settings file" or "the env file", `option` sets its path. */
 export function readErrorText({ code }: NodeJS.ErrnoException, which: string, option: string): string {
-  if (code === "ENOENT") return `file not found (${option} sets its path)`;
+  if (code === "ENOENT")
+    return `file not found (${option} sets its path${option === "--config" ? '; "wamid-relay init" writes a new one' : ""})`;
   if (code === "EISDIR") return `is a directory, not ${which}`;
   if (code === "ENOTFILE") return "is not a regular file. A reload reads it again, so it cannot be a pipe or a device: write a file";
   if (code === "EFBIG") return `is larger than 1 MiB: is this ${which}?`;

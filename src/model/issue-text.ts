@@ -37,7 +37,7 @@ export function issueText(issue: z.core.$ZodRawIssue, kinds: Kinds = jsonKinds):
       return candidate === undefined ? choice : `${choice} (did you mean ${candidate}?)`;
     }
     case "invalid_format":
-      if (issue.format === "datetime") return "must be a time with its zone, such as 2026-11-20T08:00:00Z";
+      if (issue.format === "datetime") return "must be a time with its zone, such as YYYY-MM-DDThh:mm:ssZ";
       return issue.format === "url" ? "is not a URL" : "does not have the right form";
     default:
       return "is not valid";

@@ -24,7 +24,7 @@ test("backup copies the store of a running relay; restore puts it elsewhere, whe
   const made = await runProcessOn(relay, "backup", file);
   expect(made).toMatchObject({ code: 0, err: expect.not.stringContaining("wamid-relay:") });
   expect(made.out).toMatch(
-    /backup\.db: \d+ KiB in \d+\.\d s, the store as of 2\d{3}-.*Z\naudit of the backup: the sums match; 1 events, 1 deliveries/,
+    /backup\.db: \d+ KiB in \d+\.\d s, the store as of 2\d{3}-.*Z\naudit of the backup: the sums match; 1 event, 1 delivery/,
   );
 
   const elsewhere = await makeRelayHere({ settings: { routes: [routeTo(downstream.url, { name: "everything" })] } });
@@ -72,7 +72,7 @@ test("a store whose sums do not match ends backup and restore with 1, with the o
   const file = join(relay.folder, "backup.db");
   const wrong = {
     code: 1,
-    out: expect.stringContaining("the sums do not match: 1 offences"),
+    out: expect.stringContaining("the sums do not match: 1 offence;"),
     err: expect.stringContaining("delivery missing"),
   };
   expect(await runOn(relay, "backup", file)).toEqual(wrong);

@@ -48,7 +48,7 @@ test("registers a spreadsheet's CSV file, and lists rejected lines", async () =>
     "line 6: has 3 fields, not 8 as the first line",
     expect.stringMatching(/^line 7: wamid:[0-9a-f]{12}: unknown account "nobody" \(there are: main\)$/),
     expect.stringMatching(/^line 8: wamid:[0-9a-f]{12}: sentAt: /),
-    "wamid-relay: 4 of 6 lines were refused",
+    "wamid-relay: 4 of 6 lines refused",
     "",
   ]);
   const nothing = { id: null, reference: null, conversation: null, metadata: null, sentAt: null };
@@ -78,7 +78,7 @@ test("registers a long NDJSON file or standard input through a local relay, a re
   expect(JSON.parse(first.out)).toEqual({ lines: 2_501, created: 2_500, known: 0, conflict: 0, invalid: 1 });
   // On a slow machine there are lines of progress, too.
   expect(first.err).toMatch(/^line 1702: wamid: .*$/m);
-  expect(first.err).toMatch(/^wamid-relay: 1 of 2501 lines were refused$/m);
+  expect(first.err).toMatch(/^wamid-relay: 1 of 2,501 lines refused$/m);
 
   await relay.stop();
   const child = spawn(process.execPath, [entry, "track", "--file", "-", "--json", "--config", relay.settingsPath], { stdio: "pipe" });

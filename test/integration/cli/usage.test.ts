@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { entry } from "../../harness/relay-process.ts";
 import { runHere } from "../../harness/run-here.ts";
 
@@ -20,6 +20,11 @@ test.each([
   [["events", "list", "--since", "soon"], "must be a duration"],
   [["events", "list", "--from", "2026-11-20T08:00:00"], "must be a date (2026-11-20) or a time with its zone"],
   [["events", "list", "--since", "1h", "--from", "2026-11-20"], "cannot be used with option '--from <time>'"],
+  [["events", "list", "--to", "2026-02-31T08:00:00Z"], "must be a date"],
+  [["audit", "--day", "2026-11-31"], "must be a date"],
+  [["events", "list", "--status", ""], "option '--status <word>' argument '' is invalid. It is empty; is a variable not set?"],
+  [["listen", "--forward-to", ""], "It is empty"],
+  [["help", "evnts"], "unknown command 'evnts'"],
   [["events", "show"], "missing required argument 'event'"],
   [["events", "show", ""], "for argument 'event'. It is empty; is a variable not set?"],
   [["retry", "dlv_1", ""], "It is empty"],
@@ -42,8 +47,13 @@ test.each([
   expect(err).toContain(told);
 });
 
-test("does not crash when its output is closed early", async () => {
-  const child = spawn(process.execPath, [entry, "replay", "--help"], { stdio: ["ignore", "pipe", "pipe"] });
+// `sandbox` runs until a signal, unless nobody reads what it prints.
+test.each([
+  ["replay", "--help"],
+  ["sandbox", "--port", "0", "--no-webhook"],
+])("ends when its output is closed early: %j", async (...args) => {
+  const child = spawn(process.execPath, [entry, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
   child.stdout.destroy();
   let err = "";
   child.stderr.on("data", (chunk: Buffer) => {

@@ -92,7 +92,7 @@ test("reads and uses a token of the settings that changed", async () => {
   await relay.stop();
   relay.writeSettings(tokens("the-second-token-of-all"));
   await relay.start();
-  await until("the old one is refused", () => listener.err().includes("because the relay does not know the token: unknown token"));
+  await until("the old one is refused", () => listener.err().includes("because the relay refuses the token (unknown token)"));
   ids.push(...(await post(relay, 2)));
   copyFileSync(relay.settingsPath, own);
   await until("all are taken", () => local.taken().length === 3);

@@ -125,6 +125,12 @@ test("requires a new resend number after an unknown outcome, and the same after 
   expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 2, attempts: 2 }));
 });
 
+test("an invalid message is refused with what is wrong with it", async () => {
+  const relay = await openRelay();
+  const { body } = await relay.send({ to: openPhone, template: { id: "none" } }, "k");
+  expect(body).toMatchObject({ error: expect.stringMatching(/; template\.id: .*UUID/), code: "service_refused" });
+});
+
 test.each([
   ["a closed window", { to: "+5491155550777", text: "Hola" }, 409, "conflict"],
   ["an unknown template", { to: openPhone, template: { id: "019a0000-0000-7000-8000-000000000000" } }, 404, "not-found"],

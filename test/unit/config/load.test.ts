@@ -12,7 +12,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe("the file", () => {
   test("missing, a directory, not UTF-8, too large: one clear line with the path", () => {
     const missing = join(folder, "none.yaml");
-    expect(() => loadSettings(missing, {})).toThrow(`${missing}: file not found (--config sets its path)`);
+    expect(() => loadSettings(missing, {})).toThrow(
+      `${missing}: file not found (--config sets its path; "wamid-relay init" writes a new one)`,
+    );
     expect(() => loadSettings(folder, {})).toThrow("is a directory");
     const latin = join(folder, "latin.yaml");
     writeFileSync(latin, Buffer.from([0x61, 0x3a, 0x20, 0xe9]));
