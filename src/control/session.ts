@@ -134,6 +134,10 @@ interface SessionParts {
   readonly badToken: BadTokenHook;
 }
 
+function viewOf({ token: { name, scopes, accounts }, expiresAt }: Omit<Session, "id">) {
+  return { name, scopes, accounts: accounts ?? null, expiresAt };
+}
+
 export function createSessionHandlers({ sessions, tokens, badToken }: SessionParts) {
   return {
     async startSession(by, { request, reply }) {
@@ -145,14 +149,13 @@ export function createSessionHandlers({ sessions, tokens, badToken }: SessionPar
       }
       const { value, expiresAt } = sessions.start(token);
       setCookie(request, reply, value, sessionMs / 1000);
-      return { name: token.name, scopes: token.scopes, expiresAt };
+      return viewOf({ token, expiresAt });
     },
     async getSession(_input, { request }) {
       const session = await sessions.of(request);
       // Not counted as a bad token: the console asks on each load whether it is signed in.
       if (session === null) throw new RelayError("unauthorized", "there is no session; sign in");
-      const { name, scopes } = session.token;
-      return { name, scopes, expiresAt: session.expiresAt };
+      return viewOf(session);
     },
     async endSession(_input, { request, reply }) {
       const value = cookieOf(request);

@@ -647,6 +647,7 @@ export const cursorSchema = component("Cursor", "The cursor of a listener, which
 export const sessionSchema = component("Session", "A session of the console.", {
   name: z.string().describe("The token's name."),
   scopes: z.array(z.string()).describe("The token's scopes."),
+  accounts: z.array(z.string()).nullable().describe("The accounts that the token is limited to; null: it is not limited."),
   expiresAt: time.describe("When the session ends."),
 });
 export type RelaySession = z.infer<typeof sessionSchema>;

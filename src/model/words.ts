@@ -29,7 +29,7 @@ export function verdictText({ verdict, reason }: Verdict): string {
 }
 
 export const requestText = ({ place, events }: Pick<EventRequest, "place" | "events">): string =>
-  `${place} of the ${events} in its request`;
+  `item ${place} of ${events} in its request`;
 
 const giveUps: Readonly<Record<GiveUp, string>> = {
   "not-readable": "the service's API cannot read what the event is about",

@@ -9,7 +9,10 @@ import { relayToken } from "./relay-settings.ts";
 /** A token that may look at everything masked, and change nothing. */
 export const readerToken = "harness-reader-token";
 
-/** Settings with two tokens and two routes: `crm`, whose retries wait until somebody asks for them, and `history`. */
+/** A token that may see and repeat what is of one account. */
+export const limitedToken = "harness-limited-token";
+
+/** Settings with three tokens and two routes: `crm`, whose retries wait until somebody asks for them, and `history`. */
 export function consoleSettings(
   downstream: string,
   tokens: readonly object[] = allTokens,
@@ -28,6 +31,7 @@ export function consoleSettings(
 export const allTokens = [
   { name: "harness", token: relayToken, scopes: ["read", "track", "send", "replay", "listen", "pii"] },
   { name: "reader", token: readerToken, scopes: ["read"] },
+  { name: "limited", token: limitedToken, scopes: ["read", "replay"], accounts: ["main"] },
 ];
 
 export interface ConsoleRelay {

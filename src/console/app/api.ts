@@ -17,4 +17,6 @@ export function errorText(error: unknown): string {
 
 export const isNotFound = (error: unknown): boolean => error instanceof RelayClientError && error.status === 404;
 
+export const isForbidden = (error: unknown): boolean => error instanceof RelayClientError && error.status === 403;
+
 export const isSignedOut = (error: unknown): boolean => error instanceof RelayClientError && error.status === 401;

@@ -1,6 +1,6 @@
 import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Link, Route, Router, Switch, useLocation } from "wouter-preact";
+import { Link, Redirect, Route, Router, Switch, useLocation } from "wouter-preact";
 import { Overview } from "../overview/overview.tsx";
 import { Title } from "../parts/title.tsx";
 import { KeyHelp } from "./key-help.tsx";
@@ -16,16 +16,18 @@ interface Page {
   readonly path: string;
   /** After `g`. */
   readonly key: string;
+  /** About the whole relay. */
+  readonly isWhole?: true;
 }
 
-const pages: readonly Page[] = [
-  { name: "Overview", path: "/", key: "o" },
+const allPages: readonly Page[] = [
+  { name: "Overview", path: "/", key: "o", isWhole: true },
   { name: "Messages", path: "/messages", key: "m" },
   { name: "Events", path: "/events", key: "e" },
   { name: "Deliveries", path: "/deliveries", key: "d" },
-  { name: "Quality", path: "/quality", key: "q" },
+  { name: "Quality", path: "/quality", key: "q", isWhole: true },
   { name: "Runs", path: "/runs", key: "r" },
-  { name: "Settings", path: "/settings", key: "s" },
+  { name: "Settings", path: "/settings", key: "s", isWhole: true },
 ];
 
 /** Loads a page's code when it is first shown. */
@@ -72,6 +74,8 @@ export function App() {
 function Shell() {
   const [location, navigate] = useLocation();
   const [isHelpOpen, setHelpOpen] = useState(false);
+  const { isLimited } = useSession();
+  const pages = allPages.filter(({ isWhole }) => !isLimited || !isWhole);
   useKeys({
     ...Object.fromEntries(pages.map(({ key, path }) => [`g ${key}`, () => navigate(path)])),
     "/": () => document.getElementById("search")?.focus(),
@@ -106,9 +110,7 @@ function Shell() {
       </header>
       <main id="main" tabIndex={-1}>
         <Switch>
-          <Route path="/">
-            <Overview />
-          </Route>
+          <Route path="/">{isLimited ? <Redirect to="/messages" replace /> : <Overview />}</Route>
           <Route path="/messages/:name?">
             <Messages />
           </Route>
@@ -197,7 +199,11 @@ function Person() {
         currentTarget.querySelector("summary")?.focus();
       }}
     >
-      <summary>{name}</summary>
+      <summary>
+        <span class="clip" title={name}>
+          {name}
+        </span>
+      </summary>
       <div class="menu">
         <label class="filter">
           <span>Colors</span>

@@ -2,7 +2,7 @@ import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RelayEvent, RelayOverview, RequestOf } from "../../client/relay-client.ts";
 import { relay } from "./api.ts";
-import { reportError } from "./session.tsx";
+import { reportError, useSession } from "./session.tsx";
 
 /** `polling`: other tabs have the streams. `lost`: the stream broke, and the page connects again. */
 export type Connection = "connecting" | "live" | "polling" | "lost";
@@ -78,6 +78,7 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
   const [tail, setTail] = useState<Tail | null>(null);
 
   const isVisible = useIsVisible();
+  const { isLimited } = useSession();
 
   useEffect(() => {
     if (!isVisible) {
@@ -101,7 +102,7 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
     };
     const poll = async () => {
       try {
-        setOverview(await relay.getOverview());
+        if (!isLimited) setOverview(await relay.getOverview());
         if (!abort.signal.aborted) setConnection("polling");
       } catch (error) {
         if (!abort.signal.aborted) setConnection("lost");

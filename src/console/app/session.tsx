@@ -9,6 +9,8 @@ type Scope = "read" | "track" | "send" | "replay" | "listen" | "pii";
 
 interface Session {
   readonly name: string;
+  /** To some accounts: what is about the whole relay gets 403. */
+  readonly isLimited: boolean;
   can(scope: Scope): boolean;
   signOut(): void;
 }
@@ -62,9 +64,10 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
 
   if (state.kind === "asking") return <p class="boot">Loading…</p>;
   if (state.kind === "signed-out") return <SignIn reason={state.reason} signedIn={(session) => setState({ kind: "signed-in", session })} />;
-  const { name, scopes } = state.session;
+  const { name, scopes, accounts } = state.session;
   const session: Session = {
     name,
+    isLimited: accounts !== null,
     can: (scope) => scopes.includes(scope),
     signOut: () => {
       relay.endSession().then(

@@ -73,7 +73,8 @@ interface Parts {
 /** Destinations to which nothing goes out. */
 function Stopped({ start }: Parts) {
   const { overview, connection } = useLive();
-  const { can } = useSession();
+  const { can, isLimited } = useSession();
+  if (isLimited) return null;
   if (overview === null) return <Loading isLoading={connection !== "lost"} />;
   const stopped = overview.destinations.filter(({ state }) => state === "stopped");
   if (stopped.length === 0) return null;

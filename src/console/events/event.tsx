@@ -96,7 +96,7 @@ function Routing({ event }: { event: RelayEventDetail }) {
     <section>
       <h2>Routing</h2>
       <p>
-        <Status word={disposition} /> {dispositionText(disposition)}
+        <Status word={disposition} /> <span class="dim">{dispositionText(disposition)}</span>
         {parkedUntil !== null && (
           <>
             {" "}
@@ -178,7 +178,13 @@ function Facts({ event }: { event: RelayEventDetail }) {
         <FactOf name="Status">{movement(event)}</FactOf>
         <Fact name="Error code" text={errorCode} />
         <FactOf name="Received">
-          <Time at={receivedAt} /> by source <bdi>{source}</bdi>, account <bdi>{account}</bdi>, origin {originText(origin)}
+          <Time at={receivedAt} /> by source <bdi>{source}</bdi>
+          {account !== "" && (
+            <>
+              , account <bdi>{account}</bdi>
+            </>
+          )}
+          , origin {originText(origin)}
         </FactOf>
         {createdAt !== null && (
           <FactOf name="Created">

@@ -20,7 +20,12 @@ export function stepsOf(times: Readonly<Record<string, string>>, events: readonl
   if (sentAt !== null && steps.every(({ status, at }) => status !== "pending" && Date.parse(at) > Date.parse(sentAt))) {
     steps.push({ status: "pending", at: sentAt, origin: "registration", event: null });
   }
-  return steps.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  steps.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  // A webhook can overtake the answer to the call that started a run.
+  const [first] = steps;
+  const started = steps.findIndex(({ status, event }) => status === "started" && event === null);
+  if (first !== undefined && started > 0) steps.unshift(...steps.splice(started, 1).map((step) => ({ ...step, at: first.at })));
+  return steps;
 }
 
 export interface Bar {

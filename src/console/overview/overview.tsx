@@ -178,7 +178,7 @@ const dispositionColors: Readonly<Record<string, string>> = {
   filtered: "--quiet",
   ignored: "--line",
   parked: "--open",
-  accepted: "--accent",
+  unassigned: "--accent",
   released: "--dim",
   quarantined: "--attention",
 };
@@ -252,7 +252,7 @@ const columns: readonly Column<Destination>[] = [
   {
     title: "State",
     cell: ({ state, reason, since }) => (
-      <>
+      <span class="short">
         <Status word={state} {...(reason === null ? {} : { title: reason })} />
         {since !== null && (
           <span class="dim">
@@ -260,7 +260,7 @@ const columns: readonly Column<Destination>[] = [
             since <Time at={since} />
           </span>
         )}
-      </>
+      </span>
     ),
   },
   { title: "Waiting", isNumber: true, cell: ({ waiting, held, route }) => <Rows value={waiting + held} route={route} state="waiting" /> },

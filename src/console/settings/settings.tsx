@@ -183,7 +183,7 @@ const accountColumns: readonly Column<RelayAccount>[] = [
     isNumber: true,
     cell: ({ budget }) => (budget.pollsNow === null ? none : count(budget.pollsNow)),
   },
-  { title: "Last pass", cell: ({ lastPass }) => (lastPass === null ? none : <Ago at={lastPass.endedAt} />) },
+  { title: "Last pass", isNumber: true, cell: ({ lastPass }) => (lastPass === null ? none : <Ago at={lastPass.endedAt} />) },
   { title: "Result", cell: ({ lastPass }) => (lastPass === null ? none : passOf(lastPass)) },
   { title: "Next pass", isNumber: true, cell: ({ nextPassAt }) => (nextPassAt === null ? none : <Ago at={nextPassAt} />) },
 ];

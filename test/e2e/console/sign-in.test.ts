@@ -1,7 +1,7 @@
 // Slow: it drives the console in Chromium.
 import { expect, test } from "vitest";
 import { openPage } from "../../harness/browser.ts";
-import { allTokens, consoleSettings, postMessages, readerToken, signIn, startConsole } from "../../harness/console.ts";
+import { allTokens, consoleSettings, limitedToken, postMessages, readerToken, signIn, startConsole } from "../../harness/console.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 
@@ -82,6 +82,26 @@ test("a token that may only read sees no action, and the relay refuses one all t
     return [(await post("/v1/replay", sent)).status, (await post("/v1/replay", { "content-type": "application/json" })).status];
   }, headers);
   expect(statuses).toEqual([403, 403]);
+});
+
+test("a token limited to accounts opens the pages that it may see, and sends a group again", async () => {
+  const { relay, downstream, answer, open } = await startConsole();
+  await postMessages(relay, 2);
+  await until("crm has failed", () => downstream.counts("/crm").arrivals === 2);
+  answer(200);
+  const { page, expectMessages } = await open("", { token: limitedToken });
+  // It counts the attempts of the whole relay after a retry.
+  expectMessages(/status of 403/);
+  await page.waitForURL("**/console/messages");
+  expect(await page.getByRole("navigation").getByRole("link").allInnerTexts()).toEqual(["Messages", "Events", "Deliveries", "Runs"]);
+  await page.goto("/console/deliveries?state=waiting");
+  const group = page.getByRole("table", { name: "Groups of deliveries" });
+  await group.getByRole("cell", { name: "2", exact: true }).waitFor();
+  await page.getByText("Loading…").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Retry all that match" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Retry", exact: true }).click();
+  await page.getByRole("dialog").getByText("● 2 deliveries retried.").waitFor();
+  await until("crm has them", () => downstream.counts("/crm").arrivals === 4);
 });
 
 test("a violation of the content security policy fails a test", async () => {

@@ -198,7 +198,7 @@ test("without a token, authorizes by the browser's cookie and the console's head
   const requests: [url: string, init: RequestInit][] = [];
   const fetch: typeof globalThis.fetch = async (url, init = {}) => {
     requests.push([String(url), init]);
-    return Response.json({ name: "ana", scopes: ["read"], expiresAt: "2026-11-23T17:00:00.000Z" });
+    return Response.json({ name: "ana", scopes: ["read"], accounts: null, expiresAt: "2026-11-23T17:00:00.000Z" });
   };
   const console = createRelayClient({ url: "http://relay.example", fetch });
   expect(await console.getSession()).toMatchObject({ name: "ana" });

@@ -43,7 +43,7 @@ test.each(engines)("an event names its request, its place in it, and finds the o
   expect((await listed(relay, `request=${"0".repeat(64)}`)).seqs).toEqual([]);
   expect((await listed(relay, "request=x")).status).toBe(400);
 
-  const shown = `3 of the 4 in its request; events list --request ${digest}\n`;
+  const shown = `item 3 of 4 in its request; events list --request ${digest}\n`;
   expect((await runOn(relay, "events", "show", String(read))).out).toContain(shown);
   expect((await runOn(relay, "explain", String(read), "--as", "event")).out).toContain(shown);
   const others = JSON.parse((await runOn(relay, "events", "list", "--request", digest, "--json")).out) as { data: { seq: number }[] };

@@ -30,6 +30,14 @@ describe("the steps of a message", () => {
     expect(stepsOf({ sent: at(1) }, [], at(2))).toHaveLength(1);
     expect(stepsOf({}, [], at(0))).toEqual([pending]);
   });
+
+  test("begin with the start of a run, also when its end overtook the answer of the service", () => {
+    const steps = stepsOf({ failed: at(1), started: at(2) }, [event({ seq: 1, status: "failed", transition: true })]);
+    expect(steps).toMatchObject([
+      { status: "started", at: at(1) },
+      { status: "failed", at: at(1) },
+    ]);
+  });
 });
 
 describe("the scale of a timeline", () => {

@@ -115,7 +115,7 @@ beforeEach(() => {
 describe("a session", () => {
   test("starts with a token, and its cookie authorizes requests until 12 hours have passed", async () => {
     const { status, body, set, cookie } = await relay.signIn({ token: ops.token.reveal() });
-    expect([status, body]).toEqual([200, { name: "ops", scopes: ops.scopes, expiresAt: "2026-11-23T16:00:00.000Z" }]);
+    expect([status, body]).toEqual([200, { name: "ops", scopes: ops.scopes, accounts: null, expiresAt: "2026-11-23T16:00:00.000Z" }]);
     expect(set).toMatch(/^wamid-relay-8080=[\w.-]+; Max-Age=43200; Path=\/; HttpOnly; SameSite=Strict$/);
     expect(cookie).not.toContain(ops.token.reveal());
 
