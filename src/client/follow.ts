@@ -3,9 +3,8 @@ import { RelayClientError } from "./connection.ts";
 
 /** The relay sends something every 15 s. After three times that without a byte the connection counts as dead. */
 const silenceMs = 45_000;
-/** Wait before the connection is opened again; doubled after each failure in a row. */
+/** Wait before the connection is opened again; doubled after each failure in a row, up to `longestWaitMs`. */
 const firstWaitMs = 500;
-const longestWaitMs = 30_000;
 /** Longest `Retry-After` that is honored. A proxy before the relay may send any. */
 const longestRetryAfterMs = 60_000;
 /** An event's body is at most 64 MiB (`server.bodyLimit`), a third more as base64. */
@@ -33,6 +32,8 @@ export interface FollowParts<T> {
   read(message: StreamMessage): T;
   /** Once a stream was open, waits whatever the relay answers: tokens may change back. */
   readonly isPatient?: boolean;
+  /** Between two attempts, unless the relay asks for more. Default: 30 s. */
+  readonly longestWaitMs?: number | undefined;
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly random: () => number;
@@ -44,7 +45,7 @@ export interface FollowParts<T> {
  * would not help, such as 401 after the session ended.
  */
 export async function* follow<T>(parts: FollowParts<T>): AsyncGenerator<Step<T>, void> {
-  const { open, read, isPatient = false, signal, random } = parts;
+  const { open, read, isPatient = false, longestWaitMs = 30_000, signal, random } = parts;
   const clock = sleepAware(parts.clock);
   let lastEventId: string | null = null;
   let wasOpen = false;

@@ -10,7 +10,7 @@ export type LiveMessage =
   /** Stored since the last one, oldest first. `skipped`: number of events that the stream leaves out, because there are too many. */
   | { readonly kind: "events"; readonly data: readonly RelayEvent[]; readonly skipped: number };
 
-interface LiveParts extends Pick<FollowParts<LiveMessage>, "signal" | "clock" | "random"> {
+interface LiveParts extends Pick<FollowParts<LiveMessage>, "signal" | "clock" | "random" | "longestWaitMs"> {
   readonly connection: Pick<Connection, "stream">;
   /** With its query. */
   readonly path: string;

@@ -176,13 +176,18 @@ export class RelayClient extends Calls {
 
   /**
    * The overview whenever it changes, and with `tail` the events as they are stored. Reconnects by itself and continues after
-   * the last event. Ends when `signal` is aborted; throws when the relay refuses for good, such as 401 after the session ended.
+   * the last event, at most `longestWaitMs` (30 s) after the last attempt. Ends when `signal` is aborted; throws when the relay
+   * refuses for good, such as 401 after the session ended.
    */
-  live(filter: RequestOf<"live"> = {}, { signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<LiveMessage, void> {
+  live(
+    filter: RequestOf<"live"> = {},
+    { signal, longestWaitMs }: { signal?: AbortSignal | undefined; longestWaitMs?: number | undefined } = {},
+  ): AsyncGenerator<LiveMessage, void> {
     return followLive({
       connection: this.#connection,
       path: `/v1/live${queryOf(filter)}`,
       signal: signal ?? new AbortController().signal,
+      longestWaitMs,
       clock: systemClock,
       random: Math.random,
     });

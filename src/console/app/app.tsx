@@ -2,6 +2,7 @@ import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Link, Redirect, Route, Router, Switch, useLocation } from "wouter-preact";
 import { Overview } from "../overview/overview.tsx";
+import { Problem } from "../parts/notes.tsx";
 import { Title } from "../parts/title.tsx";
 import { KeyHelp } from "./key-help.tsx";
 import { useKeys } from "./keyboard.ts";
@@ -35,7 +36,8 @@ function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
   let loaded: FunctionComponent | undefined;
   return function Lazy() {
     const [, setReady] = useState(loaded !== undefined);
-    const [problem, setProblem] = useState(false);
+    const [hasFailed, setFailed] = useState(false);
+    const isLost = useLive().connection === "lost";
     useEffect(() => {
       if (loaded !== undefined) return;
       load().then(
@@ -43,12 +45,14 @@ function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
           loaded = page;
           setReady(true);
         },
-        () => setProblem(true),
+        () => setFailed(true),
       );
-    }, []);
-    if (problem) return <p class="problem">This page could not be loaded. The relay may have been updated: reload the page.</p>;
+    }, [isLost]);
     const Loaded = loaded;
-    return Loaded === undefined ? <p class="dim loading">Loading…</p> : <Loaded />;
+    if (Loaded !== undefined) return <Loaded />;
+    if (!hasFailed) return <p class="dim loading">Loading…</p>;
+    const why = isLost ? "It loads once the connection is back." : "The relay may have been updated.";
+    return <Problem text={`This page could not be loaded. ${why}`} retry={() => window.location.reload()} />;
   };
 }
 

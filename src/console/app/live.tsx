@@ -88,7 +88,7 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
     const abort = new AbortController();
     const follow = async () => {
       try {
-        for await (const message of relay.live({ ...tail?.filter, tail: tail !== null }, { signal: abort.signal })) {
+        for await (const message of relay.live({ ...tail?.filter, tail: tail !== null }, { signal: abort.signal, longestWaitMs: pollMs })) {
           if (message.kind === "lost") setConnection("lost");
           else setConnection("live");
           if (message.kind === "overview") setOverview(message.overview);

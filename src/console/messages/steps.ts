@@ -2,6 +2,8 @@ import type { RelayStory } from "../../client/relay-client.ts";
 
 type StoryEvent = RelayStory["events"][number];
 
+const beginnings = ["pending", "started"];
+
 export interface Step {
   readonly status: string;
   readonly at: string;
@@ -21,9 +23,9 @@ export function stepsOf(times: Readonly<Record<string, string>>, events: readonl
     steps.push({ status: "pending", at: sentAt, origin: "registration", event: null });
   }
   steps.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
-  // A webhook can overtake the answer to the call that started a run.
+  // A webhook can overtake the service's answer to a send or to the start of a run.
   const [first] = steps;
-  const started = steps.findIndex(({ status, event }) => status === "started" && event === null);
+  const started = steps.findIndex(({ status, event }) => beginnings.includes(status) && event === null);
   if (first !== undefined && started > 0) steps.unshift(...steps.splice(started, 1).map((step) => ({ ...step, at: first.at })));
   return steps;
 }

@@ -178,7 +178,7 @@ const dispositionColors: Readonly<Record<string, string>> = {
   filtered: "--quiet",
   ignored: "--line",
   parked: "--open",
-  unassigned: "--accent",
+  unassigned: "--stopped",
   released: "--dim",
   quarantined: "--attention",
 };

@@ -31,7 +31,7 @@ export function SettingsPage() {
 }
 
 function Process() {
-  const instance = useData(() => relay.getInstance(), "instance");
+  const instance = useData(() => relay.getInstance(), "instance", refreshMs);
   return (
     <section>
       <h2>This process</h2>
@@ -268,7 +268,7 @@ function Listeners() {
 
 /** The settings as a file, with defaults filled in and secrets masked. */
 function InEffect() {
-  const settings = useData(() => relay.getSettings(), "settings");
+  const settings = useData(() => relay.getSettings(), "settings", refreshMs);
   return (
     <section>
       <h2>Settings in effect</h2>

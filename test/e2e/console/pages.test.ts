@@ -125,7 +125,8 @@ test("follows events during traffic and over a restart of the relay, and shows e
   const { relay, open } = await startConsole();
   await postMessages(relay, 2, "before");
   const { page, expectMessages } = await open("events");
-  expectMessages(/ERR_|status of 50/);
+  const settings = await open("settings");
+  for (const opened of [{ expectMessages }, settings]) opened.expectMessages(/ERR_|status of 50/);
   const rows = table(page, "Events").locator("tbody tr");
   const seqs = async () => (await rows.locator("td:first-child").allInnerTexts()).map(Number);
   const shows = (count: number) => until(`${count} rows`, async () => (await rows.count()) === count);
@@ -134,12 +135,18 @@ test("follows events during traffic and over a restart of the relay, and shows e
   await shows(22);
   await relay.stop();
   await page.getByText("▲ connection lost").waitFor();
+  // A page whose code is not loaded yet.
+  const { page: other } = settings;
+  await other.getByText("▲ connection lost").waitFor();
+  await other.getByRole("link", { name: "Quality" }).click();
+  await other.getByText("It loads once the connection is back.").waitFor();
   await relay.start();
   // Before the page is back.
   await postMessages(relay, 5, "away");
   await page.getByText("● live").waitFor();
   await postMessages(relay, 5, "after");
   await shows(32);
+  await other.getByRole("heading", { name: "Sent, delivered, read" }).waitFor();
   expect(await seqs()).toEqual(Array.from({ length: 32 }, (_, index) => 32 - index));
 });
 

@@ -16,7 +16,7 @@ const refusal = (status: number, retryAfterMs: number | null = null) =>
 type Connection = readonly string[] | RelayClientError;
 
 /** Follows connections that are the given ones, in turn; the last stays open. */
-function start(connections: readonly Connection[], { isPatient = false, take = async (_id: string) => {} } = {}) {
+function start(connections: readonly Connection[], { isPatient = false, longestWaitMs = 30_000, take = async (_id: string) => {} } = {}) {
   const clock = createManualClock();
   const opened: (string | null)[] = [];
   const taken: string[] = [];
@@ -39,6 +39,7 @@ function start(connections: readonly Connection[], { isPatient = false, take = a
         return id;
       },
       isPatient,
+      longestWaitMs,
       signal: quit.signal,
       clock,
       random: () => 1,
@@ -61,6 +62,12 @@ test("waits at most a minute, whatever Retry-After says", async () => {
   const { clock, waits } = start([refusal(503, 99_999_999_000), refusal(503, -99_999_999_000), [message(0)]]);
   await clock.advance(70_000);
   expect(waits()).toEqual([60_000, 1_000]);
+});
+
+test("waits no longer than its caller wants", async () => {
+  const { clock, waits } = start([...Array.from({ length: 5 }, () => refusal(503)), [message(0)]], { longestWaitMs: 2_000 });
+  await clock.advance(20_000);
+  expect(waits()).toEqual([500, 1_000, 2_000, 2_000, 2_000]);
 });
 
 test("continues after the last message that the caller is done with", async () => {

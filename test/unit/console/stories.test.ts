@@ -31,10 +31,10 @@ describe("the steps of a message", () => {
     expect(stepsOf({}, [], at(0))).toEqual([pending]);
   });
 
-  test("begin with the start of a run, also when its end overtook the answer of the service", () => {
-    const steps = stepsOf({ failed: at(1), started: at(2) }, [event({ seq: 1, status: "failed", transition: true })]);
+  test.each(["pending", "started"])("begin with %s, also when a webhook overtook the answer of the service", (beginning) => {
+    const steps = stepsOf({ failed: at(1), [beginning]: at(2) }, [event({ seq: 1, status: "failed", transition: true })]);
     expect(steps).toMatchObject([
-      { status: "started", at: at(1) },
+      { status: beginning, at: at(1) },
       { status: "failed", at: at(1) },
     ]);
   });
