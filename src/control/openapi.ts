@@ -240,6 +240,7 @@ function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {
       // Zod's own format, in no registry; the pattern beside it is equivalent.
       if (jsonSchema.format === "starts_with") delete jsonSchema.format;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
     },
   });
   const referring = (part: JsonSchema) =>

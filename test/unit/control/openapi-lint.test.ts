@@ -52,6 +52,10 @@ test("every field, parameter and schema has a description", () => {
   expect([...undescribed(document)]).toEqual([]);
 });
 
+test("no field has a bound that is only JavaScript's", () => {
+  expect(JSON.stringify(document)).not.toContain(String(Number.MAX_SAFE_INTEGER));
+});
+
 test("every tag has a description", () => {
   for (const tag of document["tags"] as readonly Json[])
     expect(tag).toEqual({ name: expect.any(String), description: expect.stringMatching(/\.$/) });
