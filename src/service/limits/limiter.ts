@@ -1,3 +1,4 @@
+import { growingWait } from "../../model/clock.ts";
 import type { Budgets } from "../../model/budget.ts";
 import { type Clock, createSteadyTime } from "../../model/clock.ts";
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
@@ -135,7 +136,7 @@ export function createLimiter(options: LimiterOptions) {
         const now = time.now();
         account.end(slot, now, outcome.type);
         const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
-        holds.learn(ended);
+        holds.learn(cap, ended);
         const began = stops.learn(ended);
         account.learned();
         hooks.settled?.(call, outcome);
@@ -251,16 +252,25 @@ const minuteMs = 60_000;
 /** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
 const holdMs = { shortest: 1_000, longest: 3_600_000 };
 
-/** A 429 holds its cap for as long as the header says. Times are steady ms. */
+/**
+ * A 429 holds its cap for as long as the header says, and until a call passes each next one twice as long as before, up to a
+ * minute ("Client guidance"). Times are steady ms.
+ */
 function createHolds() {
   const until = { requests: 0, messages: 0 };
+  const inRow = { requests: 0, messages: 0 };
   return {
     until: (cap: CallCap): number => until[cap],
     readyAt: (cap: CallCap): number => Math.max(...capsOf(cap).map((counted) => until[counted])),
-    learn({ outcome, now }: EndedCall): void {
+    learn(used: CallCap, { outcome, now }: EndedCall): void {
+      if (outcome.type === "answered") for (const cap of capsOf(used)) inRow[cap] = 0;
       if (outcome.type !== "rate-limited") return;
-      const wait = Math.min(Math.max(outcome.retryAfterMs ?? minuteMs, holdMs.shortest), holdMs.longest);
-      for (const cap of outcome.cap === null ? capsOf("messages") : [outcome.cap]) until[cap] = Math.max(until[cap], now + wait);
+      const wait = Math.min(outcome.retryAfterMs ?? minuteMs, holdMs.longest);
+      for (const cap of outcome.cap === null ? capsOf("messages") : [outcome.cap]) {
+        // Calls that were in flight together fail together.
+        if (now >= until[cap]) inRow[cap] += 1;
+        until[cap] = Math.max(until[cap], now + Math.max(wait, growingWait(inRow[cap], holdMs.shortest, minuteMs)));
+      }
     },
   };
 }

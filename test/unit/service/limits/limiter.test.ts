@@ -301,12 +301,31 @@ describe("a 429 of a cap", () => {
     expect(holds).toEqual([1, 60, 60, 3600]);
   });
 
+  test("holds grow up to a minute until a call passes, whatever the header requests", async () => {
+    const { clock, limiter, settleOne } = await setUp();
+    const holds: number[] = [];
+    for (const outcome of [
+      ...Array.from({ length: 8 }, () => rateLimited({ retryAfterMs: 1_000 })),
+      answered,
+      rateLimited({ retryAfterMs: 1_000 }),
+    ]) {
+      await settleOne(send, outcome);
+      const wait = Math.max(0, (limiter.state().caps.messages.heldUntil ?? 0) - clock.now());
+      holds.push(wait / 1000);
+      await clock.advance(wait);
+    }
+    expect(holds).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 0, 1]);
+  });
+
   test("several at once count as one, and the longest counts", async () => {
-    const { clock, limiter, enter } = await setUp();
+    const { clock, limiter, enter, settleOne } = await setUp();
     const notes = Array.from({ length: 8 }, () => enter(send));
     await clock.advance(0);
     for (const [place, note] of notes.entries()) permitOf(note).settle(rateLimited({ retryAfterMs: 30_000 - place }));
     expect(limiter.state().caps.messages.heldUntil).toBe(clock.now() + 30_000);
+    await clock.advance(30_000);
+    await settleOne(send, rateLimited({ retryAfterMs: 1_000 }));
+    expect(limiter.state().caps.messages.heldUntil).toBe(clock.now() + 2_000);
   });
 });
 
