@@ -8,7 +8,7 @@ import { type RelayHere, startRelayHere } from "../harness/relay-here.ts";
 import { startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { rowsOf } from "../harness/store-rows.ts";
-import { until } from "../harness/until.ts";
+import { longestWaitMs, until } from "../harness/until.ts";
 
 type Asked = Pick<RelayHere, "ask" | "log">;
 const isReady = async (relay: Asked) => (await relay.ask("/readyz")).status === 200;
@@ -32,8 +32,8 @@ test("file moved away: answers 503, and recovers when it is moved back", async (
     expect(posted).toMatchObject({ status: 503, word: "store_unavailable" });
     took.push(posted.tookMs);
   }
-  // A busy machine slows some, not all of them.
-  expect(Math.min(...took)).toBeLessThan(1_000);
+  // At once, and not after a wait for the file: a busy machine slows some, not all of them.
+  expect(Math.min(...took)).toBeLessThan(longestWaitMs / 10);
   const registration = { account: "main", wamid: messages.wamid() };
   expect((await relay.ask("/v1/messages/track", { method: "POST", body: registration })).status).toBe(503);
   expect(await relay.ask("/readyz")).toMatchObject({

@@ -27,9 +27,9 @@ export async function askRelay(url: string, path: string, { body, headers, ...re
   return { status: answer.status, headers: answer.headers, body: text.startsWith("{") ? JSON.parse(text) : text };
 }
 
-/** The report of `GET /v1/audit`, however long it takes: on a busy machine, 202 with the progress comes first. */
+/** The report of `GET /v1/audit`, however long it takes: on a busy machine, 202 with the progress or 503 comes first. */
 export const auditOf = ({ ask }: { ask(path: string): Promise<RelayAnswer> }): Promise<object> =>
   until("the audit ends", async () => {
     const { status, body } = await ask("/v1/audit");
-    return status === 202 ? null : (body as object);
+    return status === 202 || status === 503 ? null : (body as object);
   });

@@ -1,4 +1,3 @@
-// Slow: each backup starts two threads, and several are made.
 import { chownSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";

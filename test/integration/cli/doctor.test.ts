@@ -1,3 +1,4 @@
+// Slow: doctor waits for a destination that never answers.
 import { chmodSync, closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { createServer as createTcpServer } from "node:net";
 import { join } from "node:path";

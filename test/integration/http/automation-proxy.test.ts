@@ -1,3 +1,4 @@
+// Slow: it kills and restarts a relay.
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";

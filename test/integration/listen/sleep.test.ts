@@ -14,17 +14,23 @@ import { openProxy } from "./tcp-proxy.ts";
 const hour = 3_600_000;
 
 /** The machine's clock; while it sleeps time goes on, and timers do not. */
-function sleepingClock(): Clock & { sleep(ms: number): void } {
+function sleepingClock(): Clock & { sleep(ms: number): void; ended(): number } {
   let slept = 0;
+  let ended = 0;
   return {
     now: () => Date.now() + slept,
     after(ms, run) {
-      const timer = setTimeout(run, ms);
+      const timer = setTimeout(() => {
+        ended += 1;
+        run();
+      }, ms);
       return () => clearTimeout(timer);
     },
     sleep(ms) {
       slept += ms;
     },
+    /** Timers that ran out. */
+    ended: () => ended,
   };
 }
 
@@ -107,7 +113,8 @@ test("keeps a silent connection until the timeout, also when the clock is set ba
   const { taken, states } = await listener(proxy.url, clock);
   clock.sleep(-5 * hour);
   clock.sleep(20_000);
-  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  const before = clock.ended();
+  await until("it looked at the clock twice", () => clock.ended() >= before + 2);
   expect(states().at(-1)).toBe("live");
   const ids = await post(relay, 2);
   await until("they came", () => taken().length === 2);

@@ -1,3 +1,4 @@
+// Slow: it fills the buffers of a listener that never reads.
 import { once } from "node:events";
 import { connect } from "node:net";
 import { type EventSourceMessage, EventSourceParserStream } from "eventsource-parser/stream";

@@ -1,4 +1,3 @@
-// Slow: it starts a server of its own.
 import { expect, test } from "vitest";
 import { openPostgresForReading } from "../../../src/store/postgres/open.ts";
 import { openSession } from "../../harness/postgres-session.ts";

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
+import { setImmediate, setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { leaseTimes } from "../../../src/model/route-lease.ts";
 import type { TlsSettings } from "../../../src/net/tls.ts";
@@ -17,7 +17,7 @@ import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { openNetwork } from "../../harness/network.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
-import { until } from "../../harness/until.ts";
+import { longestWaitMs, until } from "../../harness/until.ts";
 import { createDatabase } from "../../setup/database.ts";
 import { startPostgres } from "../../setup/postgres.ts";
 import { selfSigned } from "../url-destination/self-signed.ts";
@@ -49,6 +49,25 @@ async function open(url: string, schema = "relay", tls?: TlsSettings): Promise<O
 }
 
 const stored = async ({ opened }: Opened): Promise<number> => (await opened.read(rows(select({ seq: e.seq })`FROM events e`))).length;
+/** Without an answer of the server, which would take seconds: within a few turns of the event loop. */
+async function expectRefusedAtOnce(one: Opened): Promise<void> {
+  let isRefused: boolean | null = null;
+  const refused = accepts(one).then((isAccepted) => {
+    isRefused = !isAccepted;
+  });
+  for (let turn = 0; turn < 100 && isRefused === null; turn += 1) await setImmediate();
+  expect(isRefused).toBe(true);
+  await refused;
+}
+
+/** Together: one after the other they would take many times as long. */
+async function expectAllRefused(one: Opened, count: number): Promise<void> {
+  const startedAt = performance.now();
+  const outcomes = await Promise.all(Array.from({ length: count }, () => accepts(one)));
+  expect(outcomes).not.toContain(true);
+  expect(performance.now() - startedAt).toBeLessThan(longestWaitMs);
+}
+
 const accepts = async ({ store }: Opened): Promise<boolean> =>
   store.accept(anEvent()).then(
     () => true,
@@ -185,9 +204,7 @@ test("goes on after its sessions were terminated, and after the server was stopp
 
   await server.kill("SIGQUIT");
   await until("it reports that", async () => !(await accepts(one)) && !one.store.isInPlace());
-  const startedAt = performance.now();
-  expect(await accepts(one)).toBe(false);
-  expect(performance.now() - startedAt).toBeLessThan(100);
+  await expectRefusedAtOnce(one);
   await server.restart();
   one.reports.length = 0;
   await until("it recovers without a command", () => one.store.isInPlace());
@@ -210,16 +227,11 @@ test("a network that hangs costs a few seconds, then commands fail at once, and 
   await using one = await open(`postgres://relay@127.0.0.1:${network.port}/postgres`);
   expect(await accepts(one)).toBe(true);
   network.cut();
-  const startedAt = performance.now();
-  const outcomes = await Promise.all(Array.from({ length: 300 }, () => accepts(one)));
-  expect(outcomes).not.toContain(true);
-  expect(performance.now() - startedAt).toBeLessThan(11_000);
+  await expectAllRefused(one, 300);
   await until("it is known to be down", () => !one.store.isInPlace());
-  const again = performance.now();
-  expect(await accepts(one)).toBe(false);
-  expect(performance.now() - again).toBeLessThan(100);
+  await expectRefusedAtOnce(one);
   await network.mend();
-  await until("it recovers", () => accepts(one), 20_000);
+  await until("it recovers", () => accepts(one));
 });
 
 test("a server without free connections refuses, and is used once there are some", { tags: ["slow"] }, async () => {
@@ -238,10 +250,7 @@ test("a table that is locked for long holds up commands for some seconds only", 
   await using session = await openSession(database.url);
   await session.rows("BEGIN");
   await session.rows("LOCK TABLE relay.events IN ACCESS EXCLUSIVE MODE");
-  const startedAt = performance.now();
-  const outcomes = await Promise.all(Array.from({ length: 1_000 }, () => accepts(one)));
-  expect(outcomes).not.toContain(true);
-  expect(performance.now() - startedAt).toBeLessThan(12_000);
+  await expectAllRefused(one, 1_000);
   await session.rows("ROLLBACK");
   await until("it stores", () => accepts(one));
   expect(one.reports.at(-1)).toBe("stored");

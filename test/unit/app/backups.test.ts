@@ -1,4 +1,3 @@
-// Slow: each backup starts two threads, and several are made.
 import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";

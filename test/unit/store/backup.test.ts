@@ -1,4 +1,3 @@
-// Slow: each backup starts two threads, and several are made.
 import {
   closeSync,
   existsSync,
