@@ -1,9 +1,10 @@
 import type { Command } from "commander";
 import type { AuditProgress, AuditReport, Offender, RelayAudit } from "../model/audit.ts";
 import type { Io } from "./io.ts";
-import { isoTime, withRelayOptions, withTimeOptions } from "./options.ts";
+import { isoTime, timeFilter, withRelayOptions, withTimeOptions } from "./options.ts";
 import { counted, print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
+import { withRelay } from "./relay.ts";
 import { optionOf } from "./typed.ts";
 
 type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
@@ -36,9 +37,8 @@ Examples:
   15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
     )
     .action(async (options) => {
-      const { timeFilter, withRelay } = await import("./reach-relay.ts");
       const { day: from, source, json } = options;
-      const times = from === undefined ? timeFilter(command, options) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
+      const times = from === undefined ? timeFilter(options) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
       const bar = createProgressBar(io, json === true);
       const onProgress = ({ checked, of }: AuditProgress) =>
         bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);

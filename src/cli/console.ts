@@ -3,6 +3,7 @@ import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
+import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
@@ -21,7 +22,6 @@ Examples:
   RELAY_TOKEN=… wamid-relay console --relay http://127.0.0.1:9090`,
     )
     .action(async (options) => {
-      const { withRelay } = await import("./reach-relay.ts");
       const open = async (client: ControlClient) => {
         // Refused here, a token without the scope read gives a clear error instead of an empty console.
         await client.getInstance();

@@ -1,8 +1,9 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { chosen, deliveryFilters, groupFilters, withFilters } from "./filters.ts";
 import type { Io } from "./io.ts";
-import { count, withRelayOptions, withTimeOptions } from "./options.ts";
-import { print, printPage, tableLines, timeText } from "./output.ts";
+import { count, withRelayOptions } from "./options.ts";
+import { print, tableLines, timeText } from "./output.ts";
+import { printList, withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   buildList(command.command("list"), io);
@@ -10,8 +11,7 @@ export function build(command: Command, io: Io): void {
 }
 
 function buildList(command: Command, io: Io): void {
-  const described = withRelayOptions(command).description("list deliveries, those of the newest events first");
-  withTimeOptions(withFilters(described, deliveryFilters))
+  withFilters(withRelayOptions(command).description("list deliveries, those of the newest events first"), deliveryFilters)
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <place>", "next of the previous page", place)
     .option("--show-pii", "show ids in clear that contain a wamid or a phone number")
@@ -25,17 +25,8 @@ Examples:
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     )
     .action(async (options) => {
-      const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
-      const { route, before, limit } = options;
-      const filter = { ...chosen(options, deliveryFilters), ...timeFilter(command, options) };
-      const found = await withRelay(command, options, io, "read", (client) =>
-        readPages((place) => client.listDeliveries({ ...filter, ...place }), limit, before),
-      );
-      if (found.data.length === 0 && found.next === null) {
-        const { printHints } = await import("./hints.ts");
-        await printHints({ route }, options, io);
-      }
-      printPage(io, options, found, "more", {
+      const filter = chosen(options, deliveryFilters);
+      await printList(command, options, io, (client, place) => client.listDeliveries({ ...filter, ...place }), "more", {
         EVENT: ({ event }) => event,
         ROUTE: ({ route }) => route,
         STATE: ({ state }) => state,
@@ -49,8 +40,7 @@ Examples:
 }
 
 function buildGroups(command: Command, io: Io): void {
-  const described = withRelayOptions(command).description("count undelivered deliveries by route, state and cause");
-  withTimeOptions(withFilters(described, groupFilters))
+  withFilters(withRelayOptions(command).description("count undelivered deliveries by route, state and cause"), groupFilters)
     .option("--json", "print {data} as JSON")
     .addHelpText(
       "after",
@@ -60,8 +50,7 @@ Examples:
   wamid-relay deliveries groups --state dead`,
     )
     .action(async (options) => {
-      const { timeFilter, withRelay } = await import("./reach-relay.ts");
-      const filter = { ...chosen(options, groupFilters), ...timeFilter(command, options) };
+      const filter = chosen(options, groupFilters);
       const found = await withRelay(command, options, io, "read", (client) => client.groupDeliveries(filter));
       if (found.data.length === 0 && options.json !== true) io.err("no undelivered delivery matches");
       print(io, options, found, ({ data }) =>

@@ -6,8 +6,9 @@ import type { AnswerOf, RelayEventDetail } from "../client/relay-client.ts";
 import type { DeliveryState } from "../model/states.ts";
 import { chosen, eventFilters, withFilters } from "./filters.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } from "./options.ts";
-import { print, printPage, timeText } from "./output.ts";
+import { count, givenArgument, ownFixtures, withRelayOptions } from "./options.ts";
+import { print, timeText } from "./output.ts";
+import { printList, withRelay } from "./relay.ts";
 import type { OptionsOf } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -17,7 +18,7 @@ export function build(command: Command, io: Io): void {
 }
 
 function buildList(command: Command, io: Io): void {
-  withTimeOptions(withFilters(withRelayOptions(command).description("list events, newest first"), eventFilters))
+  withFilters(withRelayOptions(command).description("list events, newest first"), eventFilters)
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <seq>", "only events before this one: next of the previous page", count)
     .option("--show-pii", "show wamids in clear; they contain people's phone numbers")
@@ -35,17 +36,8 @@ Examples:
   RELAY_TOKEN=… wamid-relay events list --relay http://127.0.0.1:9090`,
     )
     .action(async (options) => {
-      const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
-      const { event, source, account, status, before, limit } = options;
-      const filter = { ...chosen(options, eventFilters), ...timeFilter(command, options) };
-      const found = await withRelay(command, options, io, "read", (client) =>
-        readPages((place) => client.listEvents({ ...filter, ...place }), limit, before),
-      );
-      if (found.data.length === 0 && found.next === null) {
-        const { printHints } = await import("./hints.ts");
-        await printHints({ event, status, source, account }, options, io);
-      }
-      printPage(io, options, found, "older ones", {
+      const filter = chosen(options, eventFilters);
+      await printList(command, options, io, (client, place) => client.listEvents({ ...filter, ...place }), "older ones", {
         "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
         SEQ: ({ seq }) => seq,
         EVENT: ({ event }) => event,
@@ -71,7 +63,6 @@ function withEvent(command: Command) {
 }
 
 async function readEvent(command: Command, id: string, options: OptionsOf<typeof withEvent>, io: Io, showPii?: boolean) {
-  const { withRelay } = await import("./reach-relay.ts");
   return withRelay(command, { ...options, showPii }, io, "read", (client) => client.getEvent({ id, account: options.account }));
 }
 

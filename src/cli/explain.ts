@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
+import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
@@ -26,7 +27,7 @@ Examples:
     )
     .action(async (name, options) => {
       const { as, account, after, limit } = options;
-      const [{ withRelay }, { storyLines }] = await Promise.all([import("./reach-relay.ts"), import("./story-lines.ts")]);
+      const { storyLines } = await import("./story-lines.ts");
       // Only the running relay knows whether a circuit breaker is open.
       const found = await withRelay(command, options, io, "read", (client) => client.explain({ name, as, account, after, limit }));
       print(io, options, found, ({ data }) => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));

@@ -1,7 +1,7 @@
 import { Option } from "commander";
 import type { RequestOf } from "../client/relay-client.ts";
 import { deliveryStates, dispositions } from "../model/states.ts";
-import { choice, count } from "./options.ts";
+import { choice, count, type TimeOptions, timeFilter, withTimeOptions } from "./options.ts";
 import type { Typed } from "./typed.ts";
 
 type ListName = "listEvents" | "listDeliveries" | "groupDeliveries" | "replay";
@@ -52,17 +52,19 @@ export const replayFilters: FilterOptions<"replay"> = {
   errorCode: groupFilters.errorCode,
 };
 
+/** Adds the options of these filters, and those of {@link withTimeOptions}. */
 export function withFilters<Name extends ListName, Options, Arguments extends unknown[]>(
   command: Typed<Options, Arguments>,
   filters: FilterOptions<Name>,
-): Typed<Options & Filter<Name>, Arguments> {
+) {
   for (const [name, option] of Object.entries<Option>(filters)) {
     option.attributeName = () => name;
     command.addOption(option);
   }
-  return command as Typed<Options & Filter<Name>, Arguments>;
+  return withTimeOptions(command as Typed<Options & Filter<Name>, Arguments>);
 }
 
-export function chosen<Name extends ListName>(options: Filter<Name>, filters: FilterOptions<Name>): Filter<Name> {
-  return Object.fromEntries(Object.keys(filters).map((name) => [name, options[name as FilterName<Name>]])) as Filter<Name>;
+export function chosen<Name extends ListName>(options: Filter<Name> & TimeOptions, filters: FilterOptions<Name>) {
+  const chosen = Object.fromEntries(Object.keys(filters).map((name) => [name, options[name as FilterName<Name>]]));
+  return { ...(chosen as Filter<Name>), ...timeFilter(options) };
 }

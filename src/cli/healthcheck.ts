@@ -21,9 +21,10 @@ Examples:
   wamid-relay healthcheck --config /etc/wamid-relay/relay.yaml`,
     )
     .action(async (options) => {
-      const [{ readPart }, { controlAddress, probeListener }] = await Promise.all([
+      const [{ readPart }, { controlAddress }, { probeListener }] = await Promise.all([
         import("./settings-option.ts"),
         import("./reach-relay.ts"),
+        import("./control-client.ts"),
       ]);
       const at = controlAddress(readPart("server", options, io));
       if (at === null) throw new CommandFailed("server.port is 0, so the relay's address is not known");

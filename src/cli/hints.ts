@@ -3,7 +3,7 @@ import { CommandFailed, type Io } from "./io.ts";
 import type { RelayOptions } from "./options.ts";
 
 /** Filters as given, each perhaps several words with commas between. Kinds may be patterns. */
-type Given = { readonly [Filter in "event" | "status" | "source" | "account" | "route"]?: string | undefined };
+export type Given = { readonly [Filter in "event" | "status" | "source" | "account" | "route"]?: string | undefined };
 
 /**
  * Notes about words that are probably misspelled, for a list that found nothing. Never a fault: the service may add

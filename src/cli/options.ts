@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { nearest } from "../model/nearest.ts";
+import { durationUnits, inUnits, mostMs, mostRate, perSecond } from "../model/unit-text.ts";
 import { type Always, type Given, type OptionsOf, optionOf, type Typed, type TypedOption, typed } from "./typed.ts";
 
 export const emptyText = "It is empty; is a variable not set?";
@@ -34,14 +35,19 @@ export function withRelayOptions(command: Command) {
 }
 export type RelayOptions = OptionsOf<typeof withRelayOptions> & { readonly showPii?: boolean | undefined };
 
-/** Adds `--from`, `--to` and `--since`, which `timeFilter` checks: when events were received. */
+/** Adds `--from`, `--to` and `--since`: when events were received. */
 export function withTimeOptions<Options, Arguments extends unknown[]>(command: Typed<Options, Arguments>) {
   return command
     .option("--from <time>", "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)", time)
     .option("--to <time>", "received before this time", time)
-    .addOption(optionOf("--since <duration>", "received within this time until now, such as 30m, 2h, 7d").conflicts("from"));
+    .addOption(optionOf("--since <duration>", "received within this time until now, such as 30m, 2h, 7d", ago).conflicts("from"));
 }
+
 export type TimeOptions = OptionsOf<typeof withTimeOptions<unknown, []>>;
+
+export function timeFilter({ from, to, since }: TimeOptions) {
+  return { from: from ?? since, to };
+}
 
 /** An option that takes one of some words, and suggests the nearest for another. */
 export function choice<Flags extends string, Word extends string, Fallback extends NoInfer<Word> | undefined = undefined>(
@@ -103,6 +109,21 @@ export function isoTime(text: string, pattern: RegExp, fault: string): string {
   return at.toISOString();
 }
 
+/** For options: a duration before now; gives ISO 8601, UTC. */
+function ago(text: string): string {
+  const ms = inUnits(text, durationUnits);
+  if (!(ms <= mostMs)) throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
+  return new Date(Date.now() - ms).toISOString();
+}
+
+/** For options, per second: `50/s`, `300/m`; a number alone is per second. */
+export function rate(text: string): number {
+  const found = perSecond(/^[\d.]+$/.test(text) ? `${text}/s` : text);
+  if (!(found > 0 && Number.parseFloat(text) <= mostRate))
+    throw new InvalidArgumentError("It must be a rate, such as 50/s, 300/m or 1000/h.");
+  return found;
+}
+
 /** The first of these options that was given, as `--flag`. */
 export function givenFlag<Name extends string>(
   command: Command,
@@ -111,17 +132,6 @@ export function givenFlag<Name extends string>(
 ): string | undefined {
   const given = names.find((name) => options[name] !== undefined);
   return command.options.find((option) => option.attributeName() === given)?.long;
-}
-
-/** The value of an option that the settings' schemas check: as a parser of commander, `check` would load zod to print help. */
-export function checkedOption<T>(command: Command, name: string, text: string, check: (text: string) => T): T {
-  try {
-    return check(text);
-  } catch (error) {
-    if (!(error instanceof InvalidArgumentError)) throw error;
-    const flags = command.options.find((option) => option.attributeName() === name)?.flags ?? `--${name}`;
-    return command.error(`error: option '${flags}' argument '${text}' is invalid. ${error.message}`);
-  }
 }
 
 export function webUrl(text: string): URL | null {

@@ -11,7 +11,7 @@ export function print<T>(
   for (const line of json === true ? JSON.stringify(value, null, 2).split("\n") : lines(value)) io.out(line);
 }
 
-type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>;
+export type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>;
 
 /** A table as lines: columns aligned, two spaces between, the last one as long as it is. Cells are made safe to print. */
 export function tableLines<Row>(rows: readonly Row[], columns: Columns<Row>): string[] {
@@ -25,18 +25,6 @@ export function tableLines<Row>(rows: readonly Row[], columns: Columns<Row>): st
       .join("  ")
       .trimEnd(),
   );
-}
-
-/** Prints a page of a list. `older`: what is on the next one. */
-export function printPage<Row>(
-  io: Pick<Io, "out" | "err">,
-  options: { readonly json?: boolean | undefined },
-  page: { readonly data: readonly Row[]; readonly next: string | number | null },
-  older: string,
-  columns: Columns<Row>,
-): void {
-  print(io, options, page, ({ data }) => tableLines(data, columns));
-  if (page.next !== null && options.json !== true) io.err(`there may be ${older}: --before ${page.next}, or a greater --limit`);
 }
 
 function length(text: string): number {

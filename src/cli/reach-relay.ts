@@ -1,18 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { type Command, InvalidArgumentError } from "commander";
-import type { z } from "zod";
+import type { Command } from "commander";
 import type { ReadingSettings } from "../app/reading.ts";
 import { RelayClientError } from "../client/connection.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
-import { durationSchema, rateSchema } from "../model/units.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import { type ControlClient, connectRelay, failureOf, injected, probeListener, probeWithinMs, type Reachable } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { checkedOption, type RelayOptions, type TimeOptions, webUrl } from "./options.ts";
-
-// Commands load both with one import.
-export { failureOf, probeListener, readPages } from "./control-client.ts";
+import { type RelayOptions, webUrl } from "./options.ts";
 
 /** What a command works on. Where no relay runs, `store` opens the store, `service` also calls the service, and `process` fails. */
 type Subject = "store" | "service" | "process";
@@ -217,28 +212,4 @@ export function ownAddress({ host, port, tls }: Pick<Settings["server"], "host" 
 
 export function controlAddress(server: Settings["server"]): Reachable | null {
   return ownAddress(server.control ?? server);
-}
-
-export function timeFilter(command: Command, { from, to, since }: TimeOptions): { from: string | undefined; to: string | undefined } {
-  if (since === undefined) return { from, to };
-  return { from: new Date(Date.now() - checkedOption(command, "since", since, duration)).toISOString(), to };
-}
-
-function duration(text: string): number {
-  return parsed(durationSchema, text, "It must be a duration, such as 30m, 2h or 7d.");
-}
-
-/** `--rate`, per second: `50/s`, `300/m`; a number alone is per second. Undefined: it was not given. */
-export function checkedRate(command: Command, { rate }: { readonly rate?: string | undefined }): number | undefined {
-  return rate === undefined ? undefined : checkedOption(command, "rate", rate, rateOf);
-}
-
-function rateOf(text: string): number {
-  return parsed(rateSchema, /^[\d.]+$/.test(text) ? `${text}/s` : text, "It must be a rate, such as 50/s, 300/m or 1000/h.");
-}
-
-function parsed(schema: z.ZodType<number>, text: string, fault: string): number {
-  const { success, data } = schema.safeParse(text);
-  if (!success) throw new InvalidArgumentError(fault);
-  return data;
 }

@@ -4,6 +4,7 @@ import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
+import { withRelay } from "./relay.ts";
 import { optionOf } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -30,7 +31,6 @@ Examples:
     )
     .action(async (options) => {
       const { account, json, quiet = false } = options;
-      const { withRelay } = await import("./reach-relay.ts");
       await withRelay(
         command,
         options,

@@ -3,6 +3,7 @@ import type { RelayClientError, Reload } from "../client/relay-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
+import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
@@ -20,7 +21,6 @@ Examples:
   wamid-relay reload --relay http://10.0.0.7:8080`,
     )
     .action(async (options) => {
-      const { withRelay } = await import("./reach-relay.ts");
       const isStatus = options.status === true;
       const report = await withRelay(
         command,

@@ -3,9 +3,10 @@ import { type Command, InvalidArgumentError } from "commander";
 import type { ReplayCount, ReplayFilter } from "../client/relay-client.ts";
 import { chosen, replayFilters, withFilters } from "./filters.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { choice, withRelayOptions, withTimeOptions } from "./options.ts";
+import { choice, rate as rateOf, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
+import { withRelay } from "./relay.ts";
 import type { OptionsOf } from "./typed.ts";
 
 /** More than this many are not sent again without `--yes`. */
@@ -21,8 +22,8 @@ function declare(command: Command) {
   const described = withRelayOptions(command).addOption(
     choice("--state <word>", "which ones", ["dead", "delivered", "any", "waiting"], "dead"),
   );
-  return withTimeOptions(withFilters(described, replayFilters))
-    .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m")
+  return withFilters(described, replayFilters)
+    .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m", rateOf)
     .option("--dry-run", "only count")
     .option("--resume <place>", "continue at the place that an ended replay printed, with the same options", place)
     .option("--yes", `do not ask; required for delivered ones and for more than ${askFrom} without a terminal`)
@@ -65,10 +66,10 @@ const paceMs = 500;
 
 async function replay(command: Command, options: Options, io: Io): Promise<void> {
   const { state } = options;
-  const { checkedRate, failureOf, timeFilter, withRelay } = await import("./reach-relay.ts");
-  const rate = checkedRate(command, options) ?? null;
+  const { failureOf } = await import("./control-client.ts");
+  const { rate = null } = options;
   const states: ReplayFilter["states"] = state === "any" ? ["dead", "delivered"] : [state];
-  const filter = { states, ...chosen(options, replayFilters), ...timeFilter(command, options) };
+  const filter = { states, ...chosen(options, replayFilters) };
   const words = wordsOf(options);
   await withRelay(command, options, io, "replay", async (client) => {
     const counted = await client.countReplay(filter);

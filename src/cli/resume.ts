@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
+import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
@@ -22,7 +23,6 @@ Examples:
     .action(async (route, options) => {
       const { account } = options;
       if ((route === undefined) === (account === undefined)) command.error("error: give exactly one of a route and --account <name>");
-      const { withRelay } = await import("./reach-relay.ts");
       if (account !== undefined) {
         const answer = await withRelay(command, options, io, "replay", (client) => client.resumeAccount({ account }), "service");
         print(io, options, answer, ({ resumed, ended }) => [

@@ -3,6 +3,7 @@ import type { Retried } from "../client/relay-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
+import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
@@ -24,7 +25,7 @@ Examples:
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     )
     .action(async (ids, options) => {
-      const [{ withRelay }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
+      const { RelayClientError } = await import("../client/connection.ts");
       const data: (Retried | { readonly id: string; readonly error: string })[] = [];
       await withRelay(command, options, io, "replay", async (client) => {
         for (const id of ids) {

@@ -5,6 +5,7 @@ import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
+import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
@@ -50,7 +51,7 @@ Examples:
         reference,
         metadata: Object.keys(metadata).length === 0 ? undefined : metadata,
       };
-      const { failureOf, withRelay } = await import("./reach-relay.ts");
+      const { failureOf } = await import("./control-client.ts");
       const isUnknown = (error: unknown): error is RelayClientError =>
         error instanceof RelayClientError && error.code === "outcome_unknown";
       const send = (client: ControlClient) =>

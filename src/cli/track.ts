@@ -5,6 +5,7 @@ import { CommandFailed, type Io } from "./io.ts";
 import { pairs, time, withRelayOptions } from "./options.ts";
 import { counted, print } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
+import { withRelay } from "./relay.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
 
 const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt", "metadata"];
@@ -53,14 +54,13 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
     command.error(`error: --wamid: ${wamid} is masked. "wamid-relay explain ${wamid} --show-pii" prints the wamid to register`);
   const metadata = Object.keys(given).length === 0 ? undefined : given;
   const registration = { account, wamid, reference, id, conversationId, sentAt, metadata };
-  const { withRelay } = await import("./reach-relay.ts");
   const { result } = await withRelay(command, options, io, "track", (client) => client.track(registration));
   const [created, known] = result === "created" ? [1, 0] : [0, 1];
   print(io, options, { created, known }, () => [created === 1 ? "registered" : "was registered already; what was new has been added"]);
 }
 
 async function trackFile(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ openRegistrationFile }, { withRelay }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
+  const { openRegistrationFile } = await import("./track-file.ts");
   const file = openRegistrationFile(options.file ?? "");
   const startedAt = performance.now();
   const bar = createProgressBar(io, options.json === true);
@@ -101,7 +101,7 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
 
 /** What the relay refuses for good is no reason to continue. */
 async function stoppedAt(line: number, error: unknown): Promise<unknown> {
-  const [{ failureOf }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
+  const [{ failureOf }, { RelayClientError }] = await Promise.all([import("./control-client.ts"), import("../client/connection.ts")]);
   const isTemporary = error instanceof RelayClientError && [0, 200, 503].includes(error.status);
   const failure = failureOf(error);
   if (!isTemporary || !(failure instanceof CommandFailed)) return failure;

@@ -1,7 +1,7 @@
 import { stringify } from "yaml";
 import { secretName, urlKeys } from "../model/redact.ts";
 import { Secret } from "../model/secret.ts";
-import { durationText, rateText, sizeText } from "../model/units.ts";
+import { durationText, rateText, sizeText } from "../model/unit-text.ts";
 import { inputSchema, type JsonSchema, shapesOf, shapesUnder } from "./json-schema.ts";
 import type { Settings } from "./schema.ts";
 

@@ -1,4 +1,4 @@
-import { spanText } from "./units.ts";
+import { spanText } from "./unit-text.ts";
 
 /** What decides whether a PostgreSQL server keeps the relay's promises. Null: the relay's user may not see it. */
 export interface DatabaseFacts {

@@ -4,7 +4,7 @@ import { failureOf } from "../../deliver/destinations/url.ts";
 import type { UrlDestinationSettings } from "../../deliver/settings.ts";
 import { systemClock } from "../../model/clock.ts";
 import type { Secret } from "../../model/secret.ts";
-import { spanText } from "../../model/units.ts";
+import { spanText } from "../../model/unit-text.ts";
 import { createPool } from "../../net/connect.ts";
 import { exchange } from "../../net/exchange.ts";
 import { tlsKey } from "../../net/tls.ts";

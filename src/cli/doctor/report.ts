@@ -3,7 +3,7 @@ import type { Settings } from "../../config/schema.ts";
 import type { DeliveryGroup } from "../../model/answers.ts";
 import { about, conditionOf, conditions } from "../../model/attention.ts";
 import type { DatabaseRisk } from "../../model/database.ts";
-import { spanText } from "../../model/units.ts";
+import { spanText } from "../../model/unit-text.ts";
 import type { ControlClient, Reachable } from "../control-client.ts";
 import { authorized } from "../reach-relay.ts";
 import { type Finding, fail, ok, orFail, skip, warn } from "./finding.ts";

@@ -7,7 +7,7 @@ import { warnings } from "../../config/warnings.ts";
 import type { SecretUse } from "../../model/answers.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
 import { Secret } from "../../model/secret.ts";
-import { spanText } from "../../model/units.ts";
+import { spanText } from "../../model/unit-text.ts";
 import { readRedisUrl } from "../../net/redis.ts";
 import { expiryOf } from "../../net/tls.ts";
 import { counted } from "../output.ts";

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { count, httpUrl, withConfigOption } from "../options.ts";
+import { count, httpUrl, rate, withConfigOption } from "../options.ts";
 import type { OptionsOf } from "../typed.ts";
 
 export type TriggerOptions = OptionsOf<typeof declare>;
@@ -18,7 +18,7 @@ export function declare(command: Command) {
     .option("--keep-ids", "keep the id, time, wamid and run id of the fixture")
     .option("--truncated", "send it truncated, as the service does above 256 KB")
     .option("--count <number>", "number of events, or of messages of a scenario (default: 1, or the scenario's)", count)
-    .option("--rate <posts>", "posts per second, such as 50/s")
+    .option("--rate <posts>", "posts per second, such as 50/s", rate)
     .option("--concurrency <number>", "posts in flight (default: 16, or the scenario's; 1 if the order matters)", count)
     .option("--duplicate <share>", "post this share of events twice, such as 0.1; or each this many times more, such as 3", duplicate)
     .option("--shuffle", "post them in another order")

@@ -4,7 +4,7 @@ import type { FormatName } from "../../model/formats/formats.ts";
 import { unknownName } from "../../model/nearest.ts";
 import { isLoopbackHost } from "../../net/addresses.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { checkedRate, ownAddress } from "../reach-relay.ts";
+import { ownAddress } from "../reach-relay.ts";
 import { readableSecrets, readForLooking, readPart } from "../settings-option.ts";
 import type { TriggerOptions } from "./options.ts";
 
@@ -16,7 +16,6 @@ export type Target = ReturnType<typeof findTarget>;
 /** Where posts go, how they are signed, and how fast. Throws {@link CommandFailed} for what cannot be a target. */
 export function findTarget(command: Command, options: TriggerOptions, kind: SourceKind, io: Io) {
   const { url: given } = options;
-  const rate = checkedRate(command, options);
   const { settings } = readForLooking(options, io);
   const [name, source] = pickSource(settings, options, kind);
   const isMeta = source.kind === "events" && source.format === "meta";
@@ -41,7 +40,7 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
     kind: kindOf(source),
     /** The first of Meta's numbers that the source maps to accounts. */
     phoneNumberId: isMeta ? Object.keys(source.accounts ?? {})[0] : undefined,
-    rate,
+    rate: options.rate,
     /** False where what answers need not speak as a relay does: another URL, or the downstream behind a proxying source. */
     isRelay: given === undefined && !(source.kind === "automation-request" && source.mode === "proxy"),
   };

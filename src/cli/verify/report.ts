@@ -1,7 +1,7 @@
 import { parseEnvelope } from "../../model/envelope.ts";
 import { Secret } from "../../model/secret.ts";
 import { resolveScheme, type SignatureSettings } from "../../model/signature.ts";
-import { durationText } from "../../model/units.ts";
+import { durationText } from "../../model/unit-text.ts";
 import { guessSignature } from "../../receive/signature/guess.ts";
 import type { Io } from "../io.ts";
 import { yamlText } from "../yaml-text.ts";

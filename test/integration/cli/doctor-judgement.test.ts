@@ -10,7 +10,7 @@ import { bytesText } from "../../../src/cli/output.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
 import type { AttentionKind } from "../../../src/model/attention.ts";
-import { spanText } from "../../../src/model/units.ts";
+import { spanText } from "../../../src/model/unit-text.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 
 const MiB = 1024 ** 2;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readPages } from "../../../src/cli/reach-relay.ts";
+import { readPages } from "../../../src/cli/control-client.ts";
 
 test("reads on after an empty page until there are no more, or enough", async () => {
   const asked: (number | undefined)[] = [];

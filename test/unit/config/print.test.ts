@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { parseSettings } from "../../../src/config/load.ts";
 import { printableSettings, printSettings } from "../../../src/config/print.ts";
-import { durationSchema, durationText, rateSchema, rateText, sizeSchema, sizeText } from "../../../src/model/units.ts";
+import { durationText, rateText, sizeText } from "../../../src/model/unit-text.ts";
+import { durationSchema, rateSchema, sizeSchema } from "../../../src/model/units.ts";
 
 test("units survive printing and reading, whatever the number", () => {
   fc.assert(
