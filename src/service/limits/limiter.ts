@@ -1,6 +1,5 @@
-import { growingWait } from "../../model/clock.ts";
 import type { Budgets } from "../../model/budget.ts";
-import { type Clock, createSteadyTime } from "../../model/clock.ts";
+import { type Clock, createSteadyTime, growingWait } from "../../model/clock.ts";
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
 import type { ServiceError } from "../errors.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
