@@ -28,8 +28,8 @@ export interface HydrationBrief {
 
 /** Identifies a pass: it reads the candidate messages of an account for all truncated events that waited when it began. */
 export interface Covering {
-  readonly seq: string;
   readonly account: string;
+  /** The newest of the events. */
   readonly through: number;
 }
 

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { minuteMs } from "../../model/history.ts";
 import {
   type CoveredEvents,
@@ -38,7 +37,6 @@ function lastRead(readAt: number | null, answeredAt: number | null): number | nu
 const passesKeptMs = 7 * 86_400_000;
 
 interface OpenPass extends Pick<Covering, "through"> {
-  readonly seq: string;
   readonly startedAt: number;
   readonly polled: number;
 }
@@ -54,7 +52,7 @@ const s = as(subjects, "s");
 const p = as(polls, "p");
 const isWaiting = raw(`h.${whereHydrating}`);
 const byAccount = indexedBy("hydrations_waiting");
-const waitingOf = ({ account, through }: Pick<Covering, "account" | "through">) =>
+const waitingOf = ({ account, through }: Covering) =>
   sql`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${through}`;
 const passKey = (account: string): string => `hydrating/${account}`;
 const callsOf = (account: string): string => `hydrated/${account}/`;
@@ -92,15 +90,15 @@ export function* waitingSince(account: string): Work<number | null> {
   return (yield* coveredBy({ account, through: Number.MAX_SAFE_INTEGER }))?.oldest ?? null;
 }
 
-function* coveredBy(range: Pick<Covering, "account" | "through">): Work<CoveredEvents | null> {
+function* coveredBy(range: Covering): Work<CoveredEvents | null> {
   const row = yield* first(coveredRows`${waitingOf(range)}`);
   if (row === null || row.oldest === null || row.newest === null) return null;
   return { events: row.events, oldest: row.oldest, newest: row.newest };
 }
 
-function* ownPass({ seq, account }: Covering): Work<OpenPass | null> {
+function* ownPass({ account, through }: Covering): Work<OpenPass | null> {
   const open = yield* value<OpenPass>(passKey(account), "update");
-  return open?.seq === seq ? open : null;
+  return open?.through === through ? open : null;
 }
 
 /** Continues the account's pass, or begins one over all waiting events. Null: none waits. */
@@ -115,7 +113,7 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
       eventOf`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} ORDER BY h.event DESC LIMIT 1`,
     );
     if (newest === null) return null;
-    pass = { seq: randomUUID(), through: newest.event, startedAt: now, polled: 0 };
+    pass = { through: newest.event, startedAt: now, polled: 0 };
     yield* create(passKey(account), pass);
     covered = yield* coveredBy({ account, through: newest.event });
   }
@@ -130,7 +128,7 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
 /** Null: none, or the pass has ended. */
 export function* covered(pass: Covering): Work<CoveredEvents | null> {
   const open = yield* value<OpenPass>(passKey(pass.account));
-  return open?.seq === pass.seq ? yield* coveredBy(pass) : null;
+  return open?.through === pass.through ? yield* coveredBy(pass) : null;
 }
 
 export function* callsFor(event: number, account: string): Work<number> {

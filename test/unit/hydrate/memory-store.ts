@@ -61,7 +61,7 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
     async endPass() {},
   };
   function begin(startedAt: number): HydrationPass {
-    const begun = { seq: "1", account: "main", through: waiting.at(-1)?.seq ?? 0, startedAt, polled: 0, source: "main", because: "event" };
+    const begun = { account: "main", through: waiting.at(-1)?.seq ?? 0, startedAt, polled: 0, source: "main", because: "event" };
     return { ...begun, covered: covered(begun) as CoveredEvents };
   }
 
