@@ -90,7 +90,7 @@ export function createReconciling(parts: PassesParts) {
       const dueBy = Math.min(given ?? clock.now(), clock.now());
       const signal = AbortSignal.any([gone(), AbortSignal.timeout(longestMs)]);
       const accounts = await Promise.all(accountsOf(of).map((each) => kept(pass(each, dueBy, signal))));
-      await usage.write();
+      await usage.written();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
     async listAccounts({ accounts: limited }) {

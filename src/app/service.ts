@@ -58,7 +58,7 @@ export function startService(stored: Stored) {
   // Stores the last sends and counts, after the last request.
   cleanup.defer(async () => {
     await sending.close();
-    await usage.close();
+    await usage.written();
   });
   // The callers first: their waiting calls are released instead of failing with the clients.
   cleanup.together(() => Promise.all([reconciling.close(), hydrating.close(), services.close(shutdownTimeout), watching.close()]));

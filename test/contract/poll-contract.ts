@@ -227,12 +227,10 @@ export function pollContract(open: OpenSubject): void {
     test("sums calls by day, across restarts", async () => {
       const subject = await openWith(open, []);
       const day = 86_400_000;
-      await subject.store.addServiceCalls([
-        { account: "main", day: start, polls: 1, others: 2 },
-        { account: "main", day: start + day, polls: 10, others: 0 },
-        { account: "other", day: start, polls: 100, others: 100 },
-      ]);
-      await subject.store.addServiceCalls([{ account: "main", day: start, polls: 1, others: 1 }]);
+      await subject.store.addServiceCalls("main", start, { polls: 1, others: 2 });
+      await subject.store.addServiceCalls("main", start + day, { polls: 10, others: 0 });
+      await subject.store.addServiceCalls("other", start, { polls: 100, others: 100 });
+      await subject.store.addServiceCalls("main", start, { polls: 1, others: 1 });
       const store = await subject.reopen();
       expect(await store.serviceCalls("main", start)).toEqual([
         { day: start, polls: 2, others: 3 },

@@ -139,23 +139,13 @@ export function* lastCopied(): Work<number> {
 /** Longer than a month, whose quota is computed from them. */
 const callsKeptMs = 62 * 86_400_000;
 
-interface DayCalls {
-  readonly day: number;
-  readonly polls: number;
-  readonly others: number;
-}
-
 export interface RecentCall {
   readonly cap: "requests" | "messages";
   readonly priority: "send" | "interactive" | "poll";
   readonly at: number;
 }
 
-interface Sums {
-  readonly [kind: string]: number;
-  readonly polls: number;
-  readonly others: number;
-}
+type ServiceCalls = { readonly polls: number; readonly others: number };
 
 /** Longer than a call can count against a cap of its minute. */
 const recentKeptMs = 180_000;
@@ -163,16 +153,13 @@ const recentKeptMs = 180_000;
 const daysOf = (account: string): string => `calls/${account}/`;
 const recentOf = (account: string): string => `called/${account}/`;
 
-export function* serviceCalls(account: string, from: number): Work<readonly DayCalls[]> {
-  const days = yield* list<Sums>(daysOf(account), timeName(from));
+export function* serviceCalls(account: string, from: number): Work<readonly (ServiceCalls & { readonly day: number })[]> {
+  const days = yield* list<ServiceCalls>(daysOf(account), timeName(from));
   return days.map(({ name, value: { polls, others } }) => ({ day: Number(name), polls, others }));
 }
 
-export function* addServiceCalls(counts: readonly (DayCalls & { readonly account: string })[]): Work<void> {
-  const byKey = counts.map((count) => ({ ...count, key: daysOf(count.account) + timeName(count.day) }));
-  byKey.sort((a, b) => compareTexts(a.key, b.key));
-  for (const { key, day, polls, others } of byKey) yield* addTo<Sums>(key, { polls, others }, day + callsKeptMs);
-}
+export const addServiceCalls = (account: string, day: number, calls: ServiceCalls): Work<void> =>
+  addTo(daysOf(account) + timeName(day), calls, day + callsKeptMs);
 
 export function* recentCalls(account: string, from: number): Work<readonly RecentCall[]> {
   const calls = yield* list<RecentCall>(recentOf(account), timeName(from));

@@ -91,7 +91,7 @@ describe("polls", () => {
   });
 
   test("sums the calls of all processes", async () => {
-    await Promise.all(processes.map((store) => store.addServiceCalls([{ account: "main", day: start, polls: 1, others: 10 }])));
+    await Promise.all(processes.map((store) => store.addServiceCalls("main", start, { polls: 1, others: 10 })));
     expect(await processes[0].serviceCalls("main", start)).toEqual([{ day: start, polls: 3, others: 30 }]);
   });
 
