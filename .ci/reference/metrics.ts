@@ -47,7 +47,6 @@ const callOutcomes: Record<CallOutcome["type"] | "refused", string> = {
 
 const priorities: Record<CallPriority, string> = {
   send: "sends",
-  interactive: "calls for which a command or request waits",
   poll: "reconciliation and hydration",
 };
 

@@ -87,7 +87,6 @@ export function createPolling({ services, now, polled }: PollingParts) {
         // Without retries, because reconciliation and hydration wait themselves.
         const { wamid, status, errorCode } = await client.getMessage(messageId, {
           signal,
-          priority: "poll",
           watch: {
             async starting() {
               at = now();

@@ -1,9 +1,8 @@
 /**
- * `requests` and `messages` are an account's caps; `interactive` limits calls other than sends, `poll` polls. `calls`, of them
- * `otherCalls` other than sends, limits calls in flight and those that the service refused because of the key within the last
- * minute.
+ * `requests` and `messages` are an account's caps; `poll` limits polls. `calls`, of them `polling` polls, limits calls in flight
+ * and those that the service refused because of the key within the last minute.
  */
-export const slotKinds = ["requests", "messages", "interactive", "poll", "calls", "otherCalls"] as const;
+export const slotKinds = ["requests", "messages", "poll", "calls", "polling"] as const;
 export type SlotKind = (typeof slotKinds)[number];
 export type Limits = Readonly<Record<SlotKind, number>>;
 

@@ -9,7 +9,6 @@ import { type Answer, decodeAnswer, type Read, readAnswer } from "./answers.ts";
 import {
   type Admission,
   type CallOutcome,
-  type CallPriority,
   defaultConcurrency,
   type Endpoint,
   endpoints,
@@ -90,7 +89,6 @@ export function createServiceClient(settings: ServiceClientSettings) {
 }
 
 export interface CallOptions {
-  readonly priority?: CallPriority;
   /**
    * Ends the call only while it waits, for room or for its next attempt: with the last attempt's error, or the signal's
    * reason before the first. The service did nothing then.
@@ -161,12 +159,10 @@ async function attemptOnce<T>(
   wait: AbortSignal,
 ): Promise<Read<T>> {
   const { admission, clock, timeoutMs, maxBodyBytes } = calling;
-  const priority = options.priority ?? endpoint.priority;
-  const permit = await admission
-    .enter({ cap: endpoint.cap, operation: endpoint.operation, priority, signal: wait })
-    .catch((error: unknown) => {
-      throw error instanceof ServiceError ? error.at(endpoint.name) : error;
-    });
+  const { cap, operation, priority } = endpoint;
+  const permit = await admission.enter({ cap, operation, priority, signal: wait }).catch((error: unknown) => {
+    throw error instanceof ServiceError ? error.at(endpoint.name) : error;
+  });
   let settlement: CallOutcome = { type: "not-sent" };
   try {
     await options.watch?.starting();

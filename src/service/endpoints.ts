@@ -5,7 +5,7 @@ import { codeText } from "../model/event.ts";
 /** Per-minute caps: `requests` is every call, `messages` is `POST /messages`, which counts against both. */
 export type CallCap = "requests" | "messages";
 
-export const callPriorities = ["send", "interactive", "poll"] as const;
+export const callPriorities = ["send", "poll"] as const;
 export type CallPriority = (typeof callPriorities)[number];
 
 export const callOperations = ["messages", "runs", "contacts", "reads"] as const;
@@ -110,7 +110,7 @@ function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
     method: "GET",
     cap: "requests",
     operation: "reads",
-    priority: "interactive",
+    priority: "poll",
     answer,
   };
 }

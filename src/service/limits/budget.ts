@@ -22,7 +22,7 @@ export interface AccountPart extends Pick<Slots, "readyAt" | "take" | "end" | "n
 
 export interface InFlight {
   readonly all: number;
-  readonly others: number;
+  readonly polls: number;
 }
 
 export interface BudgetParts {
@@ -41,7 +41,7 @@ export interface BudgetParts {
 }
 
 /** In all processes together, with those refused because of the key within the last minute: 20 of those block an address. */
-const atOnce = { calls: 16, otherCalls: 12 };
+const atOnce = { calls: 16, polling: 12 };
 /** A dead process's part is lost to others until then, and for two minutes more. */
 const leaseMs = 15_000;
 /** Less than the lease, because clocks do not run alike. */
@@ -233,21 +233,19 @@ interface Demanding {
 function demandOf({ used, total, limits, waits, now, most }: Demanding): { readonly need: Limits; readonly want: Limits } {
   const busy = limitsFrom((kind) => used[kind] + waits[kind]);
   const more = (n: number, cap: number): number => (n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20)));
-  const interactive = more(busy.interactive, total.interactive);
   // Calls that were refused hold slots, too.
   const calls = used.calls - now.all + Math.min(now.all + waits.calls, most.all);
-  const otherCalls = used.otherCalls - now.others + Math.min(now.others + waits.otherCalls, most.others);
+  const polling = used.polling - now.polls + Math.min(now.polls + waits.polling, most.polls);
   // With a small part, these would also go slowly.
   const paced = (kind: SlotKind): number => more(waits[kind] > 0 ? 2 * busy[kind] + Math.ceil(total[kind] / 10) : busy[kind], total[kind]);
   const want = {
-    requests: Math.min(total.requests, more(busy.requests - busy.interactive, total.requests) + interactive),
+    requests: more(busy.requests, total.requests),
     messages: paced("messages"),
-    interactive,
     poll: paced("poll"),
     calls: calls + (busy.requests > 0 ? 2 : 0),
-    otherCalls: otherCalls + (busy.interactive > 0 ? 2 : 0),
+    polling: polling + (busy.poll > 0 ? 2 : 0),
   };
-  const needed = { ...busy, calls, otherCalls };
+  const needed = { ...busy, calls, polling };
   const isShort = (kind: SlotKind): boolean => waits[kind] > 0 && (used[kind] >= limits[kind] || isPaced(kind));
   return { need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])), want };
 }

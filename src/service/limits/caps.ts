@@ -25,13 +25,9 @@ export function shareOf(caps: Caps, share: number): Caps {
   return { requests, messages: Math.min(part(caps.messages), requests) };
 }
 
-/** For interactive calls. */
-const leftToInteractive = 0.1;
-
-/** Calls other than sends get what the messages cap cannot need. At least 1: with a tiny share, a send may wait for one poll. */
-export function quotasOf({ requests, messages }: Caps): { readonly interactive: number; readonly poll: number } {
-  const interactive = Math.max(1, requests - messages);
-  return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
+/** Polls get what the messages cap cannot need, less a tenth for runs. At least 1: with a tiny share, a send may wait for one. */
+export function mostPolls({ requests, messages }: Caps): number {
+  return Math.max(1, Math.floor((requests - messages) * 0.9 + 1e-9));
 }
 
 /** Argentina is three hours behind UTC all year: no daylight saving since 2009. */

@@ -81,8 +81,8 @@ export type Limiter = ReturnType<typeof createLimiter>;
  *
  * With several processes, each has a part of the caps (`budget.ts`).
  *
- * **Priorities.** `send` before `interactive` before `poll`. `interactive` and `poll` leave what sends can need (`quotasOf`);
- * messages and polls are spread over the minute (`slots.ts`).
+ * **Priorities.** `send` before `poll`, which leaves what sends can need (`mostPolls`). Messages and polls are spread over the
+ * minute (`slots.ts`).
  *
  * O(1) amortized per call; idle while no calls wait.
  */
@@ -110,9 +110,9 @@ export function createLimiter(options: LimiterOptions) {
         });
 
   function readyAt(kind: CallKind, now: number): number {
-    const { all, others } = account.inFlight();
+    const { all, polls } = account.inFlight();
     const most = mostInFlight();
-    if (all >= most.all || (kind.priority !== "send" && others >= most.others)) return Number.POSITIVE_INFINITY;
+    if (all >= most.all || (kind.priority === "poll" && polls >= most.polls)) return Number.POSITIVE_INFINITY;
     const held = holds.readyAt(kind.cap);
     return held > now ? held : account.readyAt(kind, now);
   }
@@ -165,7 +165,7 @@ export function createLimiter(options: LimiterOptions) {
       planned: caps[cap],
       limit: shareOf(caps, share)[cap],
       used: account.used(cap, time.now()),
-      waiting: { send: waiting("send"), interactive: waiting("interactive"), poll: waiting("poll") },
+      waiting: { send: waiting("send"), poll: waiting("poll") },
       heldUntil: until > time.now() ? time.toUnix(until) : null,
     };
   }
@@ -218,10 +218,10 @@ export function createLimiter(options: LimiterOptions) {
   };
 }
 
-/** Calls other than sends have less room: a service that hangs on polls would block sends too. */
+/** Polls have less room: a service that hangs on them would block sends too. */
 function mostInFlightOf(atOnce: number, isKeyVerified: boolean): InFlight {
   const all = isKeyVerified ? atOnce : Math.min(atOnce, unverifiedCalls);
-  return { all, others: Math.min(all, atOnce - Math.ceil(atOnce / 4)) };
+  return { all, polls: Math.min(all, atOnce - Math.ceil(atOnce / 4)) };
 }
 
 interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "tookMs" | "caps"> {

@@ -2,7 +2,7 @@ import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/b
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { createPace } from "../../model/pace.ts";
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, callPriorities } from "../endpoints.ts";
-import { type Caps, quotasOf } from "./caps.ts";
+import { type Caps, mostPolls } from "./caps.ts";
 import type { Probes } from "./stops.ts";
 
 export interface CallKind {
@@ -23,13 +23,12 @@ interface Slot {
 const windowMs = 60_000;
 
 export function limitsOf(caps: Caps): Limits {
-  return { ...caps, ...quotasOf(caps), calls: Number.POSITIVE_INFINITY, otherCalls: Number.POSITIVE_INFINITY };
+  return { ...caps, poll: mostPolls(caps), calls: Number.POSITIVE_INFINITY, polling: Number.POSITIVE_INFINITY };
 }
 
 export function slotKindsOf({ cap, priority }: CallKind): readonly SlotKind[] {
   const kinds: SlotKind[] = cap === "messages" ? ["requests", "calls", "messages"] : ["requests", "calls"];
-  if (priority !== "send") kinds.push("interactive", "otherCalls");
-  if (priority === "poll") kinds.push("poll");
+  if (priority === "poll") kinds.push("poll", "polling");
   return kinds;
 }
 
@@ -60,7 +59,7 @@ export function createSlots(initial: Limits, graceMs: number) {
       const isBad = how === "unauthenticated" || how === "blocked";
       for (const slot of slotKindsOf(kind)) {
         const window = windows[slot];
-        const isOver = slot === "calls" || slot === "otherCalls" ? !isBad : how === "not-sent";
+        const isOver = slot === "calls" || slot === "polling" ? !isBad : how === "not-sent";
         // The pace stays taken, so as not to hammer an unreachable service.
         if (isOver) window.undo();
         else if (how === "unknown") window.giveBack(now + windowMs + graceMs, true);
@@ -69,13 +68,12 @@ export function createSlots(initial: Limits, graceMs: number) {
     },
     /** A call of an earlier process. In their order, before any `take`. */
     count(kind: CallKind, endedAt: number): void {
-      for (const slot of slotKindsOf(kind)) if (slot !== "calls" && slot !== "otherCalls") windows[slot].count(endedAt + windowMs);
+      for (const slot of slotKindsOf(kind)) if (slot !== "calls" && slot !== "polling") windows[slot].count(endedAt + windowMs);
     },
     setLimits(next: Limits, now: number): void {
       for (const slot of slotKinds) windows[slot].setLimit(next[slot], now);
     },
-    /** Of calls, and of those other than sends. */
-    inFlight: () => ({ all: windows.calls.inFlight(), others: windows.otherCalls.inFlight() }),
+    inFlight: () => ({ all: windows.calls.inFlight(), polls: windows.polling.inFlight() }),
     used: (now: number): Limits => limitsFrom((slot) => windows[slot].used(now)),
   };
 }

@@ -141,7 +141,7 @@ const callsKeptMs = 62 * 86_400_000;
 
 export interface RecentCall {
   readonly cap: "requests" | "messages";
-  readonly priority: "send" | "interactive" | "poll";
+  readonly priority: "send" | "poll";
   readonly at: number;
 }
 

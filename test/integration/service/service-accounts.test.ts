@@ -66,7 +66,6 @@ test("an account with base URL and key has a client; its limits are in the metri
     'cap_held{account="main",cap="requests"}': 0,
     'cap_held{account="main",cap="messages"}': 0,
     'calls_waiting{account="main",priority="send"}': 0,
-    'calls_waiting{account="main",priority="interactive"}': 0,
     'calls_waiting{account="main",priority="poll"}': 0,
     'stopped{account="main",reason="quota"}': 0,
     'stopped{account="main",reason="quota-messages"}': 0,
@@ -143,7 +142,7 @@ test("closing ends waiting calls, and waits for answers until its deadline", asy
   reload({ baseUrl, apiKey: "better", share: 0.001 });
   // The share allows one call a minute.
   const waiting = me();
-  expect(services.limiters().get("main")?.caps.requests.waiting.interactive).toBe(1);
+  expect(services.limiters().get("main")?.caps.requests.waiting.poll).toBe(1);
   const closed = services.close(50);
   await expect(waiting).rejects.toMatchObject({ kind: "network" });
   await closed;

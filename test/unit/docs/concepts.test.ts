@@ -6,7 +6,7 @@ import { leaseTimes } from "../../../src/model/route-lease.ts";
 import { keyStates } from "../../../src/model/send.ts";
 import { dispositions } from "../../../src/model/states.ts";
 import { trackingSchema } from "../../../src/route/settings.ts";
-import { monthlyCalls, planCaps, quotasOf, shareOf } from "../../../src/service/limits/caps.ts";
+import { monthlyCalls, mostPolls, planCaps, shareOf } from "../../../src/service/limits/caps.ts";
 import { quotaReasons } from "../../../src/service/limits/stops.ts";
 import { namesIn, read as readFile } from "./pages.ts";
 
@@ -37,7 +37,7 @@ test("truncated events have every state and reason of a hydration, and the defau
   expect(page).toContain(`for over ${hours(settledAfter)} hours | \`hydrate.settledAfter\``);
   expect(page).toContain(`\`hydrate.giveUpAfter\` (${hours(giveUpAfter)} h) passed`);
   expect(page).toContain(`${callsPerDay.toLocaleString("en")} (\`hydrate.callsPerDay\`)`);
-  const { poll } = quotasOf(shareOf(planCaps.escala, settings.accounts["main"]?.share ?? 0));
+  const poll = mostPolls(shareOf(planCaps.escala, settings.accounts["main"]?.share ?? 0));
   expect(page).toContain(`${poll} calls per minute by default: 10,000 open messages take ${Math.floor(10_000 / poll / 10) * 10} minutes`);
 });
 

@@ -25,7 +25,7 @@ test("sends each endpoint's request, and returns the answer unchanged", async ()
   const send = { to: "+5491155550000", template: { id, variables: { nombre: "Ñata" } }, phoneNumberId: "77" };
 
   expect(await client.sendMessage(send)).toEqual(answer("POST /messages"));
-  expect(await client.getMessage(id, { priority: "poll" })).toEqual(answer(`GET /messages/${id}`));
+  expect(await client.getMessage(id)).toEqual(answer(`GET /messages/${id}`));
   expect(await client.me()).toEqual(answer("GET /me"));
   expect(await client.startRun("a/b", { phone: "+54911", data: { pedido: "12" } })).toEqual(answer("POST /automations/a%2Fb/runs"));
 
@@ -42,7 +42,7 @@ test("sends each endpoint's request, and returns the answer unchanged", async ()
   expect(admission.entered.map(({ cap, priority }) => `${cap} ${priority}`)).toEqual([
     "messages send",
     "requests poll",
-    "requests interactive",
+    "requests poll",
     "requests send",
   ]);
   expect(admission.settled).toEqual(Array(4).fill([{ type: "answered" }]));

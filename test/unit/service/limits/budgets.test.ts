@@ -218,7 +218,7 @@ test("no minute holds more calls than the caps, whatever the processes call, whi
         const delays: number[] = [0, 0, 0, 0];
         const open = (place: number) => join({ caps, graceMs, atOnce: 20 }, { ahead: ahead[place] ?? 0, delay: () => delays[place] ?? 0 });
         const parties = delays.map((_, place) => open(place));
-        const total = { ...limitsOf(shareOf(caps, 1)), calls: 16, otherCalls: 12 };
+        const total = { ...limitsOf(shareOf(caps, 1)), calls: 16, polling: 12 };
         const counted: Record<CallCap, number[]> = { requests: [], messages: [] };
         const waiting = new Set<Promise<unknown>>();
         const check = (): void => {
@@ -258,8 +258,8 @@ test("no minute holds more calls than the caps, whatever the processes call, whi
         for (const { limiter } of parties) {
           const { requests, messages } = limiter.state().caps;
           expect([requests.waiting, messages.waiting]).toEqual([
-            { send: 0, interactive: 0, poll: 0 },
-            { send: 0, interactive: 0, poll: 0 },
+            { send: 0, poll: 0 },
+            { send: 0, poll: 0 },
           ]);
         }
         await clock.advance(3_000);

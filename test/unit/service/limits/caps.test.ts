@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { planCaps, quotasOf, shareOf } from "../../../../src/service/limits/caps.ts";
+import { mostPolls, planCaps, shareOf } from "../../../../src/service/limits/caps.ts";
 
 test("the caps of both plans match the document", () => {
   expect(planCaps).toEqual({ escala: { requests: 300, messages: 60 }, enterprise: { requests: 1200, messages: 300 } });
@@ -16,8 +16,8 @@ test("a share is rounded down, and at least 1", () => {
   expect(shareOf({ requests: 10, messages: 60 }, 1)).toEqual({ requests: 10, messages: 10 });
 });
 
-test("interactive calls and polls get what messages cannot need, polls a tenth less, each at least 1", () => {
-  expect(quotasOf({ requests: 300, messages: 60 })).toEqual({ interactive: 240, poll: 216 });
-  expect(quotasOf({ requests: 3, messages: 1 })).toEqual({ interactive: 2, poll: 1 });
-  expect(quotasOf({ requests: 1, messages: 1 })).toEqual({ interactive: 1, poll: 1 });
+test("polls get what messages cannot need, less a tenth, and at least 1", () => {
+  expect(mostPolls({ requests: 300, messages: 60 })).toBe(216);
+  expect(mostPolls({ requests: 3, messages: 1 })).toBe(1);
+  expect(mostPolls({ requests: 1, messages: 1 })).toBe(1);
 });

@@ -38,24 +38,20 @@ describe("spread over the minute", () => {
     expect(times).toHaveLength(216);
   });
 
-  test("interactive calls and runs go at once while there are slots", async () => {
+  test("runs go at once while there are slots", async () => {
     const { clock, enterAnswered } = await setUp();
-    const asks = enterAnswered(500, ask);
     const runs = enterAnswered(500, run);
     await clock.advance(0);
-    expect([asks.length, runs.length]).toEqual([240, 60]);
+    expect(runs).toHaveLength(300);
     await clock.advance(60_000);
-    expect([asks.length, runs.length]).toEqual([240, 360]);
-    await clock.advance(60_000);
-    expect([asks.length, runs.length]).toEqual([400, 500]);
+    expect(runs).toHaveLength(500);
   });
 });
 
 describe("order", () => {
-  test("a flood of polls and interactive calls delays no message", async () => {
+  test("a flood of polls delays no message", async () => {
     const { clock, limiter, enterAnswered } = await setUp();
     enterAnswered(2000, poll);
-    enterAnswered(2000, ask);
     const waits: number[] = [];
     for (let second = 0; second < 130; second += 1) {
       const asked = clock.now();
@@ -66,29 +62,26 @@ describe("order", () => {
       await clock.advance(1000);
     }
     expect(waits).toEqual(Array.from({ length: 130 }, () => 0));
-    // All the while there was no room for more: but for the send that is next, the cap is used to the full.
-    expect(limiter.state().caps.requests.used).toBe(299);
+    expect(limiter.state().caps.requests.waiting.poll).toBeGreaterThan(1000);
   });
 
-  test("an interactive call does not wait behind a minute full of polls", async () => {
+  test("a run does not wait behind a minute full of polls", async () => {
     const { clock, enterAnswered } = await setUp();
     enterAnswered(1000, poll);
     await clock.advance(59_000);
-    const asks = enterAnswered(30, ask);
+    const runs = enterAnswered(30, run);
     await clock.advance(0);
-    expect(asks).toHaveLength(24);
+    expect(runs).toHaveLength(30);
   });
 
-  test("send, interactive, poll, and in order of arrival in each", async () => {
+  test("sends, then polls, and in order of arrival in each", async () => {
     const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
     const went: string[] = [];
     const calls = [
       ["poll 1", poll],
-      ["ask 1", ask],
       ["send 1", send],
       ["poll 2", poll],
       ["run 2", run],
-      ["ask 2", ask],
       ["send 3", send],
     ] as const;
     // One holds the only slot, so that all the others have to wait.
@@ -100,7 +93,7 @@ describe("order", () => {
       });
     }
     await clock.advance(8 * 60_000);
-    expect(went).toEqual(["send 1", "run 2", "send 3", "ask 1", "ask 2", "poll 1", "poll 2"]);
+    expect(went).toEqual(["send 1", "run 2", "send 3", "poll 1", "poll 2"]);
   });
 
   test("a send that waits for the messages cap holds up neither runs nor polls", async () => {
@@ -114,31 +107,31 @@ describe("order", () => {
 });
 
 describe("calls in flight", () => {
-  test("are at most eight, six of them other than sends; waiting calls go as others end, sends first", async () => {
+  test("are at most eight, six of them polls; waiting calls go as others end, sends first", async () => {
     const { clock, enter } = await setUp({ atOnce: 8 });
-    const asks = Array.from({ length: 10 }, () => enter(ask));
+    const polls = Array.from({ length: 10 }, () => enter(poll));
     await clock.advance(0);
     const gone = (notes: readonly { got: unknown }[]) => notes.filter(({ got }) => got !== null).length;
-    expect(gone(asks)).toBe(6);
+    expect(gone(polls)).toBe(6);
     const sends = Array.from({ length: 4 }, () => enter(send));
     await clock.advance(60_000);
-    expect([gone(asks), gone(sends)]).toEqual([6, 2]);
-    for (const note of asks.slice(0, 3)) permitOf(note).settle(answered);
+    expect([gone(polls), gone(sends)]).toEqual([6, 2]);
+    for (const note of polls.slice(0, 3)) permitOf(note).settle(answered);
     await clock.advance(0);
-    expect([gone(asks), gone(sends)]).toEqual([7, 4]);
+    expect([gone(polls), gone(sends)]).toEqual([7, 4]);
     expect(clock.pending()).toBe(0);
     permitOf(sends[0] as (typeof sends)[0]).settle({ type: "not-sent" });
     await clock.advance(0);
     // The place of a send that ended is anybody's again.
-    expect(gone(asks)).toBe(8);
+    expect(gone(polls)).toBe(8);
   });
 
-  test("are at most the number set, and at least one may be another call than a send", async () => {
+  test("are at most the number set, and at least one may be a poll", async () => {
     const { clock, enter } = await setUp({ atOnce: 2 });
-    const asks = [enter(ask), enter(ask)];
+    const polls = [enter(poll), enter(poll)];
     const sends = [enter(send), enter(send)];
     await clock.advance(60_000);
-    expect([...asks, ...sends].map(({ got }) => got !== null)).toEqual([true, false, true, false]);
+    expect([...polls, ...sends].map(({ got }) => got !== null)).toEqual([true, false, true, false]);
   });
 });
 
@@ -219,18 +212,18 @@ describe("aborting", () => {
     (await limiter.enter(run)).settle(answered);
     const controller = new AbortController();
     const { signal } = controller;
-    const given = Promise.allSettled([poll, ask, send].map((call) => limiter.enter({ ...call, signal })));
+    const given = Promise.allSettled([poll, run, send].map((call) => limiter.enter({ ...call, signal })));
     await clock.advance(1000);
     expect(clock.pending()).toBe(1);
     const { caps } = limiter.state();
     expect([caps.messages.waiting, caps.requests.waiting]).toEqual([
-      { send: 1, interactive: 0, poll: 0 },
-      { send: 0, interactive: 1, poll: 1 },
+      { send: 1, poll: 0 },
+      { send: 1, poll: 1 },
     ]);
     const reason = new Error("enough");
     controller.abort(reason);
     expect((await given).map((each) => each.status === "rejected" && each.reason)).toEqual([reason, reason, reason]);
-    expect(limiter.state().caps.requests.waiting).toEqual({ send: 0, interactive: 0, poll: 0 });
+    expect(limiter.state().caps.requests.waiting).toEqual({ send: 0, poll: 0 });
     expect(clock.pending()).toBe(0);
     // Those behind go on.
     await clock.advance(60_000);

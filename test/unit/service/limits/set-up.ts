@@ -8,7 +8,8 @@ import { createManualClock } from "../../../harness/manual-clock.ts";
 export const answered: CallOutcome = { type: "answered" };
 export const send: CallRequest = { cap: "messages", operation: "messages", priority: "send" };
 export const run: CallRequest = { cap: "requests", operation: "runs", priority: "send" };
-export const ask: CallRequest = { cap: "requests", operation: "reads", priority: "interactive" };
+/** Not paced, as polls are. */
+export const ask: CallRequest = { cap: "requests", operation: "reads", priority: "send" };
 export const poll: CallRequest = { cap: "requests", operation: "reads", priority: "poll" };
 
 export type Asked = { at: number; permit: Permit } | { error: unknown };

@@ -349,7 +349,7 @@ test("calls the hooks for every end, every refusal, and each stop once", async (
   permitOf(one).settle({ type: "blocked" });
   permitOf(two).settle({ type: "blocked" });
   await settled(enter(send), clock);
-  expect(heard).toEqual(["settled interactive blocked", "stopped blocked 60000", "settled poll blocked", "refused blocked"]);
+  expect(heard).toEqual(["settled send blocked", "stopped blocked 60000", "settled poll blocked", "refused blocked"]);
 });
 
 async function settled<T>(note: T, clock: { advance(ms: number): Promise<void> }): Promise<T> {
