@@ -8,11 +8,11 @@ import type { HydrateSettings } from "./settings.ts";
 /** A pass that another process has taken over or ended changes nothing more. */
 export interface HydrationStore extends TrackedMessages {
   covered(pass: HydrationPass): MaybePromise<CoveredEvents | null>;
-  noteReads(pass: HydrationPass, polled: number, read: readonly ReadMessage[]): Promise<void>;
+  noteReads(pass: HydrationPass, polled: number, read: readonly ReadMessage[], now: number): Promise<void>;
   callsSince(account: string, since: number): MaybePromise<number>;
   /** Fewer than `limit` events: there are no more. */
   settleCovered(pass: HydrationPass, end: HydrationEnd, now: number, limit: number): Promise<{ readonly events: number }>;
-  endPass(pass: HydrationPass, now: number): Promise<void>;
+  endPass(pass: HydrationPass): Promise<void>;
 }
 
 export interface HydrationMessages {
@@ -114,7 +114,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
     tally.changed += changed;
     if (polled > 0) {
       hasAnswered = true;
-      await store.noteReads(pass, polled, read);
+      await store.noteReads(pass, polled, read, clock.now());
       parts.onRead(pass, polled, changed);
     }
     failures = polled > 0 ? 0 : failures + 1;
@@ -167,7 +167,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
     if (!signal.aborted) await waitAtMost(waitAfter(failures, wait, parts.random()), covered);
   }
   if (signal.aborted) return null;
-  await store.endPass(pass, clock.now());
+  await store.endPass(pass);
   return tally;
 }
 

@@ -126,7 +126,7 @@ const steps = fc.oneof(
       const pass = await store.beginPass("main", now);
       if (pass === null) return;
       await store.settleCovered(pass, { reason: isAll ? null : "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, now, 100);
-      await store.endPass(pass, now);
+      await store.endPass(pass);
     }),
   },
   {

@@ -99,14 +99,14 @@ export function hydrationContract(open: OpenSubject): void {
         covered: { events: 2, oldest: start, newest: start + 7 },
       });
       const late = await truncated(subject.store, { receivedAt: start + 20 });
-      await subject.store.noteReads(pass, 3, []);
+      await subject.store.noteReads(pass, 3, [], start);
       const store = await subject.reopen();
       expect(await passOf(store, "main", start + 30)).toEqual({ ...pass, polled: 3 });
       expect((await store.event(first))?.hydration).toMatchObject({ state: "waiting", polled: 3 });
       expect((await store.event(late))?.hydration).toMatchObject({ state: "waiting", polled: 0 });
       expect(await store.settleCovered(pass, all, start + 40, 10)).toMatchObject({ events: 2 });
       expect(await store.covered(pass)).toBeNull();
-      await store.endPass(pass, start + 40);
+      await store.endPass(pass);
       expect((await passOf(store, "main", start + 50)).covered).toEqual({ events: 1, oldest: start + 20, newest: start + 20 });
       expect(await store.beginPass("nobody", start)).toBeNull();
       expect(await store.callsSince("main", start)).toBe(3);
@@ -135,7 +135,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.accept(news("v", "delivered"))).toMatchObject({ result: "accepted" });
       const settled = await store.settleCovered(pass, all, start + 9, 10);
       expect(settled).toEqual({ events: 2, due: [] });
-      await store.endPass(pass, start + 9);
+      await store.endPass(pass);
       // What is learned later is nobody's of these.
       await store.accept(news("v", "read"));
       const found = [
@@ -236,10 +236,15 @@ export function hydrationContract(open: OpenSubject): void {
       const pass = await passOf(subject.store);
       const query = { withId: true, before: top, from: 0, limit: 10 };
       const [b, a] = await subject.store.trackedMessages("main", query);
-      await subject.store.noteReads(pass, 2, [
-        { message: b?.message as number, at: start + 1 },
-        { message: a?.message as number, at: start + 2 },
-      ]);
+      await subject.store.noteReads(
+        pass,
+        2,
+        [
+          { message: b?.message as number, at: start + 1 },
+          { message: a?.message as number, at: start + 2 },
+        ],
+        start,
+      );
       const store = await subject.reopen();
       expect(await store.trackedMessages("main", query)).toMatchObject([
         { messageId: "id-of-b", readAt: start + 1, isMissing: false },

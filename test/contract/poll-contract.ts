@@ -91,7 +91,7 @@ export function pollContract(open: OpenSubject): void {
       await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
       const pass = await store.beginPass("main", start + minute);
       if (pass === null) throw new Error("nothing waits");
-      await store.noteReads(pass, 1, [{ message: (ask as ClaimedPoll).message, at: start + 90_000 }]);
+      await store.noteReads(pass, 1, [{ message: (ask as ClaimedPoll).message, at: start + 90_000 }], start);
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", polledAt: start + minute, readAt: start + 90_000 }]);
     });
 

@@ -33,16 +33,11 @@ function lastRead(readAt: number | null, answeredAt: number | null): number | nu
   return readAt === null ? polledAt : Math.max(readAt, polledAt ?? readAt);
 }
 
-/** Longer than any period over which their calls are counted. */
-const passesKeptMs = 7 * 86_400_000;
+/** Longer than any period over which they are counted. */
+const callsKeptMs = 7 * 86_400_000;
 
 interface OpenPass extends Pick<Covering, "through"> {
   readonly startedAt: number;
-  readonly polled: number;
-}
-
-interface Calls {
-  readonly [calls: string]: number;
   readonly polled: number;
 }
 
@@ -108,7 +103,7 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
   let covered = open === null ? null : yield* coveredBy({ account, through: open.through });
   if (covered === null) {
     // A crash left it open after all its events settled.
-    if (open !== null) yield* close(account, open, now);
+    if (open !== null) yield* put(passKey(account), null);
     const newest = yield* first(
       eventOf`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} ORDER BY h.event DESC LIMIT 1`,
     );
@@ -136,34 +131,26 @@ export function* callsFor(event: number, account: string): Work<number> {
   return open !== null && event <= open.through ? open.polled : 0;
 }
 
-export function* noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Work<void> {
+export function* noteReads(pass: Covering, polled: number, read: readonly ReadMessage[], now: number): Work<void> {
+  const { account } = pass;
   const open = yield* ownPass(pass);
-  if (open !== null) yield* put(passKey(pass.account), { ...open, polled: open.polled + polled });
+  if (open !== null) yield* put(passKey(account), { ...open, polled: open.polled + polled });
   const messages = yield* lockSubjects(read.map(({ message }) => message));
   yield update(
     reads,
     read.map(({ message, at }) => ({ seq: message, polled_at: at })).filter(({ seq }) => messages.has(seq)),
   );
+  yield* addTo(callsOf(account) + timeName(Math.floor(now / minuteMs) * minuteMs), { polled }, now + callsKeptMs);
 }
 
-export function* endPass(pass: Covering, now: number): Work<void> {
-  const open = yield* ownPass(pass);
-  if (open !== null) yield* close(pass.account, open, now);
-}
-
-function* close(account: string, { polled }: OpenPass, now: number): Work<void> {
-  yield* put(passKey(account), null);
-  if (polled > 0) {
-    const minute = timeName(Math.floor(now / minuteMs) * minuteMs);
-    yield* addTo<Calls>(callsOf(account) + minute, { polled }, now + passesKeptMs);
-  }
+export function* endPass(pass: Covering): Work<void> {
+  if ((yield* ownPass(pass)) !== null) yield* put(passKey(pass.account), null);
 }
 
 /** `since`: when a minute begins. */
 export function* callsSince(account: string, since: number): Work<number> {
-  const open = yield* value<OpenPass>(passKey(account));
-  const ended = yield* list<Calls>(callsOf(account), timeName(since));
-  return ended.reduce((sum, { value }) => sum + value.polled, open?.polled ?? 0);
+  const calls = yield* list<{ readonly polled: number }>(callsOf(account), timeName(since));
+  return calls.reduce((sum, { value }) => sum + value.polled, 0);
 }
 
 export function* trackedMessages(account: string, { withId, before, from, limit }: TrackedQuery): Work<readonly TrackedMessage[]> {

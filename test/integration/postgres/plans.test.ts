@@ -124,10 +124,11 @@ async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) 
       pass,
       polls.length,
       polls.map(({ message }) => ({ message, at: start })),
+      start,
     ),
   );
   await run(() => commands.settleCovered(pass, { reason: null, unknown: 0, receivedBy: start }, start, count));
-  await run(() => endPass(pass, start));
+  await run(() => endPass(pass));
   await run(() => addServiceCalls("main", start, { polls: 1, others: 1 }));
 }
 

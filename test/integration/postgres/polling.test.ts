@@ -175,7 +175,7 @@ describe("hydration", () => {
     const seqs = [await truncated(one), await truncated(other), await truncated(third)];
     const [pass, same] = await Promise.all([passOf(one, start + 5), passOf(other, start + 5)]);
     expect(same).toEqual(pass);
-    await one.noteReads(pass, 4, []);
+    await one.noteReads(pass, 4, [], start);
     expect(await passOf(third, start + 9)).toEqual({ ...pass, polled: 4 });
     const settled = await Promise.all([one, other].map((store) => store.settleCovered(pass, all, start + 9, 100)));
     expect(settled.reduce((sum, { events }) => sum + events, 0)).toBe(3);
@@ -188,13 +188,13 @@ describe("hydration", () => {
     await truncated(one, start);
     const old = await passOf(one);
     await other.settleCovered(await passOf(other), all, start, 10);
-    await other.endPass(old, start);
+    await other.endPass(old);
     const seq = await truncated(one, start + 1);
     const next = await passOf(other, start + 1);
     expect(await one.covered(old)).toBeNull();
     expect(await one.settleCovered(old, all, start + 2, 10)).toEqual({ events: 0, due: [] });
-    await one.noteReads(old, 7, []);
-    await one.endPass(old, start + 2);
+    await one.noteReads(old, 7, [], start);
+    await one.endPass(old);
     expect(await passOf(one, start + 3)).toEqual(next);
     expect((await other.settleCovered(next, all, start + 3, 10)).due).toMatchObject([{ event: seq }]);
     expect(await one.waitingAccounts()).toEqual([]);
@@ -208,9 +208,9 @@ describe("hydration", () => {
     const query = { withId: true, before: { registeredAt: start + 1, message: Number.MAX_SAFE_INTEGER }, from: 0, limit: 1 };
     const message = (await one.trackedMessages("main", query))[0]?.message ?? 0;
     await Promise.all([
-      one.noteReads(pass, 1, [{ message, at: start + 1 }]),
+      one.noteReads(pass, 1, [{ message, at: start + 1 }], start),
       ...["pending", "sent", "delivered"].map((status) => other.accept(anEvent({ wamid: "w", status }))),
-      third.noteReads(pass, 1, [{ message, at: start + 1 }]),
+      third.noteReads(pass, 1, [{ message, at: start + 1 }], start),
     ]);
     expect(await third.trackedMessages("main", query)).toMatchObject([{ status: "delivered", readAt: start + 1 }]);
     expect(await third.beginPass("main", start)).toMatchObject({ polled: 2 });
@@ -244,15 +244,15 @@ describe("hydration", () => {
               }
               const pass = await store.beginPass("main", now);
               if (pass === null) return;
-              await store.noteReads(pass, 1, []);
+              await store.noteReads(pass, 1, [], start);
               count(await store.settleCovered(pass, { ...all, unknown: detail % 2 }, now, what === "end" && detail > 0 ? 100 : detail));
-              if (what === "end") await store.endPass(pass, now);
+              if (what === "end") await store.endPass(pass);
             }),
           );
         }
         for (let pass = await processes[0].beginPass("main", now); pass !== null; pass = await processes[0].beginPass("main", now)) {
           count(await processes[0].settleCovered(pass, all, now, 100));
-          await processes[0].endPass(pass, now);
+          await processes[0].endPass(pass);
         }
 
         expect(settled).toBe(events.length);
