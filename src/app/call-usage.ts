@@ -1,5 +1,5 @@
 import type { BudgetFacts, Calls } from "../reconcile/polls.ts";
-import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
+import type { CallOperation, CallOutcome } from "../service/endpoints.ts";
 import { monthlyCalls, quotaDay, quotaMonth } from "../service/limits/caps.ts";
 import type { Background } from "./store.ts";
 
@@ -21,9 +21,9 @@ export function createCallUsage({ store, clock: { now }, settings }: Pick<Backgr
   }
 
   return {
-    ended(account: string, priority: CallPriority, { type }: CallOutcome): void {
+    ended(account: string, operation: CallOperation, { type }: CallOutcome): void {
       if (!counted.includes(type)) return;
-      const isPoll = priority === "poll";
+      const isPoll = operation === "reads";
       const writing = store.addServiceCalls(account, quotaDay(now()), { polls: isPoll ? 1 : 0, others: isPoll ? 0 : 1 });
       written = Promise.allSettled([written, writing]).then(() => {});
     },

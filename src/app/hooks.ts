@@ -7,7 +7,7 @@ import { maskText } from "../model/mask.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { createFailureLimit } from "../receive/client-address.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
-import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
+import { type CallOperation, type CallOutcome, capOf } from "../service/endpoints.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
 import type { StopReason } from "../service/limits/stops.ts";
 import type { Store } from "../store/create-store.ts";
@@ -225,7 +225,7 @@ const stopTexts: Record<StopReason, string> = {
 };
 
 interface LimiterListeners {
-  readonly called: (account: string, priority: CallPriority, outcome: CallOutcome) => void;
+  readonly called: (account: string, operation: CallOperation, outcome: CallOutcome) => void;
   readonly keyRefused: (account: string) => void;
 }
 
@@ -235,12 +235,15 @@ export function limiterHooks(
   { called, keyRefused }: LimiterListeners,
 ): LimiterHooks {
   return {
-    settled(call, outcome) {
-      called(account, call.priority, outcome);
+    settled({ operation }, outcome) {
+      called(account, operation, outcome);
       metrics.serviceCalls.inc({ account, outcome: outcome.type });
       if (outcome.type !== "rate-limited") return;
       const { cap, limit, retryAfterMs } = outcome;
-      log.warn({ account, cap: cap ?? call.cap, limit, retryAfterMs }, "the service says a cap is reached: others use the account too");
+      log.warn(
+        { account, cap: cap ?? capOf(operation), limit, retryAfterMs },
+        "the service says a cap is reached: others use the account too",
+      );
     },
     refused: () => metrics.serviceCalls.inc({ account, outcome: "refused" }),
     stopped(reason, until, resource) {

@@ -35,8 +35,8 @@ export function startService(stored: Stored) {
     redact: redactor.text,
     hooks: (account) => ({
       ...limiterHooks(account, stored, {
-        called(of, priority, outcome) {
-          usage.ended(of, priority, outcome);
+        called(of, operation, outcome) {
+          usage.ended(of, operation, outcome);
           if (outcome.type === "answered") watching.keyWorked(of);
         },
         keyRefused: (refused) => watching.keyRefused(refused),

@@ -82,7 +82,7 @@ function rateLimit(headers: Answer["headers"], now: number): { retryAfterMs: num
 
 /** Only `POST /messages` counts against both caps, and only the text hints at which one it reached. */
 function capReached(endpoint: Endpoint<unknown>, text: string): CallCap | null {
-  if (endpoint.cap === "requests") return "requests";
+  if (endpoint.operation !== "messages") return "requests";
   return /mensajes/i.test(text) ? "messages" : null;
 }
 

@@ -159,8 +159,7 @@ async function attemptOnce<T>(
   wait: AbortSignal,
 ): Promise<Read<T>> {
   const { admission, clock, timeoutMs, maxBodyBytes } = calling;
-  const { cap, operation, priority } = endpoint;
-  const permit = await admission.enter({ cap, operation, priority, signal: wait }).catch((error: unknown) => {
+  const permit = await admission.enter({ operation: endpoint.operation, signal: wait }).catch((error: unknown) => {
     throw error instanceof ServiceError ? error.at(endpoint.name) : error;
   });
   let settlement: CallOutcome = { type: "not-sent" };

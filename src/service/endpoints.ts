@@ -5,16 +5,17 @@ import { codeText } from "../model/event.ts";
 /** Per-minute caps: `requests` is every call, `messages` is `POST /messages`, which counts against both. */
 export type CallCap = "requests" | "messages";
 
-export const callPriorities = ["send", "poll"] as const;
-export type CallPriority = (typeof callPriorities)[number];
-
 export const callOperations = ["messages", "runs", "contacts", "reads"] as const;
 export type CallOperation = (typeof callOperations)[number];
 
+export const capOf = (operation: CallOperation): CallCap => (operation === "messages" ? "messages" : "requests");
+
+/** All reads are polls. */
+export type CallPriority = "send" | "poll";
+export const priorityOf = (operation: CallOperation): CallPriority => (operation === "reads" ? "poll" : "send");
+
 export interface CallRequest {
-  readonly cap: CallCap;
   readonly operation: CallOperation;
-  readonly priority: CallPriority;
   readonly signal?: AbortSignal;
 }
 
@@ -104,36 +105,15 @@ export interface Endpoint<T> extends Omit<CallRequest, "signal"> {
   readonly answer: z.ZodType<T>;
 }
 
-function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
-  return {
-    name: `GET ${path}`,
-    method: "GET",
-    cap: "requests",
-    operation: "reads",
-    priority: "poll",
-    answer,
-  };
+function endpoint<T>(method: "GET" | "POST", path: string, operation: CallOperation, answer: z.ZodType<T>): Endpoint<T> {
+  return { name: `${method} ${path}`, method, operation, answer };
 }
 
 export const endpoints = {
-  sendMessage: {
-    name: "POST /messages",
-    method: "POST",
-    cap: "messages",
-    operation: "messages",
-    priority: "send",
-    answer: receiptSchema,
-  } satisfies Endpoint<Receipt>,
-  getMessage: reading<Message>("/messages/{id}", messageSchema),
-  me: reading<Account>("/me", accountSchema),
-  startRun: {
-    name: "POST /automations/{id}/runs",
-    method: "POST",
-    cap: "requests",
-    operation: "runs",
-    priority: "send",
-    answer: runSchema,
-  } satisfies Endpoint<Run>,
+  sendMessage: endpoint<Receipt>("POST", "/messages", "messages", receiptSchema),
+  getMessage: endpoint<Message>("GET", "/messages/{id}", "reads", messageSchema),
+  me: endpoint<Account>("GET", "/me", "reads", accountSchema),
+  startRun: endpoint<Run>("POST", "/automations/{id}/runs", "runs", runSchema),
 } as const;
 
 /** Throws a TypeError for text that would change the path. */

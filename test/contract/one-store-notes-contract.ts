@@ -39,8 +39,7 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
     });
 
     test("keeps the calls to the service of the last minutes, earliest first", async () => {
-      const note = (ago: number, account = "main") =>
-        store.run(() => noteCall(account, { at: start - ago, cap: "requests", priority: "send" }));
+      const note = (ago: number, account = "main") => store.run(() => noteCall(account, { at: start - ago, operation: "runs" }));
       for (const ago of [200_000, 10_000, 60_000, 10_000]) await note(ago);
       await note(5_000, "other");
       const since = async (ago: number) => (await store.read(recentCalls("main", start - ago))).map(({ at }) => start - at);

@@ -1,9 +1,9 @@
 import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind, type StoredStop, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
-import type { CallCap } from "../endpoints.ts";
+import { type CallCap, type CallOperation, callOperations } from "../endpoints.ts";
 import type { Caps } from "./caps.ts";
-import { type CallKind, callKinds, createAlarm, createSlots, isPaced, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
+import { createAlarm, createSlots, isPaced, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
 export interface AccountPart extends Pick<Slots, "readyAt" | "take" | "end" | "newest" | "inFlight"> {
@@ -34,7 +34,7 @@ export interface BudgetParts {
   readonly tookMs: number;
   readonly caps: Caps;
   readonly plan: () => string;
-  readonly waiting: (kind: CallKind) => number;
+  readonly waiting: (operation: CallOperation) => number;
   readonly mostInFlight: () => InFlight;
   readonly changed: () => void;
   readonly lost: () => void;
@@ -103,7 +103,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const at = time.now();
     const used = slots.used(at);
     const total = capLimits();
-    const waits = limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
+    const waits = limitsFrom((kind) => callOperations.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
     const demand = isClosed
       ? { need: noLimits, want: noLimits }
       : demandOf({ used, total, limits, waits, now: slots.inFlight(), most: parts.mostInFlight() });
@@ -138,7 +138,8 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   }
 
   const isBusy = (): boolean =>
-    !isClosed && (shared.hasNews() || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
+    !isClosed &&
+    (shared.hasNews() || slotKinds.some((kind) => limits[kind] > 0) || callOperations.some((operation) => waiting(operation) > 0));
 
   function ask(): void {
     if (next !== null || isStepping) return;
@@ -148,12 +149,12 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
 
   return {
     ...slots,
-    readyAt(kind, now) {
+    readyAt(operation, now) {
       if (!isTrusted()) {
         ask();
         return Number.POSITIVE_INFINITY;
       }
-      const at = slots.readyAt(kind, now);
+      const at = slots.readyAt(operation, now);
       if (at > now) ask();
       return at;
     },

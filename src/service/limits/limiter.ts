@@ -1,10 +1,21 @@
 import type { Budgets } from "../../model/budget.ts";
 import { type Clock, createSteadyTime, growingWait } from "../../model/clock.ts";
-import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
+import {
+  type CallCap,
+  type CallOperation,
+  type CallOutcome,
+  type CallPriority,
+  type CallRequest,
+  callOperations,
+  capOf,
+  defaultConcurrency,
+  type Permit,
+  priorityOf,
+} from "../endpoints.ts";
 import type { ServiceError } from "../errors.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
 import { type Caps, planId, shareOf } from "./caps.ts";
-import { type CallKind, createCallQueue, createSlots, limitsOf, type ProbingCall } from "./slots.ts";
+import { createCallQueue, createSlots, limitsOf, type ProbingCall } from "./slots.ts";
 import { createStops, type EndedCall, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
 /** `share`: more than 0, at most 1. */
@@ -28,7 +39,7 @@ export interface LimiterOptions extends Allowance {
 }
 
 /** `at`: unix ms. */
-export interface DispatchedCall extends CallKind {
+export interface DispatchedCall extends Pick<CallRequest, "operation"> {
   readonly at: number;
 }
 
@@ -109,12 +120,12 @@ export function createLimiter(options: LimiterOptions) {
           lost: () => queue.refuse(() => refusal("unknown")),
         });
 
-  function readyAt(kind: CallKind, now: number): number {
+  function readyAt(operation: CallOperation, now: number): number {
     const { all, polls } = account.inFlight();
     const most = mostInFlight();
-    if (all >= most.all || (kind.priority === "poll" && polls >= most.polls)) return Number.POSITIVE_INFINITY;
-    const held = holds.readyAt(kind.cap);
-    return held > now ? held : account.readyAt(kind, now);
+    if (all >= most.all || (operation === "reads" && polls >= most.polls)) return Number.POSITIVE_INFINITY;
+    const held = holds.readyAt(capOf(operation));
+    return held > now ? held : account.readyAt(operation, now);
   }
 
   function applyLearned(): void {
@@ -124,9 +135,9 @@ export function createLimiter(options: LimiterOptions) {
   }
 
   function permitFor(call: CallRequest, probes: Probes): Permit {
-    const { cap, operation, priority } = call;
-    hooks.dispatched?.({ cap, priority, at: clock.now() });
-    const slot = account.take(call, time.now());
+    const { operation } = call;
+    hooks.dispatched?.({ operation, at: clock.now() });
+    const slot = account.take(operation, time.now());
     let isSettled = false;
     return {
       settle(outcome) {
@@ -135,7 +146,7 @@ export function createLimiter(options: LimiterOptions) {
         const now = time.now();
         account.end(slot, now, outcome.type);
         const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
-        holds.learn(cap, ended);
+        holds.learn(capOf(operation), ended);
         const began = stops.learn(ended);
         account.learned();
         hooks.settled?.(call, outcome);
@@ -159,7 +170,8 @@ export function createLimiter(options: LimiterOptions) {
 
   function capState(cap: CallCap): CapState {
     const { caps, share } = allowance;
-    const waiting = (priority: CallPriority): number => queue.waiting({ cap, priority });
+    const waiting = (priority: CallPriority): number =>
+      callOperations.reduce((sum, one) => sum + (capOf(one) === cap && priorityOf(one) === priority ? queue.waiting(one) : 0), 0);
     const until = holds.until(cap);
     return {
       planned: caps[cap],
@@ -231,8 +243,8 @@ interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "too
 function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): AccountPart {
   const slots = createSlots(limitsOf(caps), graceMs);
   const now = clock.now();
-  for (const { at, ...kind } of recent.toSorted((a, b) => a.at - b.at)) {
-    slots.count(kind, time.now() + Math.min(at, now) + tookMs - now);
+  for (const { at, operation } of recent.toSorted((a, b) => a.at - b.at)) {
+    slots.count(operation, time.now() + Math.min(at, now) + tookMs - now);
   }
   return {
     ...slots,

@@ -1,22 +1,12 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { createPace } from "../../model/pace.ts";
-import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, callPriorities } from "../endpoints.ts";
+import { type CallOperation, type CallOutcome, type CallRequest, callOperations, priorityOf } from "../endpoints.ts";
 import { type Caps, mostPolls } from "./caps.ts";
 import type { Probes } from "./stops.ts";
 
-export interface CallKind {
-  readonly cap: CallCap;
-  readonly priority: CallPriority;
-}
-
-export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) => [
-  { cap: "messages", priority },
-  { cap: "requests", priority },
-]);
-
 interface Slot {
-  readonly kind: CallKind;
+  readonly operation: CallOperation;
   readonly number: number;
 }
 
@@ -26,10 +16,9 @@ export function limitsOf(caps: Caps): Limits {
   return { ...caps, poll: mostPolls(caps), calls: Number.POSITIVE_INFINITY, polling: Number.POSITIVE_INFINITY };
 }
 
-export function slotKindsOf({ cap, priority }: CallKind): readonly SlotKind[] {
-  const kinds: SlotKind[] = cap === "messages" ? ["requests", "calls", "messages"] : ["requests", "calls"];
-  if (priority === "poll") kinds.push("poll", "polling");
-  return kinds;
+export function slotKindsOf(operation: CallOperation): readonly SlotKind[] {
+  if (operation === "messages") return ["requests", "calls", "messages"];
+  return operation === "reads" ? ["requests", "calls", "poll", "polling"] : ["requests", "calls"];
 }
 
 export const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind === "poll";
@@ -43,21 +32,21 @@ export function createSlots(initial: Limits, graceMs: number) {
 
   return {
     /** At most `now`: a call may go. Later: look again then. Infinity: not before a call in flight ends. */
-    readyAt(kind: CallKind, now: number): number {
+    readyAt(operation: CallOperation, now: number): number {
       let at = now;
-      for (const slot of slotKindsOf(kind)) at = Math.max(at, windows[slot].freeAt(now));
+      for (const slot of slotKindsOf(operation)) at = Math.max(at, windows[slot].freeAt(now));
       return at;
     },
-    take(kind: CallKind, now: number): Slot {
-      for (const slot of slotKindsOf(kind)) windows[slot].take(now);
+    take(operation: CallOperation, now: number): Slot {
+      for (const slot of slotKindsOf(operation)) windows[slot].take(now);
       newest += 1;
-      return { kind, number: newest };
+      return { operation, number: newest };
     },
     newest: (): number => newest,
-    end({ kind }: Slot, now: number, how: CallOutcome["type"]): void {
+    end({ operation }: Slot, now: number, how: CallOutcome["type"]): void {
       // The service counts calls that it refused because of their key.
       const isBad = how === "unauthenticated" || how === "blocked";
-      for (const slot of slotKindsOf(kind)) {
+      for (const slot of slotKindsOf(operation)) {
         const window = windows[slot];
         const isOver = slot === "calls" || slot === "polling" ? !isBad : how === "not-sent";
         // The pace stays taken, so as not to hammer an unreachable service.
@@ -67,8 +56,8 @@ export function createSlots(initial: Limits, graceMs: number) {
       }
     },
     /** A call of an earlier process. In their order, before any `take`. */
-    count(kind: CallKind, endedAt: number): void {
-      for (const slot of slotKindsOf(kind)) if (slot !== "calls" && slot !== "polling") windows[slot].count(endedAt + windowMs);
+    count(operation: CallOperation, endedAt: number): void {
+      for (const slot of slotKindsOf(operation)) if (slot !== "calls" && slot !== "polling") windows[slot].count(endedAt + windowMs);
     },
     setLimits(next: Limits, now: number): void {
       for (const slot of slotKinds) windows[slot].setLimit(next[slot], now);
@@ -160,14 +149,13 @@ export interface ProbingCall extends CallRequest {
 interface CallQueueParts {
   readonly clock: Clock;
   readonly time: SteadyTime;
-  readonly readyAt: (kind: CallKind, now: number) => number;
+  readonly readyAt: (operation: CallOperation, now: number) => number;
 }
 
 /** By priority, then by arrival among those that are ready: a send that waits for the messages cap delays nothing behind it. */
 export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
-  const lines = callKinds.map((kind) => ({ kind, line: new Set<WaitingCall>() }));
-  const lineOf = ({ cap, priority }: CallKind): Set<WaitingCall> | undefined =>
-    lines.find(({ kind }) => kind.cap === cap && kind.priority === priority)?.line;
+  /** Polls last. */
+  const lines = new Map(callOperations.map((operation) => [operation, new Set<WaitingCall>()]));
   const alarm = createAlarm(clock, time, dispatch);
   let arrived = 0;
 
@@ -175,20 +163,20 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
     const now = time.now();
     for (;;) {
       let wakeAt = Number.POSITIVE_INFINITY;
-      let next: { readonly kind: CallKind; readonly first: WaitingCall } | null = null;
-      for (const { kind, line } of lines) {
+      let next: WaitingCall | null = null;
+      for (const [operation, line] of lines) {
         const [first] = line;
         if (first === undefined) continue;
-        const at = readyAt(kind, now);
+        const at = readyAt(operation, now);
         if (at > now) wakeAt = Math.min(wakeAt, at);
-        else if (next === null || (kind.priority === next.kind.priority && first.arrived < next.first.arrived)) next = { kind, first };
+        else if (next === null || (priorityOf(operation) === "send" && first.arrived < next.arrived)) next = first;
       }
       if (next === null) {
         if (wakeAt === Number.POSITIVE_INFINITY) alarm.cancel();
         else alarm.set(wakeAt);
         return;
       }
-      next.first.go();
+      next.go();
     }
   }
 
@@ -196,7 +184,7 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
     /** Resolves with what `dispatched` returns. Calls `left` and rejects when it is refused or its signal is aborted. */
     wait<T>(call: ProbingCall, dispatched: () => T, left: () => void): Promise<T> {
       const { signal } = call;
-      const line = lineOf(call);
+      const line = lines.get(call.operation);
       arrived += 1;
       return new Promise((resolve, reject) => {
         const leave = (): void => {
@@ -223,10 +211,10 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
       });
     },
     dispatch,
-    waiting: (kind: CallKind): number => lineOf(kind)?.size ?? 0,
+    waiting: (operation: CallOperation): number => lines.get(operation)?.size ?? 0,
     /** Those for which `refusalOf` has an error. */
     refuse(refusalOf: (call: ProbingCall) => Error | null): void {
-      for (const { call, refuse } of lines.flatMap(({ line }) => [...line])) {
+      for (const { call, refuse } of [...lines.values()].flatMap((line) => [...line])) {
         const error = refusalOf(call);
         if (error !== null) refuse(error);
       }

@@ -140,8 +140,7 @@ export function* lastCopied(): Work<number> {
 const callsKeptMs = 62 * 86_400_000;
 
 export interface RecentCall {
-  readonly cap: "requests" | "messages";
-  readonly priority: "send" | "poll";
+  readonly operation: "messages" | "runs" | "contacts" | "reads";
   readonly at: number;
 }
 

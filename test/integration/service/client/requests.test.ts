@@ -39,12 +39,7 @@ test("sends each endpoint's request, and returns the answer unchanged", async ()
     expect(headers["authorization"]).toBe(`Bearer ${apiKey}`);
     expect(headers["content-type"]).toBe(method === "POST" ? "application/json" : undefined);
   }
-  expect(admission.entered.map(({ cap, priority }) => `${cap} ${priority}`)).toEqual([
-    "messages send",
-    "requests poll",
-    "requests poll",
-    "requests send",
-  ]);
+  expect(admission.entered.map(({ operation }) => operation)).toEqual(["messages", "reads", "reads", "runs"]);
   expect(admission.settled).toEqual(Array(4).fill([{ type: "answered" }]));
 });
 

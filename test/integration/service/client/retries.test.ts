@@ -84,7 +84,7 @@ describe("between attempts", () => {
     expect(clock.waits).toEqual([20_500, 40_500, 3000]);
     expect(new Set(service.seen.map(({ body }) => body)).size).toBe(1);
     expect(admission.settled.flat().map(({ type }) => type)).toEqual(["rate-limited", "rate-limited", "answered", "answered"]);
-    expect(admission.entered.map(({ cap, priority }) => [cap, priority])).toEqual(Array(4).fill(["messages", "send"]));
+    expect(admission.entered.map(({ operation }) => operation)).toEqual(Array(4).fill("messages"));
   });
 
   test("a 429 with Retry-After is a cap for any body", async () => {

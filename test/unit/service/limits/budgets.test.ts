@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { limitsFrom, slotKinds } from "../../../../src/model/budget.ts";
-import { type CallCap, type CallOutcome, type CallRequest, callPriorities } from "../../../../src/service/endpoints.ts";
+import { type CallCap, type CallOutcome, type CallRequest, callOperations } from "../../../../src/service/endpoints.ts";
 import { shareOf } from "../../../../src/service/limits/caps.ts";
 import { limitsOf } from "../../../../src/service/limits/slots.ts";
 import { createParties, mostInAWindow, type Party } from "../../../harness/budget-parties.ts";
 import type { ManualClock } from "../../../harness/manual-clock.ts";
-import { answered, ask, poll, run, send } from "./set-up.ts";
+import { answered, poll, run, send } from "./set-up.ts";
 
 const windowMs = 60_000;
 const graceMs = 30_000;
@@ -41,7 +41,7 @@ describe("one busy process among three", () => {
   ] as const)("uses the whole cap with %s while the others rest, and they hold nothing", async (_, call, cap, withinMs) => {
     const { clock, join, memory } = createParties();
     const [busy, ...idle] = [join(), join(), join()];
-    for (const other of idle) (await other.limiter.enter(ask)).settle(answered);
+    for (const other of idle) (await other.limiter.enter(poll)).settle(answered);
     await clock.advance(70_000);
     expect(memory.parts()).toEqual(limitsFrom(() => 0));
     expect(clock.pending()).toBe(0);
@@ -106,7 +106,7 @@ test("what a dead process had is free for others once its calls no longer count"
 test("without the store a process uses its part until the lease is over, and then refuses calls until the store is back", async () => {
   const { clock, join } = createParties();
   const party = join();
-  const times = keepCalling(clock, party, ask, { many: 1, tookMs: 1_000 });
+  const times = keepCalling(clock, party, poll, { many: 1, tookMs: 1_000 });
   await clock.advance(5_000);
   party.fail = "down";
   await clock.advance(9_000);
@@ -121,7 +121,7 @@ test("without the store a process uses its part until the lease is over, and the
 
 test("however many processes have a bad key, fewer than 20 calls a minute show it", async () => {
   const { clock, join } = createParties();
-  const bad = Array.from({ length: 12 }, () => keepCalling(clock, join(), ask, { outcome: { type: "unauthenticated" } }));
+  const bad = Array.from({ length: 12 }, () => keepCalling(clock, join(), poll, { outcome: { type: "unauthenticated" } }));
   await clock.advance(10 * windowMs);
   expect(mostInAWindow(bad.flat())).toBeLessThanOrEqual(16);
   expect(bad.flat().length).toBeGreaterThan(12);
@@ -149,11 +149,11 @@ test("a key that is revoked under load costs fewer than 20 bad calls a minute", 
 test("the stop of a quota reaches the other processes, and an operator ends it for all", async () => {
   const { clock, join } = createParties();
   const [one, other] = [join(), join()];
-  for (const { limiter } of [one, other]) (await limiter.enter(ask)).settle(answered);
+  for (const { limiter } of [one, other]) (await limiter.enter(poll)).settle(answered);
   await clock.advance(1_000);
   (await one.limiter.enter(send)).settle({ type: "quota-used-up", resource: "apiCalls", serviceTime: null });
   await clock.advance(4_000);
-  await expect(other.limiter.enter(ask)).rejects.toMatchObject({ kind: "quota" });
+  await expect(other.limiter.enter(poll)).rejects.toMatchObject({ kind: "quota" });
   expect(other.limiter.state()).toMatchObject({ stops: one.limiter.state().stops, resources: { quota: "apiCalls" } });
 
   other.fail = "down";
@@ -162,7 +162,7 @@ test("the stop of a quota reaches the other processes, and an operator ends it f
   await clock.advance(1_000);
   expect(await other.limiter.resumeByOrder()).toEqual(["quota"]);
   await clock.advance(4_000);
-  (await one.limiter.enter(ask)).settle(answered);
+  (await one.limiter.enter(poll)).settle(answered);
   expect(one.limiter.state().stops).toMatchObject({ quota: null });
 });
 
@@ -197,8 +197,7 @@ const planned = fc.record({
   /** After the call before. */
   gap: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 30_000 })),
   party: fc.nat(3),
-  cap: fc.constantFrom<CallCap>("requests", "messages"),
-  priority: fc.constantFrom(...callPriorities),
+  operation: fc.constantFrom("messages", ...callOperations),
   took: fc.integer({ min: 0, max: 10_000 }),
   /** Where between its dispatch and its end the service counts it; up to the end of the grace for a lost one. */
   counted: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
@@ -235,12 +234,12 @@ test("no minute holds more calls than the caps, whatever the processes call, whi
           } else if (call.event === "up") party.fail = "no";
           else if (call.event === "slow") delays[call.party] = delays[call.party] === 0 ? 700 : 0;
           else if (call.event !== "none") party.fail = call.event as Party["fail"];
-          const one = (parties[call.party] as Party).limiter.enter({ cap: call.cap, operation: "reads", priority: call.priority }).then(
+          const one = (parties[call.party] as Party).limiter.enter({ operation: call.operation }).then(
             (permit) => {
               const at = clock.now() + call.counted * (call.took + (call.fate === "unknown" ? graceMs : 0));
               if (call.fate !== "not-sent") {
                 counted.requests.push(at);
-                if (call.cap === "messages") counted.messages.push(at);
+                if (call.operation === "messages") counted.messages.push(at);
               }
               clock.after(call.took, () => permit.settle({ type: call.fate as "answered" }));
             },

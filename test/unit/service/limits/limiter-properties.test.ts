@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CallCap, type CallOutcome, callPriorities } from "../../../../src/service/endpoints.ts";
+import { type CallCap, type CallOperation, type CallOutcome, callOperations } from "../../../../src/service/endpoints.ts";
 import { createLimiter } from "../../../../src/service/limits/limiter.ts";
 import { mostInAWindow } from "../../../harness/budget-parties.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
@@ -11,8 +11,7 @@ const graceMs = 30_000;
 interface Planned {
   /** After the call before. */
   readonly gap: number;
-  readonly cap: CallCap;
-  readonly priority: (typeof callPriorities)[number];
+  readonly operation: CallOperation;
   /** From being let go to its end, as we see it. */
   readonly took: number;
   /** Where between being let go and its end the service counts it; up to the end of the grace for a lost one. */
@@ -24,8 +23,7 @@ interface Planned {
 
 const planned: fc.Arbitrary<Planned> = fc.record({
   gap: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 20_000 })),
-  cap: fc.constantFrom("requests", "messages"),
-  priority: fc.constantFrom(...callPriorities),
+  operation: fc.constantFrom("messages", ...callOperations),
   took: fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 0, max: 90_000 })),
   // At the edges it would break first.
   counted: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
@@ -49,13 +47,13 @@ test("no one-minute window at the service holds more calls than the caps, whatev
         const controller = new AbortController();
         const forget = call.patience === null ? () => {} : clock.after(call.patience, () => controller.abort());
         open += 1;
-        limiter.enter({ cap: call.cap, operation: "reads", priority: call.priority, signal: controller.signal }).then(
+        limiter.enter({ operation: call.operation, signal: controller.signal }).then(
           (permit) => {
             forget();
             const at = clock.now() + call.counted * (call.took + (call.fate === "unknown" ? graceMs : 0));
             if (call.fate !== "not-sent") {
               counted.requests.push(at);
-              if (call.cap === "messages") counted.messages.push(at);
+              if (call.operation === "messages") counted.messages.push(at);
             }
             const outcome: CallOutcome = { type: call.fate };
             underWay += 1;

@@ -4,7 +4,7 @@ import type { CallOutcome } from "../../../../src/service/endpoints.ts";
 import { planCaps } from "../../../../src/service/limits/caps.ts";
 import { createLimiter, type DispatchedCall } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
-import { answered, ask, permitOf, poll, run, send, setUp } from "./set-up.ts";
+import { answered, permitOf, poll, run, send, setUp } from "./set-up.ts";
 
 const rateLimited = (more: Partial<Extract<CallOutcome, { type: "rate-limited" }>> = {}): CallOutcome => ({
   type: "rate-limited",
@@ -274,9 +274,9 @@ describe("a 429 of a cap", () => {
   test("of an unknown cap holds both, for a minute without a header", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(send, rateLimited({ cap: null }));
-    const notes = [enter(send), enter(run), enter(ask), enter(poll)];
+    const notes = [enter(send), enter(run), enter(poll)];
     await clock.advance(59_999);
-    expect(notes.map(({ got }) => got)).toEqual([null, null, null, null]);
+    expect(notes.map(({ got }) => got)).toEqual([null, null, null]);
     expect(Object.values(limiter.state().caps).map(({ heldUntil }) => heldUntil)).toEqual([clock.now() + 1, clock.now() + 1]);
     await clock.advance(1);
     for (const note of notes) expect(permitOf(note)).toBeDefined();
@@ -343,8 +343,7 @@ test("new settings change the limits, and used slots stay used", async () => {
 
 describe("calls of an earlier process", () => {
   test("count until a minute after their latest possible end, against the same caps as before", async () => {
-    const recentOf = (count: number, at: number) =>
-      Array.from({ length: count }, () => ({ cap: "messages", priority: "send", at }) as const);
+    const recentOf = (count: number, at: number) => Array.from({ length: count }, () => ({ operation: "messages", at }) as const);
     const clock = createManualClock();
     const limiter = createLimiter({ caps: planCaps.escala, share: 1, clock, recent: recentOf(58, clock.now() - 5_000) });
     expect(limiter.state().caps).toMatchObject({ messages: { used: 58 }, requests: { used: 58 } });
@@ -379,7 +378,7 @@ describe("calls of an earlier process", () => {
             recent,
             hooks: { dispatched: (call) => void made.push(call) },
           });
-          for (const call of [send, run, ask, poll]) {
+          for (const call of [send, run, poll]) {
             for (let n = 0; n < 40; n += 1) {
               limiter.enter({ ...call, signal: death.signal }).then(
                 (permit) => permit.settle(answered),
@@ -393,7 +392,7 @@ describe("calls of an earlier process", () => {
         for (const { at } of made) {
           const minute = made.filter((call) => call.at >= at && call.at < at + 60_000);
           expect(minute.length).toBeLessThanOrEqual(150);
-          expect(minute.filter(({ cap }) => cap === "messages").length).toBeLessThanOrEqual(30);
+          expect(minute.filter(({ operation }) => operation === "messages").length).toBeLessThanOrEqual(30);
         }
       }),
       { numRuns: 30 },

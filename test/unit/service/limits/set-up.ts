@@ -6,11 +6,9 @@ import { createLimiter, type LimiterOptions } from "../../../../src/service/limi
 import { createManualClock } from "../../../harness/manual-clock.ts";
 
 export const answered: CallOutcome = { type: "answered" };
-export const send: CallRequest = { cap: "messages", operation: "messages", priority: "send" };
-export const run: CallRequest = { cap: "requests", operation: "runs", priority: "send" };
-/** Not paced, as polls are. */
-export const ask: CallRequest = { cap: "requests", operation: "reads", priority: "send" };
-export const poll: CallRequest = { cap: "requests", operation: "reads", priority: "poll" };
+export const send: CallRequest = { operation: "messages" };
+export const run: CallRequest = { operation: "runs" };
+export const poll: CallRequest = { operation: "reads" };
 
 export type Asked = { at: number; permit: Permit } | { error: unknown };
 
@@ -22,7 +20,7 @@ export async function setUp(options: Partial<LimiterOptions> = {}, isProven = tr
   const clock = createManualClock();
   const limiter = createLimiter({ caps: planCaps.escala, share: 1, clock, atOnce: 10_000, ...options });
   if (isProven) {
-    (await limiter.enter(ask)).settle(answered);
+    (await limiter.enter(poll)).settle(answered);
     await clock.advance(60_000);
   }
   const start = clock.now();

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
 import { planCaps, quotaMonth } from "../../../../src/service/limits/caps.ts";
-import { answered, ask, permitOf, poll, refusalOf, run, send, setUp } from "./set-up.ts";
+import { answered, permitOf, poll, refusalOf, run, send, setUp } from "./set-up.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -63,14 +63,14 @@ describe("a used-up quota", () => {
   ])("near a month's turn costs an hour at most: %s", async (_case, afterTurn, serviceAhead, mostMs) => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await clock.advance(quotaMonth(clock.now()).until + afterTurn - clock.now());
-    await settleOne(ask, usedUp(serviceAhead === null ? null : clock.now() + serviceAhead));
+    await settleOne(poll, usedUp(serviceAhead === null ? null : clock.now() + serviceAhead));
     const from = clock.now();
-    expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
     const waitMs = (limiter.state().stops.quota ?? Number.NaN) - from;
     expect(waitMs).toBeGreaterThan(0);
     expect(waitMs).toBeLessThanOrEqual(mostMs);
     await clock.advance(waitMs);
-    permitOf(await settled(enter(ask), clock)).settle(answered);
+    permitOf(await settled(enter(poll), clock)).settle(answered);
     expect(limiter.state().stops).toEqual(free);
   });
 
@@ -94,20 +94,20 @@ describe("a used-up quota", () => {
 
   test("passes the probe to the next call when one gives up or is never answered", async () => {
     const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
-    await settleOne(ask, usedUp(null));
+    await settleOne(poll, usedUp(null));
     await clock.advance(hour);
-    const hanging = await settled(enter(ask), clock);
+    const hanging = await settled(enter(poll), clock);
     await clock.advance(2 * minute - 1);
-    expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
     await clock.advance(1);
     permitOf(hanging).settle(usedUp(null));
     // The slot of the first is still held, so this one waits.
     const controller = new AbortController();
-    const waiting = enter({ ...ask, signal: controller.signal });
-    expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    const waiting = enter({ ...poll, signal: controller.signal });
+    expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
     controller.abort(new Error("enough"));
     await settled(waiting, clock);
-    const next = enter(ask);
+    const next = enter(poll);
     await clock.advance(minute);
     permitOf(next).settle(answered);
     expect(limiter.state().stops).toEqual(free);
@@ -115,31 +115,31 @@ describe("a used-up quota", () => {
 
   test("ends with resume; answers to earlier calls do not restart it, a new answer does", async () => {
     const { clock, limiter, enter } = await setUp();
-    const [one, two] = [enter(ask), enter(ask)];
+    const [one, two] = [enter(poll), enter(poll)];
     await clock.advance(0);
     permitOf(one).settle(usedUp(clock.now()));
     expect(await limiter.resumeByOrder()).toEqual(["quota"]);
     permitOf(two).settle(usedUp(clock.now()));
-    const three = await settled(enter(ask), clock);
+    const three = await settled(enter(poll), clock);
     permitOf(three).settle(usedUp(clock.now()));
-    expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
     limiter.retune({ caps: planCaps.escala, share: 1 });
-    permitOf(await settled(enter(ask), clock)).settle(answered);
+    permitOf(await settled(enter(poll), clock)).settle(answered);
     expect(await limiter.resumeByOrder()).toEqual([]);
   });
 
-  const contact: CallRequest = { ...ask, operation: "contacts" };
+  const contact: CallRequest = { operation: "contacts" };
   test.each([
     ["apiCalls", run, "quota", [send, run, contact, poll]],
-    ["APICALLS", ask, "quota", [send, run, contact, poll]],
+    ["APICALLS", poll, "quota", [send, run, contact, poll]],
     ["automationSteps", run, "quota-runs", [run]],
     ["automationRequests", send, "quota-runs", [run]],
     ["somethingNew", send, "quota-messages", [send]],
-    ["somethingNew", poll, "quota-reads", [ask, poll]],
+    ["somethingNew", poll, "quota-reads", [poll]],
     [null, contact, "quota-contacts", [contact]],
   ] as const)("of %s stops only what it covers", async (resource, refused, reason, covered) => {
     const { clock, limiter, enter, settleOne } = await setUp();
-    const all = [send, run, contact, ask, poll];
+    const all = [send, run, contact, poll];
     await settleOne(refused, usedUp(clock.now(), resource));
     expect(Object.entries(limiter.state().stops).flatMap(([name, until]) => (until === null ? [] : [name]))).toEqual([reason]);
     for (const call of all) {
@@ -184,7 +184,7 @@ describe("a used-up quota", () => {
 
 test("after a renewal each operation is called again within an hour, and refused ones are probed hourly", async () => {
   const stepMs = 5 * minute;
-  const contacts: CallRequest = { ...ask, operation: "contacts" };
+  const contacts: CallRequest = { operation: "contacts" };
   const kinds = [send, run, contacts, poll];
   const quota = fc.record({
     /** Calls that the service refuses by it. */
@@ -234,73 +234,73 @@ test("after a renewal each operation is called again within an hour, and refused
 describe("a key that is refused", () => {
   test("is probed after 30 s, 1, 2, 4, 8, 15 and 15 min; all other calls are refused until a valid answer", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
-    await settleOne(ask, { type: "unauthenticated" });
+    await settleOne(poll, { type: "unauthenticated" });
     const waits: number[] = [];
     for (let round = 0; round < 7; round += 1) {
       const until = limiter.state().stops.unauthenticated ?? Number.NaN;
       waits.push((until - clock.now()) / 1000);
       await clock.advance(until - clock.now() - 1);
-      expect(refusalOf(await settled(enter(ask), clock))).toBe("unauthenticated");
+      expect(refusalOf(await settled(enter(poll), clock))).toBe("unauthenticated");
       await clock.advance(1);
-      const probe = await settled(enter(ask), clock);
+      const probe = await settled(enter(poll), clock);
       expect(refusalOf(await settled(enter(send), clock))).toBe("unauthenticated");
       permitOf(probe).settle({ type: "unauthenticated" });
     }
     expect(waits).toEqual([30, 60, 120, 240, 480, 900, 900]);
     await clock.advance(900_000);
-    permitOf(await settled(enter(ask), clock)).settle(answered);
+    permitOf(await settled(enter(poll), clock)).settle(answered);
     expect(limiter.state().stops.unauthenticated).toBeNull();
-    await settleOne(ask, { type: "unauthenticated" });
+    await settleOne(poll, { type: "unauthenticated" });
     expect(limiter.state().stops.unauthenticated).toBe(clock.now() + 30_000);
     expect(clock.pending()).toBe(0);
   });
 
   test("counts as valid after a per-minute 429, and stays doubted without an answer", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
-    await settleOne(ask, { type: "unauthenticated" });
+    await settleOne(poll, { type: "unauthenticated" });
     await clock.advance(30_000);
     for (const type of ["unknown", "not-sent"] as const) {
-      permitOf(await settled(enter(ask), clock)).settle({ type });
+      permitOf(await settled(enter(poll), clock)).settle({ type });
       expect(limiter.state().stops.unauthenticated).toBe(clock.now() + 30_000);
       if (type === "unknown") await clock.advance(30_000);
     }
     await clock.advance(30_000);
-    permitOf(await settled(enter(ask), clock)).settle({ type: "blocked" });
+    permitOf(await settled(enter(poll), clock)).settle({ type: "blocked" });
     expect(limiter.state().stops).toEqual({ ...free, unauthenticated: clock.now() + 30_000, blocked: clock.now() + 60_000 });
     await clock.advance(30_000);
-    expect(refusalOf(await settled(enter(ask), clock))).toBe("blocked");
+    expect(refusalOf(await settled(enter(poll), clock))).toBe("blocked");
     await clock.advance(30_000);
-    permitOf(await settled(enter(ask), clock)).settle({ type: "rate-limited", cap: "messages", retryAfterMs: null, limit: null });
+    permitOf(await settled(enter(poll), clock)).settle({ type: "rate-limited", cap: "messages", retryAfterMs: null, limit: null });
     expect(limiter.state().stops).toEqual(free);
   });
 
   test("ignores answers to calls that were in flight when the doubt began or ended", async () => {
     const { clock, limiter, enter } = await setUp();
-    const [one, two, three, four] = [enter(ask), enter(ask), enter(ask), enter(ask)];
+    const [one, two, three, four] = [enter(poll), enter(poll), enter(poll), enter(poll)];
     await clock.advance(0);
     permitOf(one).settle({ type: "unauthenticated" });
     permitOf(two).settle({ type: "unauthenticated" });
     permitOf(three).settle(answered);
     expect(limiter.state().stops.unauthenticated).toBe(clock.now() + 30_000);
     await clock.advance(30_000);
-    permitOf(await settled(enter(ask), clock)).settle(answered);
+    permitOf(await settled(enter(poll), clock)).settle(answered);
     permitOf(four).settle({ type: "unauthenticated" });
     expect(limiter.state().stops.unauthenticated).toBeNull();
   });
 
   test("is forgotten when the settings have another key", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
-    await settleOne(ask, { type: "unauthenticated" });
+    await settleOne(poll, { type: "unauthenticated" });
     limiter.retune({ caps: planCaps.escala, share: 1 });
     expect(limiter.state().stops.unauthenticated).not.toBeNull();
     limiter.retune({ caps: planCaps.escala, share: 1, keyId: "another" });
     expect(limiter.state().stops.unauthenticated).toBeNull();
-    permitOf(await settled(enter(ask), clock)).settle(answered);
+    permitOf(await settled(enter(poll), clock)).settle(answered);
   });
 
   test("costs 5 calls when it is wrong from the start, because 20 a minute block the address", async () => {
     const { clock, enter } = await setUp({}, false);
-    const notes = Array.from({ length: 100 }, () => enter(ask));
+    const notes = Array.from({ length: 100 }, () => enter(poll));
     await clock.advance(0);
     const went = notes.filter(({ got }) => got !== null);
     expect(went).toHaveLength(5);
@@ -311,7 +311,7 @@ describe("a key that is refused", () => {
 
   test("lets all calls go with the first answer when it is valid", async () => {
     const { clock, enter } = await setUp({}, false);
-    const notes = Array.from({ length: 100 }, () => enter(ask));
+    const notes = Array.from({ length: 100 }, () => enter(run));
     await clock.advance(0);
     permitOf(notes[0] as (typeof notes)[0]).settle(answered);
     await clock.advance(0);
@@ -338,18 +338,18 @@ test("calls the hooks for every end, every refusal, and each stop once", async (
   const heard: string[] = [];
   const { clock, enter } = await setUp({
     hooks: {
-      settled: ({ priority }, { type }) => heard.push(`settled ${priority} ${type}`),
+      settled: ({ operation }, { type }) => heard.push(`settled ${operation} ${type}`),
       refused: (reason) => heard.push(`refused ${reason}`),
       stopped: (reason, until) => heard.push(`stopped ${reason} ${until - clock.now()}`),
     },
   });
   heard.length = 0;
-  const [one, two] = [enter(ask), enter(poll)];
+  const [one, two] = [enter(run), enter(poll)];
   await clock.advance(0);
   permitOf(one).settle({ type: "blocked" });
   permitOf(two).settle({ type: "blocked" });
   await settled(enter(send), clock);
-  expect(heard).toEqual(["settled send blocked", "stopped blocked 60000", "settled poll blocked", "refused blocked"]);
+  expect(heard).toEqual(["settled runs blocked", "stopped blocked 60000", "settled reads blocked", "refused blocked"]);
 });
 
 async function settled<T>(note: T, clock: { advance(ms: number): Promise<void> }): Promise<T> {
