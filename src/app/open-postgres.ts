@@ -67,7 +67,7 @@ function storedQuotaStops(look: <T>(work: Work<T>) => Promise<T>) {
     return quotaReasons.flatMap((reason) => {
       const stop = stored.stops[reason];
       if (stop === undefined) return [];
-      return [{ account, reason, resource: stop.resource, until: new Date(Math.max(stop.renewsAt ?? 0, stop.until)).toISOString() }];
+      return [{ account, reason, resource: stop.resource, until: Math.max(stop.renewsAt ?? 0, stop.until) }];
     });
   };
 }

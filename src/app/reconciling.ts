@@ -108,9 +108,7 @@ export function createReconciling(parts: PassesParts) {
               account,
               isCallable: polled.includes(account),
               plan,
-              stops: stops
-                .filter((stop) => stop.account === account)
-                .map(({ reason, resource, until }) => ({ reason, resource, until: Date.parse(until) })),
+              stops: stops.filter((stop) => stop.account === account).map(({ account: _, ...stop }) => stop),
               budget: budgetView(await usage.facts(account)),
               lastPass: pass === undefined ? null : passView(pass),
               nextPassAt: polled.includes(account) ? nextPassAt : null,

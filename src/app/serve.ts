@@ -70,7 +70,7 @@ export function serve(parts: Parts) {
   const readiness = () => ({
     ...health.report(),
     alarms: service.alarms().map(alarmView),
-    stops: service.stops(),
+    stops: service.stops().map((stop) => ({ ...stop, until: new Date(stop.until).toISOString() })),
     settings: reloading.status(),
   });
   addEndpoints(controlWeb.http, noToken, createProbeHandlers(instance, readiness));

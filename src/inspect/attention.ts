@@ -178,8 +178,7 @@ function keyRefused(account: string, since: number): Attention {
 }
 
 function ofStops({ now, alarms, stops }: AttentionFacts, noticed: Noticed): Attention[] {
-  return stops.flatMap(({ account, reason, resource, until: untilText }) => {
-    const until = Date.parse(untilText);
+  return stops.flatMap(({ account, reason, resource, until }) => {
     if (reason === "unauthenticated") {
       const isAlarm = alarms.some((alarm) => alarm.alarm === "key" && alarm.account === account);
       return isAlarm ? [] : [keyRefused(account, noticed(`key ${account}`))];

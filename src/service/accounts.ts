@@ -40,7 +40,8 @@ export interface StopView {
   readonly reason: StopReason;
   /** Null: unknown, or not a quota. */
   readonly resource: string | null;
-  readonly until: string;
+  /** Unix ms. */
+  readonly until: number;
 }
 
 type Accounts = Readonly<Record<string, AccountSettings>>;
@@ -139,6 +140,6 @@ function stopsOf(account: string, { stops, resources }: LimiterState): StopView[
     const until = stops[reason];
     if (until === null) return [];
     const resource = reason === "unauthenticated" || reason === "blocked" ? null : (resources[reason] ?? null);
-    return [{ account, reason, resource, until: new Date(until).toISOString() }];
+    return [{ account, reason, resource, until }];
   });
 }

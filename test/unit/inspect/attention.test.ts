@@ -45,7 +45,7 @@ function entriesOver(moments: readonly Partial<AttentionFacts>[]): Attention[][]
 const open = { state: "open", pausedUntil: null, openUntil: start + 40_000, failingSince: start - 12 * minute, stop: null } as const;
 const paused = { ...calm, pausedUntil: start + 5 * minute };
 const alarm = { account: "main", route: null, since: start - minute, text: "the text", causes: ["a cause"] };
-const quota = { account: "main", reason: "quota", resource: "apiCalls", until: new Date(start + minute).toISOString() } as const;
+const quota = { account: "main", reason: "quota", resource: "apiCalls", until: start + minute } as const;
 
 /** For each kind: facts that show it, when it began, and the entry. */
 const faults: readonly {
@@ -264,7 +264,7 @@ const quiet: readonly (readonly [string, Partial<AttentionFacts>])[] = [
   ["slow deliveries of the last minute", { routes: [route({ slow: { since: start - 5_000, attempts: 9 } })] }],
   ["a short pause", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start + 59_000 } })] }],
   ["a pause that ended", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start } })] }],
-  ["a quota that may be renewed", { stops: [{ ...quota, until: new Date(start).toISOString() }] }],
+  ["a quota that may be renewed", { stops: [{ ...quota, until: start }] }],
   ["an address blocked for a minute", { stops: [{ ...quota, reason: "blocked" }] }],
   ["a pass without an answer of the service", { unreachable: [{ account: "main", since: start }] }],
 ];
