@@ -306,7 +306,7 @@ describe("the other paths", () => {
     ["/v1/replay", { target: "/v1/replay", lines }, "too_large"],
     ["/v1/replay without a token, to be closed after", { target: "/v1/replay", lines: ["host: relay.test", close] }, "unauthorized"],
     ["/v1/nothing, to be closed after", { target: "/v1/nothing", lines: [...lines, close] }, "not_found"],
-    ["an unknown source", { target: "/webhooks/nobody", lines }, "not_found"],
+    ["an unknown source, to be closed after", { target: "/webhooks/nobody", lines: [...lines, close] }, "not_found"],
     ["a page without a host", { target: "/v1/replay", lines: lines.slice(1) }, "bad_request"],
   ] as const)("9 MiB to %s: a sender that writes all of it first can read the answer", async (_name, parts, code) => {
     for (const isChunked of [false, true]) {
