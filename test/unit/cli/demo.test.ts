@@ -1,13 +1,11 @@
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { createPostLog } from "../../../src/cli/demo/checks.ts";
 import { isRejected, peopleOf } from "../../../src/cli/demo/play.ts";
 import { createProgress, type DemoCounts } from "../../../src/cli/demo/progress.ts";
 import { troubles } from "../../../src/cli/demo/run.ts";
 import { type DemoFormat, demoSettings } from "../../../src/cli/demo/settings.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { settingsSchema } from "../../../src/config/schema.ts";
-import { bodyOf } from "./demo-outcome.ts";
 
 test("the same seed makes the same unique people, with phone numbers of each meaning", () => {
   const people = peopleOf("a", "standard", 600);
@@ -22,16 +20,6 @@ test("the same seed makes the same unique people, with phone numbers of each mea
   expect(people.strangers.some((phone) => isRejected(phone))).toBe(false);
   expect(peopleOf("a", "meta", 600)).toEqual({ recipients: people.recipients, strangers: [], guests: [] });
   expect(new Set(people.recipients.map(({ wroteBefore }) => wroteBefore)).size).toBe(2);
-});
-
-test("the log keeps each event once, and counts what is refused", () => {
-  const log = createPostLog("standard");
-  const body = bodyOf("e1", "message.status", { wamid: "wamid.a", status: "sent" });
-  const post = { eventId: "e1", body, sort: "event", answered: 200 } as const;
-  for (const answered of [503, 200, 200]) log.note({ ...post, answered });
-  log.note({ ...post, sort: "malformed", answered: 202, body: Buffer.from("{") });
-  log.note({ ...post, sort: "wrongly-signed", answered: 401 });
-  expect([[...log.events], log.wrong.size, log.counts]).toEqual([[["e1", body.toString()]], 1, { posts: 5, refused: 1 }]);
 });
 
 const settingsOf = (format: DemoFormat) => {
