@@ -33,7 +33,8 @@ export default defineConfig({
     tags: [{ name: "slow", description: "Takes over three seconds; its first line says why. Runs in `npm run test:all`." }],
     projects: [
       { extends: true, test: { name: "everyday", include: ["test/**/*.test.ts"], exclude: long, globalSetup: always } },
-      { extends: true, test: { name: "long", include: long, globalSetup: [...always, "test/setup/console.ts"] } },
+      // The benches of one file run two at a time: one after the other, they would outlast all other files.
+      { extends: true, test: { name: "long", include: long, maxConcurrency: 2, globalSetup: [...always, "test/setup/console.ts"] } },
     ],
   },
 });

@@ -218,7 +218,7 @@ const benches: readonly Bench[] = [
   },
 ];
 
-test.each(benches)("$title", async ({ file, args = [], figures = {}, ratios = {}, check }) => {
+test.concurrent.each(benches)("$title", async ({ file, args = [], figures = {}, ratios = {}, check }) => {
   const result = await runBench(`${file}.ts`, ["--short", ...args]);
   expect(result).toMatchObject({ bench: file, figures, ratios });
   check?.(result);
