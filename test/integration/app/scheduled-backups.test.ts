@@ -1,5 +1,5 @@
 // Slow: it waits for several backups of a schedule, which has steps of a second.
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
@@ -44,17 +44,4 @@ test("a running relay makes backups as scheduled, keeps as many as set, and appl
   const [last] = backups();
   expect(rowsOf(join(folder, String(last)), "SELECT count(*) AS n FROM events")).toEqual([{ n: 1 }]);
   expect(readdirSync(folder)).toEqual([last]);
-});
-
-test("a folder that cannot be made is logged and counted, and backups continue once it can", { tags: ["slow"] }, async () => {
-  const relay = await startRelayHere();
-  const place = join(relay.folder, "place");
-  writeFileSync(place, "a file");
-  relay.writeSettings({ backup: { schedule: everySecond, folder: join(place, "backups"), keep: 1 } });
-  await relay.reload();
-  await until("a failure is counted", async () => (await metricOf(relay, "relay_backup_failures_total")) > 0);
-  expect(relay.log().some(({ msg }) => msg === "backup failed")).toBe(true);
-  rmSync(place);
-  mkdirSync(place);
-  await until("a backup is made", () => relay.log().some(({ msg }) => msg === "backup made"));
 });

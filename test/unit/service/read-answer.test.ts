@@ -100,10 +100,6 @@ describe("the caps' headers", () => {
     expect(limited(headers)).toEqual({ kind: "rate-limited", retryAfterMs, limit, cap: null });
   });
 
-  test("are absent when the address is blocked", () => {
-    expect(limited({ "content-type": "application/json" })).toEqual({ kind: "blocked" });
-  });
-
   test("do not hide a used-up quota", () => {
     const cause = { type: "upgrade", reason: "limit", limit: "300000", used: 5 };
     const bytes = utf8(JSON.stringify({ error: "x", cause }));

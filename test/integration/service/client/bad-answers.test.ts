@@ -118,13 +118,6 @@ describe("the status alone decides the kind of an error; the body adds the servi
     expect(await failureOf(client.me())).toMatchObject({ kind: "unauthenticated" });
     expect(admission.settled).toEqual([[{ type: "unauthenticated" }]]);
   });
-
-  test("the cause alone identifies a used-up quota", async () => {
-    const { client, admission } = await openScripted(() => jsonAnswer(429, '{"cause":{"type":"upgrade","resource":"apiCalls"}}'));
-    const error = await failureOf(client.me());
-    expect(error.failure).toMatchObject({ kind: "quota", cause: { type: "upgrade", resource: "apiCalls" } });
-    expect(admission.settled).toMatchObject([[{ type: "quota-used-up" }]]);
-  });
 });
 
 describe("a 2xx with a wamid is a sent message, also with missing fields:", () => {

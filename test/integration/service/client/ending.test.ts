@@ -27,26 +27,6 @@ function heldAdmission() {
   };
 }
 
-describe("an aborted signal ends a call with its reason", () => {
-  test("before it started: sends nothing", async () => {
-    const { service, client, admission } = await openScripted(() => me);
-    const reason = new Error("enough");
-    await expect(client.me({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
-    expect(admission.entered).toHaveLength(0);
-    expect(service.accepted).toBe(0);
-  });
-
-  test("while it waits for a permit: leaks none", async () => {
-    const admission = heldAdmission();
-    const { client } = await openScripted(() => me, { admission });
-    const stop = new AbortController();
-    const calling = client.me({ signal: stop.signal });
-    stop.abort("enough");
-    await expect(calling).rejects.toBe("enough");
-    expect(admission.entered).toHaveLength(0);
-  });
-});
-
 describe("closing the client", () => {
   test("finishes calls in flight, and rejects further ones", async () => {
     let release = () => {};
