@@ -48,9 +48,9 @@ test("bad tokens from one address get 401 up to the limit, then 429, while a goo
   expectCleanLog(relay);
 });
 
-test("logs only as many of hundreds of guesses as the limit allows, and counts all", async () => {
+test("logs only as many of a hundred guesses as the limit allows, and counts all", async () => {
   const relay = await startRelayHere({ settings: { control: controlWith(5) } });
-  for (let n = 0; n < 500; n += 1) {
+  for (let n = 0; n < 100; n += 1) {
     const status = await new Promise<number>((resolve, reject) => {
       const request = httpRequest(`${relay.url}/v1/stats`, { headers: { authorization: `Bearer guess-number-${n}` } }, (answer) => {
         answer.resume().once("end", () => resolve(answer.statusCode ?? 0));
@@ -59,7 +59,7 @@ test("logs only as many of hundreds of guesses as the limit allows, and counts a
     });
     expect(status).toBe(n < 5 ? 401 : 429);
   }
-  expect(await metric(relay, "relay_bad_tokens_total")).toBe(500);
+  expect(await metric(relay, "relay_bad_tokens_total")).toBe(100);
   expect(badTokens(relay.log()).length).toBe(5);
 });
 

@@ -87,7 +87,7 @@ test("takes the format from the name, else from the first character", async () =
 
 test("reads a file of any size with little memory", async () => {
   const path = join(folder, "large.csv");
-  const rows = Array.from({ length: 300_000 }, (_, n) => `main,wamid.${n}\n`);
+  const rows = Array.from({ length: 100_000 }, (_, n) => `main,wamid.${n}\n`);
   writeFileSync(path, `account,wamid\n${rows.join("")}`);
   const file = openRegistrationFile(path);
   let count = 0;
@@ -97,7 +97,7 @@ test("reads a file of any size with little memory", async () => {
     // Chunks are read as records are taken: of 64 KiB each, and some are buffered.
     if (count === 1) expect(file.read()).toBeLessThan(1024 * 1024);
   }
-  expect(count).toBe(300_000);
+  expect(count).toBe(100_000);
 });
 
 test("reads NDJSON of any length, whose lines the chunks of the file cut anywhere", async () => {

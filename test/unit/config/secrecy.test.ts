@@ -170,6 +170,6 @@ test("loading any text gives settings or a SettingsError with faults, and nothin
         }
       }
     }),
-    { numRuns: 700 },
+    { numRuns: 250 },
   );
 });

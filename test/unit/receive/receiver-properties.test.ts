@@ -136,7 +136,7 @@ test("stores any signed bytes as an event or in quarantine, and answers which", 
       }
       expect(events.length + bodies.length).toBe(eventsBefore + bodiesBefore + 1);
     }),
-    { numRuns: 400 },
+    { numRuns: 200 },
   );
   // Both ways were gone; otherwise the generator is at fault.
   expect(events.length).toBeGreaterThan(10);

@@ -34,7 +34,7 @@ test("returns one object for equal plans, equal to the plans of a fresh planner"
       const alone = routes.flatMap((route) => createPlanner([route], "park")(anyEvent, anyTracking).verdicts);
       expect(plan.verdicts).toEqual(alone);
     }),
-    { numRuns: 500 },
+    { numRuns: 200 },
   );
   expect(seen.size).toBeGreaterThan(8);
 });

@@ -53,7 +53,7 @@ test("reads any answer as a value or a ServiceError, never throws, and never rea
       if (status < 400 || (status >= 500 && error.kind !== "rejected")) expect(error.outcome).toBe("unknown");
       else expect(error.outcome).toBe("not-done");
     }),
-    { numRuns: 2000 },
+    { numRuns: 600 },
   );
 });
 
