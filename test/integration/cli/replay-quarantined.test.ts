@@ -1,10 +1,9 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openStore } from "../../../src/app/open-store.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { rulesFor } from "../../contract/store-events.ts";
 import { auditOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
-import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
@@ -38,56 +37,54 @@ async function quarantineValid(relay: RelayHere, count: number): Promise<Buffer[
   return bodies;
 }
 
-describe.each(engines)("%s", (engine) => {
-  test("counts first, releases what is now valid byte for byte, keeps the rest, and is safe to repeat", async () => {
-    const downstream = await openDownstream();
-    const relay = await startRelayHere({
-      settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)], tracking: { unknown: "forward" } },
-    });
-    expect((await postEvent(relay.webhookUrl, Buffer.from('{"object":"event","type":"charge.failed"}'))).status).toBe(202);
-    expect((await runOn(relay, "events", "list")).out).toMatch(/quarantined +the body is an envelope of Stripe; the relay reads/);
-    const bodies = await quarantineValid(relay, 3);
-
-    const dry = await runOn(relay, "replay", "--disposition", "quarantined", "--dry-run");
-    expect(dry).toEqual({
-      code: 0,
-      out: "3 quarantined events are valid now and can be released\n",
-      err: "note: 1 stay in quarantine: the body is an envelope of Stripe; the relay reads {id, event, createdAt, data}\n",
-    });
-    expect((await listed(relay, "&disposition=quarantined")).length).toBe(4);
-    const unasked = await runOn(relay, "replay", "--disposition", "quarantined");
-    expect([unasked.code, unasked.err]).toEqual([1, expect.stringContaining("3 quarantined events would be released")]);
-
-    const [newest] = await listed(relay, "&disposition=quarantined");
-    const one = await runOn(relay, "replay", "--disposition", "quarantined", "--event", String(newest?.seq), "--yes");
-    expect([one.code, one.out]).toEqual([0, "1 of 1 quarantined events were released\n"]);
-    const rest = await runOn(relay, "replay", "--disposition", "quarantined", "--yes");
-    expect([rest.code, rest.out]).toEqual([0, "2 of 2 quarantined events were released\n"]);
-    const again = jsonOf<{ matching: number; replayed: number }>(
-      await runOn(relay, "replay", "--disposition", "quarantined", "--yes", "--json"),
-    );
-    expect(again).toMatchObject({ matching: 0, replayed: 0, invalid: [{ events: 1 }] });
-
-    await until("all are delivered", () => downstream.arrivals.length === 3);
-    expect(downstream.arrivals.map(({ body }) => String(body)).sort()).toEqual(bodies.map(String));
-    const released = await listed(relay, "&disposition=released");
-    expect(released.length).toBe(3);
-    for (const { seq, releasedAs } of released) {
-      expect((await relay.ask(`/v1/events/${releasedAs}`)).body).toMatchObject({
-        releasedFrom: seq,
-        disposition: "routed",
-        createdAt: "2027-01-15T08:00:00.000Z",
-      });
-    }
-    expect(await auditOf(relay)).toMatchObject({
-      balanced: true,
-      events: { received: 7, routed: 3, released: 3, quarantined: 1, unaccounted: 0 },
-    });
-    const told = await runOn(relay, "explain", String(released[0]?.seq));
-    expect(told.out).toContain(`released as event ${released[0]?.releasedAs}; it was quarantined: of another time`);
-    const made = await runOn(relay, "explain", String(released[0]?.releasedAs));
-    expect(made.out).toContain(`released from quarantine (event ${released[0]?.seq})`);
+test("counts first, releases what is now valid byte for byte, keeps the rest, and is safe to repeat", async () => {
+  const downstream = await openDownstream();
+  const relay = await startRelayHere({
+    settings: { routes: [routeTo(downstream.url)], tracking: { unknown: "forward" } },
   });
+  expect((await postEvent(relay.webhookUrl, Buffer.from('{"object":"event","type":"charge.failed"}'))).status).toBe(202);
+  expect((await runOn(relay, "events", "list")).out).toMatch(/quarantined +the body is an envelope of Stripe; the relay reads/);
+  const bodies = await quarantineValid(relay, 3);
+
+  const dry = await runOn(relay, "replay", "--disposition", "quarantined", "--dry-run");
+  expect(dry).toEqual({
+    code: 0,
+    out: "3 quarantined events are valid now and can be released\n",
+    err: "note: 1 stay in quarantine: the body is an envelope of Stripe; the relay reads {id, event, createdAt, data}\n",
+  });
+  expect((await listed(relay, "&disposition=quarantined")).length).toBe(4);
+  const unasked = await runOn(relay, "replay", "--disposition", "quarantined");
+  expect([unasked.code, unasked.err]).toEqual([1, expect.stringContaining("3 quarantined events would be released")]);
+
+  const [newest] = await listed(relay, "&disposition=quarantined");
+  const one = await runOn(relay, "replay", "--disposition", "quarantined", "--event", String(newest?.seq), "--yes");
+  expect([one.code, one.out]).toEqual([0, "1 of 1 quarantined events were released\n"]);
+  const rest = await runOn(relay, "replay", "--disposition", "quarantined", "--yes");
+  expect([rest.code, rest.out]).toEqual([0, "2 of 2 quarantined events were released\n"]);
+  const again = jsonOf<{ matching: number; replayed: number }>(
+    await runOn(relay, "replay", "--disposition", "quarantined", "--yes", "--json"),
+  );
+  expect(again).toMatchObject({ matching: 0, replayed: 0, invalid: [{ events: 1 }] });
+
+  await until("all are delivered", () => downstream.arrivals.length === 3);
+  expect(downstream.arrivals.map(({ body }) => String(body)).sort()).toEqual(bodies.map(String));
+  const released = await listed(relay, "&disposition=released");
+  expect(released.length).toBe(3);
+  for (const { seq, releasedAs } of released) {
+    expect((await relay.ask(`/v1/events/${releasedAs}`)).body).toMatchObject({
+      releasedFrom: seq,
+      disposition: "routed",
+      createdAt: "2027-01-15T08:00:00.000Z",
+    });
+  }
+  expect(await auditOf(relay)).toMatchObject({
+    balanced: true,
+    events: { received: 7, routed: 3, released: 3, quarantined: 1, unaccounted: 0 },
+  });
+  const told = await runOn(relay, "explain", String(released[0]?.seq));
+  expect(told.out).toContain(`released as event ${released[0]?.releasedAs}; it was quarantined: of another time`);
+  const made = await runOn(relay, "explain", String(released[0]?.releasedAs));
+  expect(made.out).toContain(`released from quarantine (event ${released[0]?.seq})`);
 });
 
 test("rejects criteria that do not apply", async () => {

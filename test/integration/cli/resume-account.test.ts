@@ -1,6 +1,6 @@
-// Slow: it starts a relay and the sandbox on each engine.
+// Slow: it starts a relay and the sandbox several times.
 import { describe, expect, test } from "vitest";
-import { type Engine, engines, storageOf } from "../../harness/engines.ts";
+import { type Engine, storageOf } from "../../harness/engines.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
 import { startHttp } from "../url-destination/downstream.ts";
@@ -27,7 +27,7 @@ async function openService() {
   return { url: `http://127.0.0.1:${port}`, refusing, asked };
 }
 
-async function setUp(engine: Engine) {
+async function setUp(engine: Engine = "sqlite") {
   const service = await openService();
   const accounts = { main: { baseUrl: service.url, apiKey: "key-of-main", plan: "escala" }, silent: {} };
   const relay = await startRelayHere({ settings: { ...(await storageOf(engine)), accounts } });
@@ -53,9 +53,9 @@ async function doctorLines(relay: RelayHere): Promise<string[]> {
   );
 }
 
-describe.each(engines)("on %s, a used-up quota", (engine) => {
+describe("a used-up quota", () => {
   test("stops only what its resource covers, is shown everywhere, and ends by a command", { tags: ["slow"] }, async () => {
-    const { service, relay, startRun, send } = await setUp(engine);
+    const { service, relay, startRun, send } = await setUp();
     service.refusing.set("runs", "automationSteps");
     for (let n = 0; n < 2; n += 1) {
       expect(await startRun()).toMatchObject({
@@ -84,7 +84,7 @@ describe.each(engines)("on %s, a used-up quota", (engine) => {
   });
 
   test("of calls stops all of them, and ends by HTTP and by SIGHUP without other settings", async () => {
-    const { service, relay, startRun, send } = await setUp(engine);
+    const { service, relay, startRun, send } = await setUp();
     for (const end of ["http", "sighup"]) {
       service.refusing.set("messages", "apiCalls");
       expect(await send()).toMatchObject({ status: 429, body: { details: { stop: "quota", resource: "apiCalls" } } });
@@ -101,7 +101,7 @@ describe.each(engines)("on %s, a used-up quota", (engine) => {
   });
 
   test("reports that an account is not stopped, and rejects an unknown account", async () => {
-    const { relay } = await setUp(engine);
+    const { relay } = await setUp();
     expect((await runRemote(relay, "resume", "--account", "silent")).out).toBe("silent: was not stopped\n");
     expect(await runRemote(relay, "resume", "--account", "nobody")).toEqual({
       code: 1,

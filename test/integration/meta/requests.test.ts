@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import type { RelayEventDetail } from "../../../src/model/answers.ts";
-import { engines, storageOf } from "../../harness/engines.ts";
 import { metaChange, metaNumber, metaSource, metaStatus, postMeta } from "../../harness/meta-posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { runOn } from "../cli/run-cli.ts";
@@ -13,10 +12,9 @@ const listed = async (relay: RelayHere, query: string) => {
 };
 const detail = async (relay: RelayHere, seq: number) => (await relay.ask(`/v1/events/${seq}`)).body as RelayEventDetail;
 
-test.each(engines)("an event names its request, its place in it, and finds the others (%s)", async (engine) => {
+test("an event names its request, its place in it, and finds the others", async () => {
   const relay = await startRelayHere({
     settings: {
-      ...(await storageOf(engine)),
       accounts: { main: {}, other: {} },
       sources: { wa: { ...metaSource, accounts: { [metaNumber]: "main", [otherNumber]: "other" } } },
     },
