@@ -168,7 +168,7 @@ describe("events show", () => {
   });
 
   test("prints one line on stderr for an unknown event", async () => {
-    expect(await runProcessOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err: "wamid-relay: no such event\n" });
+    expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err: "wamid-relay: no such event\n" });
   });
 });
 

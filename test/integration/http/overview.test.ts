@@ -56,40 +56,40 @@ describe.each(engines)("GET /v1/overview on %s", (engine: Engine) => {
     expect(after.destinations).toMatchObject([{ state: "ok", reason: null, since: null, waiting: 0 }]);
     expect(Date.parse(after.goodSince)).toBeGreaterThan(Date.parse(during.attention[0]?.since ?? ""));
   });
+});
 
-  test("lists a stopped destination, dead letters and quarantined webhooks until each is resolved", async () => {
-    let status = 410;
-    const downstream = await openFlakyDownstream((path) => ({ status: path === "/gone" ? status : path === "/dead" ? status + 90 : 200 }));
-    const gone = routeTo(`${downstream.url}/gone`, { name: "gone" });
-    const dead = routeTo(`${downstream.url}/dead`, { name: "dead", to: { retry: { schedule: ["0s"] } } });
-    const relay = await startRelayHere({
-      settings: { ...(await storageOf(engine, { durable: true })), tracking: { unknown: "forward" }, routes: [gone, dead] },
-    });
-    await postEvent(relay.webhookUrl, messages.event());
-    expect((await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'))).status).toBe(202);
-
-    const { attention } = await shown(relay, "all three", (overview) => overview.attention.length === 3);
-    expect(attention).toMatchObject([
-      { kind: "destination-stopped", subject: "gone", waiting: 1, action: "resume" },
-      { kind: "dead-letters", subject: "dead", waiting: 1, action: "retry" },
-      { kind: "quarantined", subject: null, waiting: 1, action: "release" },
-    ]);
-    expect((await overviewOf(relay)).figures.deadLetters.value).toBe(1);
-    // They are stored: a restart neither ends them nor moves their beginning.
-    await relay.stop();
-    await relay.start();
-    expect((await overviewOf(relay)).attention).toEqual(attention);
-
-    status = 200;
-    expect((await relay.ask("/v1/routes/gone/resume", { method: "POST" })).body).toMatchObject({ resumed: true });
-    expect(kindsOf(await shown(relay, "it is resumed", (overview) => overview.attention.length === 2))).toEqual([
-      "dead-letters dead",
-      "quarantined null",
-    ]);
-    const { body } = await relay.ask("/v1/replay", { method: "POST", body: { route: "dead", states: ["dead"] } });
-    expect(body).toMatchObject({ replayed: 1 });
-    await shown(relay, "it is replayed", (overview) => kindsOf(overview).join() === "quarantined null");
+test("lists a stopped destination, dead letters and quarantined webhooks until each is resolved", async () => {
+  let status = 410;
+  const downstream = await openFlakyDownstream((path) => ({ status: path === "/gone" ? status : path === "/dead" ? status + 90 : 200 }));
+  const gone = routeTo(`${downstream.url}/gone`, { name: "gone" });
+  const dead = routeTo(`${downstream.url}/dead`, { name: "dead", to: { retry: { schedule: ["0s"] } } });
+  const relay = await startRelayHere({
+    settings: { tracking: { unknown: "forward" }, routes: [gone, dead] },
   });
+  await postEvent(relay.webhookUrl, messages.event());
+  expect((await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'))).status).toBe(202);
+
+  const { attention } = await shown(relay, "all three", (overview) => overview.attention.length === 3);
+  expect(attention).toMatchObject([
+    { kind: "destination-stopped", subject: "gone", waiting: 1, action: "resume" },
+    { kind: "dead-letters", subject: "dead", waiting: 1, action: "retry" },
+    { kind: "quarantined", subject: null, waiting: 1, action: "release" },
+  ]);
+  expect((await overviewOf(relay)).figures.deadLetters.value).toBe(1);
+  // They are stored: a restart neither ends them nor moves their beginning.
+  await relay.stop();
+  await relay.start();
+  expect((await overviewOf(relay)).attention).toEqual(attention);
+
+  status = 200;
+  expect((await relay.ask("/v1/routes/gone/resume", { method: "POST" })).body).toMatchObject({ resumed: true });
+  expect(kindsOf(await shown(relay, "it is resumed", (overview) => overview.attention.length === 2))).toEqual([
+    "dead-letters dead",
+    "quarantined null",
+  ]);
+  const { body } = await relay.ask("/v1/replay", { method: "POST", body: { route: "dead", states: ["dead"] } });
+  expect(body).toMatchObject({ replayed: 1 });
+  await shown(relay, "it is replayed", (overview) => kindsOf(overview).join() === "quarantined null");
 });
 
 test("does not guess the attempts in flight of another process", async () => {

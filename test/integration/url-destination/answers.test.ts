@@ -26,25 +26,13 @@ test.each([301, 302, 303, 307, 308, 400, 410, 500, 503])("%i is an answer, and n
   expect(downstream.seen.map(({ path }) => path)).toEqual(["/hook"]);
 });
 
-test("reads Retry-After in seconds and as a date, on 429 and 503", async () => {
-  const date = new Date(Date.now() + 600_000).toUTCString();
-  const answers: [number, string, string][] = [
-    [429, "30", "429 retry-after 30000"],
-    [429, "nonsense", "429"],
-    [503, "999999999", "503 retry-after 3600000"],
-    [429, "Fri, 31 Dec 9999 23:59:59 GMT", "429 retry-after 3600000"],
-    [429, "Thu, 01 Jan 1970 00:00:00 GMT", "429 retry-after 0"],
-    [429, "-99999999", "429"],
-    [503, date, expect.stringMatching(/^503 retry-after [345]\d{5}$|600000$/)],
-  ];
-  let [status, retryAfter] = [0, ""];
+test.each([
+  [429, "30", "429 retry-after 30000"],
+  [429, "nonsense", "429"],
+  [503, "999999999", "503 retry-after 120000"],
+])("reads Retry-After of %i: %s", async (status, retryAfter, outcome) => {
   const downstream = await startHttp((_request, response) => response.writeHead(status, { "retry-after": retryAfter }).end());
-  const destination = destinationTo(downstream.url);
-  for (const [given, header, outcome] of answers) {
-    [status, retryAfter] = [given, header];
-    expect(told(await attempt(destination))).toEqual(outcome);
-  }
-  expect(told(await attempt(destinationTo(downstream.url, { maxRetryAfter: "2m" })))).toBe("503 retry-after 120000");
+  expect(told(await attempt(destinationTo(downstream.url, { maxRetryAfter: "2m" })))).toBe(outcome);
 });
 
 test("ignores early hints and other 1xx answers", async () => {
@@ -90,4 +78,14 @@ test("keeps an answer of 4 KiB whole and reuses its connection", async () => {
   expect(outcome.response?.toString()).toBe("a".repeat(1000) + "b".repeat(3096));
   await attempt(destination);
   expect(downstream.accepted).toBe(1);
+});
+
+test("passes latin1 header values, and fails only the attempt for an invalid one", async () => {
+  const downstream = await startHttp((_request, response) => response.end());
+  const destination = destinationTo(downstream.url);
+  await attempt(destination, { passHeaders: { "x-acme-signature": "caf\xe9" } });
+  expect(downstream.seen[0]?.headers["x-acme-signature"]).toBe("caf\xe9");
+  expect(told(await attempt(destination, { contentType: "text/plain\r\nx-evil: 1" }))).toMatch(/^failed protocol: /);
+  expect(told(await attempt(destination))).toBe("200");
+  expect(downstream.seen).toHaveLength(2);
 });
