@@ -7,22 +7,6 @@ const openWith = async (...answers: Buffer[]) => {
   return { service, relay: await openRelay({ account: { baseUrl: service.baseUrl } }) };
 };
 
-test.each([
-  ['{"id":"1","wamid":"wamid.A","status":null,"conversationId":null}', { id: "1", status: "pending", conversationId: null }],
-  ['{"id":7,"wamid":"wamid.A"}', { id: "7", status: "pending", conversationId: null }],
-  ['{"wamid":"wamid.A","status":"sent","conversationId":"c"}', { id: null, status: "sent", conversationId: "c" }],
-])("201 %s: is sent, registered, and repeated under its key", async (body, facts) => {
-  const { service, relay } = await openWith(jsonAnswer(201, body));
-  const first = await relay.send(hello, "k");
-  expect(first).toMatchObject({ status: 201, body: { wamid: "wamid.A", ...facts, stored: true } });
-  expect(await relay.get("/v1/messages/wamid.A")).toMatchObject({
-    status: 200,
-    body: { wamid: "wamid.A", ...facts, registeredAt: expect.any(String) },
-  });
-  expect((await relay.send(hello, "k")).body).toEqual(first.body);
-  expect(service.seen).toHaveLength(1);
-});
-
 test("passes the phone of a run unchanged, and rejects a `to` without + without a call", async () => {
   const { service, relay } = await openWith(jsonAnswer(201, '{"runId":"r"}'));
   expect(await relay.run("a", { reference: "order-1", phone: "11 5555-0100" })).toMatchObject({ status: 201, body: { runId: "r" } });
