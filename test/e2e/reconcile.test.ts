@@ -7,11 +7,11 @@ import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 import { openStage, type SentMessage, type Stage } from "../integration/reconcile/stage.ts";
 
-const sends = soakSize(600, 5_000);
+const sends = soakSize(400, 5_000);
 const atOnce = 24;
 const batch = 100;
 /** Messages whose last event is dropped for certain. */
-const lost = soakSize(40, 300);
+const lost = soakSize(30, 300);
 const minute = 60_000;
 /** Where a status stands; it never goes down. */
 const height: Readonly<Record<string, number>> = { pending: 1, sent: 2, failed: 3, delivered: 4, read: 5 };

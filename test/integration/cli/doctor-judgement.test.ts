@@ -3,14 +3,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { assessClock, probe } from "../../../src/cli/doctor/network.ts";
+import { assessReload, assessVersion } from "../../../src/cli/doctor/relay.ts";
 import { assessAttention, assessBacklog } from "../../../src/cli/doctor/report.ts";
 import { assessSecrets, checkReaders } from "../../../src/cli/doctor/settings.ts";
-import { assessSpace } from "../../../src/cli/doctor/store.ts";
+import { assessSpace, assessVersions } from "../../../src/cli/doctor/store.ts";
 import { bytesText } from "../../../src/cli/output.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
 import type { AttentionKind } from "../../../src/model/attention.ts";
 import { spanText } from "../../../src/model/unit-text.ts";
+import type { Presence } from "../../../src/store/postgres/server.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 
 const MiB = 1024 ** 2;
@@ -120,4 +122,46 @@ test("the guard against private addresses holds for a probe, and with allowPriva
 test("numbers for people", () => {
   expect([0, 1023, 1024, 1.5 * MiB, 100 * GiB].map(bytesText)).toEqual(["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "100 GiB"]);
   expect([0, -45_000, 300_000, 9_000_000, 8 * 86_400_000].map(spanText)).toEqual(["0 s", "45 s", "5 min", "2.5 h", "8 days"]);
+});
+
+test("another version is a failure that names both", () => {
+  expect(assessVersion("1.0.0", "1.0.0").level).toBe("ok");
+  expect(assessVersion("1.0.0", "1.1.0")).toMatchObject({
+    level: "fail",
+    message: "the running relay has version 1.0.0, and this command has 1.1.0",
+  });
+});
+
+test("processes of different versions on one store are a warning that names them", () => {
+  const presence = (pid: number, version: string, role: Presence["role"] = "both"): Presence => ({
+    id: String(pid),
+    role,
+    host: "here",
+    pid,
+    version,
+    since: 0,
+  });
+  expect(assessVersions([presence(1, "1.0.0"), presence(2, "1.0.0"), presence(3, "1.1.0", "command")])).toEqual([]);
+  expect(assessVersions([presence(1, "1.1.0"), presence(2, "1.0.0"), presence(3, "1.1.0")])).toMatchObject([
+    { level: "warn", message: "run different versions: 1.0.0 (process 2 on here); 1.1.0 (process 1 on here, process 3 on here)" },
+  ]);
+});
+
+const status = { loadedAt: "2026-11-21T12:00:00.000Z", refusedAt: null, faults: 0, needRestart: [] };
+const refused = { ...status, refusedAt: "2026-11-21T12:05:00.000Z", faults: 1 };
+const judge = (of: typeof status | typeof refused | { needRestart: string[] }, isValid = true, changed?: string) => {
+  const { level, message } = assessReload({ ...status, ...of }, isValid, changed);
+  return [level, message];
+};
+
+test("a refused reload fails while the file is faulty, and warns once it is valid", () => {
+  const message =
+    "the relay refused the reload at 2026-11-21T12:05:00.000Z: 1 fault; the settings of 2026-11-21T12:00:00.000Z stay in effect";
+  expect(judge(refused, false)).toEqual(["fail", message]);
+  expect(judge(refused, true, "/etc/relay.yaml")).toEqual(["warn", message]);
+});
+
+test("warns about a file newer than the settings in effect, and about settings that wait for a restart", () => {
+  expect(judge(status, true, "/etc/.env")).toEqual(["warn", "/etc/.env was changed after the relay read it at 2026-11-21T12:00:00.000Z"]);
+  expect(judge({ needRestart: ["server.port", "log.pii"] })).toEqual(["warn", "not in effect before a restart: server.port, log.pii"]);
 });

@@ -91,11 +91,4 @@ describe("in a file", () => {
       "relay.yaml:4:10 log.level: must be one of trace, debug, info, warn, error, fatal, silent (from ${L})",
     ]);
   });
-
-  test("never quotes a value from a variable, even where a schema quotes what it refuses", () => {
-    const text = 'routes: [{ name: r, to: { url: "https://a.example" }, match: { where: { a: { $regex: "${R}" } } } }]';
-    expect(faultsOf(text.replace("${R}", "(x"))).toEqual([expect.stringContaining("(x")]);
-    const [line] = faultsOf(text, { R: "(s3cr3t" });
-    expect(line).toMatch(/\$regex: is not valid \(the value comes from a variable and is not shown\) \(from \$\{R\}\)$/);
-  });
 });

@@ -52,26 +52,6 @@ const all = null;
 const every = () => true;
 const seqsOf = ({ rows }: { readonly rows: readonly LiveRow[] }) => rows.map(({ seq }) => seq);
 
-test.each([
-  ["without a filter", all],
-  ["with one", every],
-])("gives every event once and in order, however many follow at once, %s", async (_, matches) => {
-  const { store, live } = liveOver(0);
-  const seqs: number[] = [];
-  let position = 0;
-  for (const stored of [3, 3, 120, 480]) {
-    store.newest = stored;
-    for (let page = await live.next(position, matches); ; page = await live.next(position, matches)) {
-      expect(page.skipped).toBe(0);
-      expect(page.rows.length).toBeLessThanOrEqual(50);
-      seqs.push(...seqsOf(page));
-      position = page.through;
-      if (!page.more) break;
-    }
-  }
-  expect(seqs).toEqual(Array.from({ length: 480 }, (_, n) => n + 1));
-});
-
 test("leaves out no event that it does not count, whoever else follows", async () => {
   const listener = fc.record({ seq: fc.nat(9_000), matches: fc.constantFrom(all, every, (row: LiveRow) => row.status === "failed") });
   const step = fc.record({ stored: fc.nat(800), who: fc.nat(3) });
@@ -232,21 +212,4 @@ test("sends events four times a second, with the seq to continue after", async (
   const [second, third] = [await pass(clock, next()), await pass(clock, next())];
   expect([second.tookMs, third.tookMs].every((ms) => ms >= 200)).toBe(true);
   expect([first, second, third].map(({ value }) => eventsIn(value).data.length)).toEqual([50, 50, 20]);
-});
-
-test("ends when the token or session ends, and when the relay stops", async () => {
-  const { live, clock } = liveOver(0);
-  const one = streamOver(live, null);
-  expect(await one.next()).not.toContain("id:");
-  one.client.isAllowed = false;
-  const { value, tookMs } = await pass(clock, one.next());
-  expect(value).toBe('event: bye\ndata: {"reason":"the token or session is no longer valid"}\n\n');
-  expect(tookMs).toBeLessThanOrEqual(1_050);
-  expect(await one.next()).toBe("over");
-
-  const other = streamOver(live, null);
-  await other.next();
-  const bye = other.next();
-  other.stopping.abort();
-  expect((await pass(clock, bye)).value).toBe('event: bye\ndata: {"reason":"the relay is stopping"}\n\n');
 });
