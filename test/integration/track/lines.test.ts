@@ -106,10 +106,10 @@ test("takes 8 MiB, and rejects one byte more with what to do", async () => {
   });
 });
 
-test("does not block other requests with a million empty lines", async () => {
+test("does not block other requests with 200,000 empty lines", async () => {
   const relay = await startRelayHere();
   let isOver = false;
-  const posted = postLines(relay, "\n".repeat(1_000_000)).finally(() => {
+  const posted = postLines(relay, "\n".repeat(200_000)).finally(() => {
     isOver = true;
   });
   let answered = 0;

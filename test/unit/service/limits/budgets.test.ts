@@ -266,6 +266,6 @@ test("no minute holds more calls than the caps, whatever the processes call, whi
         expect(clock.pending()).toBe(0);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 });
