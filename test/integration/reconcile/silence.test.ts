@@ -82,8 +82,8 @@ test("names bad signatures as the cause, and logs an alert URL that fails", asyn
 
 test("raises no alarm for late webhooks", async () => {
   const stage = await openStage({ webhooks: true });
-  await stage.send(20, "0001");
   stage.sandbox.setFaults({ events: { drop: 1 } });
+  await stage.send(20, "0001");
   stage.clock.jump(90_000);
   await stage.sandbox.idle(longestWaitMs);
   stage.sandbox.setFaults({});

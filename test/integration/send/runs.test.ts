@@ -54,6 +54,8 @@ test("rejects another automation or body under the same reference and names both
 test("starts a run of unknown outcome again only with a resend", async () => {
   const relay = await openRelay();
   const automation = manual(relay);
+  // The run is to go on until the test moves the time.
+  relay.sandbox.clock.freeze();
   relay.sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 1 }] });
   const lost = await relay.run(automation, order("order-04"));
   expect(lost).toMatchObject({
