@@ -44,7 +44,7 @@ const isListening = (url: string) =>
   });
 
 test("the demo exits, its sums match, and it leaves no files or processes", async () => {
-  const { printed, exited } = startDemo();
+  const { printed, exited } = startDemo("--messages", "200");
   const [code] = await exited;
   expect(printed.err).toBe("");
   expect(printed.out).toContain("Every sum matches");
