@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { mostUpdates } from "./meta/request-body.ts";
 
 const share = z.number().min(0).max(1);
 const ms = z.number().int().min(0);
@@ -17,6 +16,9 @@ export const eventFaultsSchema = z.strictObject({
   malformed: share.default(0),
 });
 export type EventFaults = z.infer<typeof eventFaultsSchema>;
+
+/** Of a request: Meta, "Webhooks overview". */
+export const mostUpdates = 1_000;
 
 export const metaFaultsSchema = z.strictObject({
   batch: z.number().int().min(1).max(mostUpdates).default(1),

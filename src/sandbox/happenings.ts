@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Handshake } from "./meta/callbacks.ts";
-import { readRequest } from "./meta/request-body.ts";
+import { readRequest } from "./meta/updates.ts";
 import type { DeliveryRecord, MessageRecord, RunRecord } from "./world/records.ts";
 import type { Journal, World } from "./world/world.ts";
 

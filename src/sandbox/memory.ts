@@ -4,10 +4,10 @@ import type { Database } from "better-sqlite3";
 import type { z } from "zod";
 import type { Clock } from "../model/clock.ts";
 import { createSandboxClock } from "./clock.ts";
-import { newSecret } from "./control/account-setup.ts";
 import { createGrowingIds, createRandom } from "./ids.ts";
 import type { sandboxOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
+import { newSecret } from "./signing.ts";
 import { createWorld, type Journal, type World } from "./world/world.ts";
 
 interface MemorySettings extends Pick<z.output<typeof sandboxOptionsSchema>, "file" | "seed" | "keepMessages" | "secret"> {

@@ -7,7 +7,7 @@ import { createApiApp } from "./api/app.ts";
 import { ApiFault } from "./api/fault.ts";
 import { addApiRoutes, addHookRoutes } from "./api/routes.ts";
 import type { ClockControls } from "./clock.ts";
-import { createAccountSetup } from "./control/account-setup.ts";
+import { createAccountSetup, seedWorld } from "./control/account-setup.ts";
 import { addControlRoutes } from "./control/control.ts";
 import { faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
@@ -17,19 +17,8 @@ import { createCallbacks } from "./meta/callbacks.ts";
 import { addGraphRoutes } from "./meta/graph-routes.ts";
 import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
-import { seedWorld } from "./seed-world.ts";
 import { createService } from "./service.ts";
-import type {
-  AccountRecord,
-  AutomationRecord,
-  DeliveryRecord,
-  EventRecord,
-  MessageRecord,
-  Plan,
-  RunRecord,
-  TemplateRecord,
-  WebhookRecord,
-} from "./world/records.ts";
+import type { AccountRecord } from "./world/records.ts";
 import { mainAccount, type Table, type World } from "./world/world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
@@ -40,41 +29,7 @@ export interface Answer {
 }
 
 /** The messaging service, played on this machine. `await using` closes it. */
-export interface Sandbox extends AsyncDisposable {
-  /** `http://127.0.0.1:<port>`: the base URL, of which the API root is `/api/v1`. */
-  readonly url: string;
-  readonly apiUrl: string;
-  /** Of the account `main`, as all that follows. */
-  readonly key: string;
-  /** Signs the events of webhook URLs that have no secret of their own. */
-  readonly secret: string;
-  /** What Meta's handshake shows; null: the format is not `meta`. */
-  readonly verifyToken: string | null;
-  readonly phoneNumberId: string;
-  /** Time as the sandbox has it: `advance(ms)` makes lives go on, windows close and quotas renew, in order. */
-  readonly clock: ClockControls;
-  /** Calls the API with the key: `call("POST", "/messages", {…})`. */
-  call(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
-  control(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** A customer writes to the account: the 24-hour window opens. */
-  customerWrites(phone: string, text: string, name?: string): MessageRecord;
-  /** Of the format `meta`, it is posted to once its handshake succeeded. */
-  addWebhook(order: z.input<typeof webhookOptionsSchema>): WebhookRecord;
-  /** Replaces all faults; without any, there are none. */
-  setFaults(faults?: z.input<typeof faultsSchema>): void;
-  plan(): Plan;
-  /** Copies of the records as they are now, oldest first; so are those that follow. */
-  webhooks(): WebhookRecord[];
-  templates(): TemplateRecord[];
-  automations(): AutomationRecord[];
-  messages(): MessageRecord[];
-  runs(): RunRecord[];
-  events(): (EventRecord & { readonly deliveries: readonly DeliveryRecord[] })[];
-  /** Resolves once no event waits to be delivered; rejects after `withinMs` (default 5,000). */
-  idle(withinMs?: number): Promise<void>;
-  close(): Promise<void>;
-}
+export type Sandbox = Awaited<ReturnType<typeof startOn>>;
 
 export async function runSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { clock: baseClock = systemClock, onHappening, onPost, ...given } = options;
@@ -95,7 +50,7 @@ async function startOn(
   baseClock: Clock,
   report: (happening: Happening) => void,
   onPost: SandboxOptions["onPost"],
-): Promise<Sandbox> {
+) {
   const { world, clock, secret, file } = memory;
   const { format, plan = "escala", host, port } = settings;
   const core = { ...memory, baseClock, speed: settings.speed };
@@ -148,31 +103,39 @@ async function startOn(
     () =>
       structuredClone([...table.list(mainAccount)]);
   let closing: Promise<void> | null = null;
-  const close = () => {
-    closing ??= stop().then(memory.close);
-    return closing;
-  };
+  const close = (): Promise<void> => (closing ??= stop().then(memory.close));
   return {
+    /** `http://127.0.0.1:<port>`: the base URL, of which the API root is `/api/v1`. */
     url,
     apiUrl,
+    /** Of the account `main`, as all that follows. */
     key,
+    /** Signs the events of webhook URLs that have no secret of their own. */
     secret,
+    /** What Meta's handshake shows; null: the format is not `meta`. */
     verifyToken,
     phoneNumberId: account.numbers[0]?.phoneNumberId ?? "",
-    clock,
-    call: (method, path, body) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
-    control: (method, path, body) => ask(method, `${url}/sandbox${path}`, {}, body),
-    customerWrites: (phone, text, name) =>
+    /** Time as the sandbox has it: `advance(ms)` makes lives go on, windows close and quotas renew, in order. */
+    clock: clock as ClockControls,
+    /** Calls the API with the key: `call("POST", "/messages", {…})`. */
+    call: (method: string, path: string, body?: unknown) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
+    /** Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
+    control: (method: string, path: string, body?: unknown) => ask(method, `${url}/sandbox${path}`, {}, body),
+    /** A customer writes to the account: the 24-hour window opens. */
+    customerWrites: (phone: string, text: string, name?: string) =>
       structuredClone(service.customerWrites(mainAccount, { phone, text, ...(name !== undefined && { name }) })),
-    addWebhook(order) {
+    /** Of the format `meta`, it is posted to once its handshake succeeded. */
+    addWebhook(order: z.input<typeof webhookOptionsSchema>) {
       const webhook = setup.addWebhook(account, webhookOptionsSchema.parse(order));
       void callbacks?.verifySoon(webhook);
       return structuredClone(webhook);
     },
-    setFaults(next = {}) {
+    /** Replaces all faults; without any, there are none. */
+    setFaults(next: z.input<typeof faultsSchema> = {}) {
       faults.current = faultsSchema.parse(next);
     },
     plan: () => account.plan,
+    /** Copies of the records as they are now, oldest first; so are those that follow. */
     webhooks: copiesOf(world.webhooks),
     templates: copiesOf(world.templates),
     automations: copiesOf(world.automations),
@@ -182,6 +145,7 @@ async function startOn(
       const deliveries = Map.groupBy(world.deliveries.list(mainAccount), ({ eventId }) => eventId);
       return structuredClone(world.events.list(mainAccount).map((event) => ({ ...event, deliveries: deliveries.get(event.id) ?? [] })));
     },
+    /** Resolves once no event waits to be delivered; rejects after `withinMs`. */
     async idle(withinMs = 5_000) {
       const late = Promise.withResolvers<never>();
       const cancel = baseClock.after(withinMs, () =>

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
 
@@ -132,4 +132,8 @@ export function verifyAsMeta(headers: IncomingHttpHeaders, body: Buffer, appSecr
   if (given === undefined) return "absent";
   const right = createSigner({ preset: "meta" }, appSecret)({ method: "POST", url: "/", body, id: "", timestampMs: 0 });
   return given === right["x-hub-signature-256"] ? "valid" : "invalid";
+}
+
+export function newSecret(): string {
+  return `whsec_${randomBytes(24).toString("base64")}`;
 }

@@ -5,7 +5,7 @@ import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { bodyOf } from "../../src/sandbox/events/event-maker.ts";
+import { bodyOf } from "../../src/sandbox/events/publisher.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages, postOf } from "../harness/posts.ts";

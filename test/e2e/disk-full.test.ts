@@ -2,7 +2,7 @@
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
+import type { SandboxEvent } from "../../src/sandbox/events/publisher.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";

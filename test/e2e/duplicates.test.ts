@@ -1,9 +1,8 @@
 // Slow: it restarts the relay between duplicates.
 import { expect, test } from "vitest";
-import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
-import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
-import { createJudge } from "../../src/sandbox/fixtures/judge-answers.ts";
-import type { Post } from "../../src/sandbox/traffic/post-result.ts";
+import type { Arrival } from "../../src/sandbox/downstream/downstream.ts";
+import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/publisher.ts";
+import { createJudge, type Post } from "../../src/sandbox/traffic/answers.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { createRandom, type Random } from "../../src/sandbox/ids.ts";
-import type { Post } from "../../src/sandbox/traffic/post-result.ts";
+import type { Post } from "../../src/sandbox/traffic/answers.ts";
 import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import type { Sender } from "../../src/sandbox/traffic/sender.ts";
 import type { RelayProcess } from "../harness/relay-process.ts";

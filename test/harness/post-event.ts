@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
+import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/publisher.ts";
 import { webhookSecret } from "./relay-settings.ts";
 import { longestWaitMs } from "./until.ts";
 

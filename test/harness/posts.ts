@@ -1,8 +1,8 @@
 import type { Wamid } from "../../src/model/ids.ts";
 import type { MessageStatus } from "../../src/model/statuses.ts";
-import { bodyOf, createEventMaker, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
+import { bodyOf, createEventMaker, type SandboxEvent } from "../../src/sandbox/events/publisher.ts";
 import { createPhones, createRandom, createWamids } from "../../src/sandbox/ids.ts";
-import type { Post } from "../../src/sandbox/traffic/post-result.ts";
+import type { Post } from "../../src/sandbox/traffic/answers.ts";
 
 /** Distinct messages and their events, the same again from the same seed but for the ids' time. */
 export function createMessages(seed: number | string) {

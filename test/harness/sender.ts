@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import type { Post, PostResult } from "../../src/sandbox/traffic/post-result.ts";
+import type { Post, PostResult } from "../../src/sandbox/traffic/answers.ts";
 import { createSender, type Sender, type SenderSettings } from "../../src/sandbox/traffic/sender.ts";
 import type { RelayProcess } from "./relay-process.ts";
 import { webhookSecret } from "./relay-settings.ts";

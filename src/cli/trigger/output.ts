@@ -1,7 +1,7 @@
 import { maskWamid } from "../../model/mask.ts";
 import { describeFixture } from "../../sandbox/fixtures/fixture.ts";
 import { noEnvelope, requestKind } from "../../sandbox/fixtures/fixture-posts.ts";
-import type { Post, PostResult } from "../../sandbox/traffic/post-result.ts";
+import type { Post, PostResult } from "../../sandbox/traffic/answers.ts";
 import type { Io } from "../io.ts";
 import { createProgressBar, speedText } from "../progress.ts";
 

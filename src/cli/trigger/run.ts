@@ -15,10 +15,9 @@ import {
 } from "../../sandbox/fixtures/fixture.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
 import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/json-text.ts";
-import { createJudge } from "../../sandbox/fixtures/judge-answers.ts";
-import { scenarioPosts, triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
 import { createRandom } from "../../sandbox/ids.ts";
-import type { Post } from "../../sandbox/traffic/post-result.ts";
+import { createJudge, type Post } from "../../sandbox/traffic/answers.ts";
+import { scenarioPosts, triggerScenarios } from "../../sandbox/traffic/scenario.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
 import { CommandFailed, type Io, interruptible } from "../io.ts";
 import { ownFixtures } from "../options.ts";

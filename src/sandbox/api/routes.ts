@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
+import { parsePhone } from "../messaging/lives.ts";
 import { outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
-import { parsePhone } from "../messaging/numbers.ts";
 import { approvedTemplates, templateView } from "../messaging/templates.ts";
 import type { Service } from "../service.ts";
 import type { AutomationRecord, ContactRecord } from "../world/records.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { ApiFault } from "../api/fault.ts";
 import type { Random } from "../ids.ts";
+import { requirePhone } from "../messaging/lives.ts";
 import type { Messaging } from "../messaging/messaging.ts";
-import { requirePhone } from "../messaging/numbers.ts";
 import { approvedTemplates, templateGone, templateToSend } from "../messaging/templates.ts";
 import type { CampaignRecord } from "../world/records.ts";
 import type { Core } from "../world/world.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { faultsSchema } from "../faults.ts";
 import { eventKinds, webhookOptionsSchema, webhookUrl } from "../options.ts";
+import { newSecret } from "../signing.ts";
 import { type AccountRecord, planNames, plans, quotas, type WebhookRecord } from "../world/records.ts";
-import { newSecret } from "./account-setup.ts";
 import { type ControlParts, found, type Routes, refusal } from "./routes.ts";
 
 const longestAdvanceMs = 100 * 366 * 24 * 3_600_000;

@@ -2,8 +2,9 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
 import { planRefused } from "../api/fault.ts";
 import { noUsage } from "../limits/limits.ts";
-import { digitsOf } from "../meta/update.ts";
-import type { WebhookOptions } from "../options.ts";
+import type { Memory } from "../memory.ts";
+import { digitsOf } from "../meta/updates.ts";
+import type { sandboxOptionsSchema, WebhookOptions } from "../options.ts";
 import {
   type AccountRecord,
   type AppRecord,
@@ -14,10 +15,10 @@ import {
   plans,
   type SendingNumber,
   type TemplateRecord,
-  type templateOrder,
+  templateOrder,
   type WebhookRecord,
 } from "../world/records.ts";
-import { type Core, wabaIdOf } from "../world/world.ts";
+import { type Core, mainAccount, wabaIdOf } from "../world/world.ts";
 
 /** What a person sets up in the service's settings. Throws 402 beyond the plan's maximums. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
@@ -81,10 +82,6 @@ export function createAccountSetup(
   };
 }
 
-export function newSecret(): string {
-  return `whsec_${randomBytes(24).toString("base64")}`;
-}
-
 const digits = (count: number): string => digitsOf(randomUUID(), count);
 
 function mustFit(account: AccountRecord, resource: string, used: number, limit: number | null, what: string): void {
@@ -101,3 +98,58 @@ function metaNameOf(name: string): string {
     .toLowerCase();
   return plain.replace(/[^a-z0-9]+/g, "_").replace(/^_+|_+$/g, "") || "plantilla";
 }
+
+type Settings = z.output<typeof sandboxOptionsSchema>;
+
+/** At every start: adds what the options ask of `main` and is not there yet. */
+export function seedWorld({ world, secret, formerSecret }: Memory, setup: AccountSetup, settings: Settings): void {
+  const { plan, key, webhooks, phoneNumberIds } = settings;
+  const account = world.accounts.get(mainAccount) ?? newMain(setup, settings);
+  if (plan !== undefined && plan !== account.plan) {
+    account.plan = plan;
+    world.accounts.put(account);
+  }
+  const known = key === undefined ? undefined : world.keys.find(mainAccount, key);
+  if (known !== undefined && known.revokedAt !== null) {
+    known.revokedAt = null;
+    world.keys.put(known);
+  } else if (key !== undefined && known === undefined) setup.giveKey(account, "given", key);
+  for (const id of phoneNumberIds) {
+    if (!account.numbers.some(({ phoneNumberId }) => phoneNumberId === id)) setup.addNumber(account, id);
+  }
+  for (const webhook of world.webhooks.all()) {
+    if (webhook.secret !== formerSecret || secret === formerSecret) continue;
+    webhook.secret = secret;
+    world.webhooks.put(webhook);
+  }
+  for (const webhook of webhooks) {
+    if (!world.webhooks.list(mainAccount).some(({ url }) => url === webhook.url)) setup.addWebhook(account, webhook);
+  }
+}
+
+function newMain(setup: AccountSetup, { plan = "escala", key, phoneNumberIds }: Settings): AccountRecord {
+  const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
+  setup.giveKey(account, "first", key);
+  const [welcome] = templates.map((order) => setup.addTemplate(account, templateOrder.parse(order)));
+  const steps = [{ type: "send" as const, templateId: welcome?.id ?? "" }];
+  setup.addAutomation(account, { status: "published", name: "Bienvenida", trigger: "manual", steps });
+  setup.addAutomation(account, { status: "published", name: "Pedido recibido", trigger: "incoming-webhook", steps });
+  return account;
+}
+
+const templates = [
+  { name: "Bienvenida", body: "¡Hola! Gracias por escribirnos." },
+  {
+    name: "Saludo",
+    body: "Hola {{nombre}}, ¿en qué te podemos ayudar?",
+    variables: [{ name: "nombre", label: "Nombre", example: "Ana", fallback: "cliente" }],
+  },
+  {
+    name: "Aviso de turno",
+    body: "{{nombre}}, te esperamos el {{fecha}}.",
+    variables: [
+      { name: "nombre", label: "Nombre", example: "Ana", fallback: "Hola" },
+      { name: "fecha", label: "Fecha del turno", example: "lunes 3 de noviembre" },
+    ],
+  },
+];

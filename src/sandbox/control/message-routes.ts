@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { hookPath } from "../api/routes.ts";
 import { campaignOrder } from "../campaigns/campaigns.ts";
-import { parsePhone } from "../messaging/numbers.ts";
+import { parsePhone } from "../messaging/lives.ts";
 import { messageStatuses } from "../statuses.ts";
 import {
   type AutomationRecord,

@@ -1,6 +1,6 @@
 import type { EventFaults } from "../faults.ts";
 import type { Random } from "../ids.ts";
-import { bodyOf, type SandboxEvent } from "./event-maker.ts";
+import { bodyOf, type SandboxEvent } from "./publisher.ts";
 
 /** What one delivery meets at its first try; `truncate` is for good. */
 export type DeliveryFaults = ReturnType<ReturnType<typeof createFaultDraw>>;

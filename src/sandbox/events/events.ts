@@ -3,9 +3,8 @@ import type { Limits } from "../limits/limits.ts";
 import { createMetaPublisher } from "../meta/publisher.ts";
 import { type AccountRecord, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world/records.ts";
 import type { Core } from "../world/world.ts";
-import { metaRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
-import { createPoster, type ObservedPost } from "./poster.ts";
+import { createPoster, metaRetry, type ObservedPost, usualEventRetry } from "./poster.ts";
 import { createPosting } from "./posting.ts";
 import { createPublisher } from "./publisher.ts";
 

@@ -2,10 +2,9 @@ import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../ids.ts";
 import type { DeliveryRecord } from "../world/records.ts";
 import type { Core, World } from "../world/world.ts";
-import { afterTry, type EventRetry } from "./after-try.ts";
 import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
-import { type SandboxEvent, truncatedBody } from "./event-maker.ts";
-import type { Poster, PostOrder } from "./poster.ts";
+import { afterTry, type EventRetry, type Poster, type PostOrder } from "./poster.ts";
+import { type SandboxEvent, truncatedBody } from "./publisher.ts";
 
 interface PostingSettings {
   readonly poster: Poster;

@@ -5,8 +5,7 @@ import { createWamids } from "../ids.ts";
 import type { MessageStatus } from "../statuses.ts";
 import type { AccountRecord, ContactRecord, MessageOrigin, MessageRecord } from "../world/records.ts";
 import type { Core, World } from "../world/world.ts";
-import { createLives, planLife } from "./lives.ts";
-import { noSuchNumber, outcomeFor, requirePhone, sendingNumber } from "./numbers.ts";
+import { createLives, noSuchNumber, outcomeFor, planLife, requirePhone, sendingNumber } from "./lives.ts";
 import { fillTemplate, templateToSend } from "./templates.ts";
 
 const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.string()).exactOptional() });

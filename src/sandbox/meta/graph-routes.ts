@@ -3,12 +3,12 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { addGate, callerOf, graphMessages } from "../api/app.ts";
 import { ApiFault, answerTo, problemLines } from "../api/fault.ts";
-import { parsePhone } from "../messaging/numbers.ts";
+import { parsePhone } from "../messaging/lives.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
 import type { Service } from "../service.ts";
 import type { MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { userIdOf, waIdOf } from "./update.ts";
+import { userIdOf, waIdOf } from "./updates.ts";
 
 /** Meta's endpoint for sends, with the keys, caps and faults of the service's own. */
 export function addGraphRoutes(app: FastifyInstance, service: Service, failed: (error: unknown) => void): void {

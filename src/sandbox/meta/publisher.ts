@@ -1,11 +1,18 @@
 import type { Emit, Publisher } from "../events/publisher.ts";
-import type { MetaFaults } from "../faults.ts";
+import { type MetaFaults, mostUpdates } from "../faults.ts";
 import { isReported } from "../statuses.ts";
 import type { MessageRecord, SendingNumber } from "../world/records.ts";
 import { type Core, mainAccount, wabaIdOf } from "../world/world.ts";
-import { type MessageFacts, receivedUpdate, statusUpdates } from "./message-updates.ts";
-import { asMetaWrites, mostUpdates, requestBody } from "./request-body.ts";
-import { isStruck, type Json, type Update } from "./update.ts";
+import {
+  asMetaWrites,
+  isStruck,
+  type Json,
+  type MessageFacts,
+  receivedUpdate,
+  requestBody,
+  statusUpdates,
+  type Update,
+} from "./updates.ts";
 
 interface MetaParts {
   readonly emit: Emit;

@@ -1,10 +1,10 @@
 import type { Clock } from "../../model/clock.ts";
 import type { RunId, Wamid } from "../../model/ids.ts";
 import { malformations, malformedBody } from "../events/delivery-faults.ts";
-import { bodyOf, createEventMaker, type SandboxEvent } from "../events/event-maker.ts";
+import { bodyOf, createEventMaker, type SandboxEvent } from "../events/publisher.ts";
 import { createPhones, createRandom, createWamids } from "../ids.ts";
 import { type LifeShares, messageLife, pickLife, usualLives } from "../statuses.ts";
-import type { Post, PostSort, PostSubject } from "./post-result.ts";
+import type { Post, PostSort, PostSubject } from "./answers.ts";
 
 export interface ScenarioSettings {
   readonly seed: number | string;
@@ -173,4 +173,54 @@ export function createPace(rate: number, clock: Clock, burstMs = 100): () => Pro
     while (!pass());
   };
   return () => (pass() ? undefined : wait());
+}
+
+export interface TriggerScenario extends Pick<ScenarioSettings, "messages" | "mix" | "lives" | "campaignSize"> {
+  readonly name: string;
+  readonly description: string;
+  readonly concurrency: number;
+}
+
+export const triggerScenarios: readonly TriggerScenario[] = [
+  {
+    name: "campaign-burst",
+    description: "a few messages, and after each of their events 100 statuses of an unregistered campaign",
+    messages: 4,
+    mix: { campaign: 1 },
+    campaignSize: 100,
+    concurrency: 32,
+  },
+  {
+    name: "out-of-order",
+    description: "statuses overtake each other: read before delivered, sent last",
+    messages: 20,
+    mix: { outOfOrder: 0.6 },
+    concurrency: 1,
+  },
+  {
+    name: "failed-then-delivered",
+    description: "messages fail on one device and are delivered to another of the same person",
+    messages: 20,
+    lives: { delivered: 0, failed: 0, failedThenDelivered: 1 },
+    concurrency: 1,
+  },
+  {
+    name: "duplicates-storm",
+    description: "most events arrive several times at once, some with other bytes under the same id",
+    messages: 20,
+    mix: { duplicated: 0.75, altered: 0.2 },
+    concurrency: 32,
+  },
+  {
+    name: "bad-signatures",
+    description: "forged and unsigned events, which must be refused, among valid ones",
+    messages: 20,
+    mix: { wronglySigned: 0.5 },
+    concurrency: 4,
+  },
+];
+
+/** `start` in unix milliseconds. */
+export function scenarioPosts(named: TriggerScenario, given: Pick<ScenarioSettings, "seed" | "start">): Generator<Post, void, undefined> {
+  return scenario({ window: 16, ...named, ...given, mix: { ...plainMix, ...named.mix } });
 }

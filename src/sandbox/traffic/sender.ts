@@ -3,7 +3,7 @@ import { type Clock, growingWait, systemClock } from "../../model/clock.ts";
 import { readRetryAfter } from "../clock.ts";
 import { postJson } from "../post.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
-import { type Answer, type Post, type PostResult, readAnswer } from "./post-result.ts";
+import { type Answer, type Post, type PostResult, readAnswer } from "./answers.ts";
 import { createPace } from "./scenario.ts";
 
 export interface SenderSettings {

@@ -1,6 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../ids.ts";
-import { digitsOf } from "../meta/update.ts";
+import { digitsOf } from "../meta/updates.ts";
 import type {
   AccountRecord,
   AppRecord,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maskWamid } from "../../../src/model/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
-import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
+import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/publisher.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { triggerScenarios } from "../../../src/sandbox/fixtures/trigger-scenarios.ts";
+import { triggerScenarios } from "../../../src/sandbox/traffic/scenario.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { webhookSecret } from "../../harness/relay-settings.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { errorCodes } from "../../../src/model/errors.ts";
 import type { EventId } from "../../../src/model/ids.ts";
-import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
+import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/publisher.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import type { AnyRelay, RelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";

@@ -2,7 +2,7 @@ import { createHash, createHmac, randomBytes } from "node:crypto";
 import { Queue } from "bullmq";
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
-import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
+import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/publisher.ts";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { openCollector } from "../../harness/collector.ts";
 import { engines, storageOf } from "../../harness/engines.ts";

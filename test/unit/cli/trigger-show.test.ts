@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createReport, postLine } from "../../../src/cli/trigger/output.ts";
-import type { Post, PostResult } from "../../../src/sandbox/traffic/post-result.ts";
+import type { Post, PostResult } from "../../../src/sandbox/traffic/answers.ts";
 
 const post = {
   sort: "duplicate",

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type RequestItem, readRequest } from "../../../../src/sandbox/meta/request-body.ts";
+import { type RequestItem, readRequest } from "../../../../src/sandbox/meta/updates.ts";
 
 /** Items of an unknown shape: tests look at single members. */
 export type Item = Omit<RequestItem, "item"> & { readonly item: Readonly<Record<string, unknown>> };

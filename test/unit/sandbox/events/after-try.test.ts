@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { afterTry, metaRetry, usualEventRetry } from "../../../../src/sandbox/events/after-try.ts";
+import { afterTry, metaRetry, usualEventRetry } from "../../../../src/sandbox/events/poster.ts";
 import type { Posted } from "../../../../src/sandbox/post.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { EventId } from "../../../../src/model/ids.ts";
-import { eventBody, mostDataBytes, truncatedBody } from "../../../../src/sandbox/events/event-maker.ts";
+import { eventBody, mostDataBytes, truncatedBody } from "../../../../src/sandbox/events/publisher.ts";
 
 const envelope = { id: "0198-1" as EventId, event: "message.status", createdAt: "2026-11-21T12:00:00.000Z" };
 /** Data of exactly so many bytes as JSON, made of characters of `unit`'s width. */

@@ -3,7 +3,7 @@ import { isTruncated, parseEnvelope } from "../../../../src/model/envelope.ts";
 import { fieldsSchema, subjectOf } from "../../../../src/model/event.ts";
 import type { Wamid } from "../../../../src/model/ids.ts";
 import { malformations, malformedBody } from "../../../../src/sandbox/events/delivery-faults.ts";
-import { bodyOf, createEventMaker } from "../../../../src/sandbox/events/event-maker.ts";
+import { bodyOf, createEventMaker } from "../../../../src/sandbox/events/publisher.ts";
 import { createRandom } from "../../../../src/sandbox/ids.ts";
 import { lives, messageLife } from "../../../../src/sandbox/statuses.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parsePhone } from "../../../../src/sandbox/messaging/numbers.ts";
+import { parsePhone } from "../../../../src/sandbox/messaging/lives.ts";
 
 test.each([
   ["+5491155550100", "+5491155550100"],

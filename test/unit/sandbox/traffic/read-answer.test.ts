@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readAnswer } from "../../../../src/sandbox/traffic/post-result.ts";
+import { readAnswer } from "../../../../src/sandbox/traffic/answers.ts";
 
 test.each([
   [200, '{"status":"accepted"}', "accepted"],

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../../src/model/envelope.ts";
-import type { Post } from "../../../../src/sandbox/traffic/post-result.ts";
+import type { Post } from "../../../../src/sandbox/traffic/answers.ts";
 import { plainMix, type ScenarioMix, type ScenarioSettings, scenario } from "../../../../src/sandbox/traffic/scenario.ts";
 
 const start = Date.UTC(2026, 10, 1);

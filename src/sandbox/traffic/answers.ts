@@ -65,3 +65,51 @@ export interface Post {
   readonly subject: PostSubject;
   readonly expected: Expectation;
 }
+
+/** `any`: the receiver need not be a relay, so any 2xx is enough, and any 4xx for a wrong signature. */
+type JudgedBy = "relay" | "any";
+
+/** `known`: the relay may have had these events before. */
+export function createJudge(by: JudgedBy, { known = false } = {}) {
+  const seen = new Map<EventId, { accepted: number; duplicate: number; failed: boolean }>();
+  return {
+    /** What is wrong with this answer, in one line; null: nothing. */
+    note({ expected }: Post, result: PostResult): string | null {
+      const fault = faultOf(by, expected, result);
+      if (by === "relay" && expected.of === "event") {
+        const entry = seen.get(expected.id) ?? { accepted: 0, duplicate: 0, failed: false };
+        seen.set(expected.id, entry);
+        // The answer "accepted" to an earlier try may have been lost.
+        if (fault !== null || result.tries > 1) entry.failed = true;
+        if (fault !== null) return fault;
+        if (result.kind === "answered" && result.answer === "duplicate") entry.duplicate += 1;
+        else entry.accepted += 1;
+      }
+      return fault;
+    },
+    /** Over all posts: events accepted more than once, or never. */
+    ended(): string[] {
+      const faults: string[] = [];
+      for (const [id, { accepted, duplicate, failed }] of seen) {
+        if (accepted > 1) faults.push(`event ${id}: accepted ${accepted} times`);
+        // A post that failed may have been the accepted one.
+        if (accepted === 0 && duplicate > 0 && !failed && !known) faults.push(`event ${id}: duplicate, and never accepted`);
+      }
+      return faults;
+    },
+  };
+}
+
+function faultOf(by: JudgedBy, expected: Expectation, result: PostResult): string | null {
+  if (result.kind === "unanswered") return `no answer (${result.error})`;
+  const { answer, status } = result;
+  const wanted = expected.of === "event" ? "accepted" : expected.answer;
+  const isRight = answer === wanted || (expected.of === "event" && answer === "duplicate");
+  if (isRight || (by === "any" && isRightAnywhere(wanted, status))) return null;
+  return `${wanted} expected, got ${answer === null || answer === "unauthorized" ? status : answer}`;
+}
+
+function isRightAnywhere(wanted: Answer, status: number): boolean {
+  if (wanted === "unauthorized") return status >= 400 && status < 500;
+  return wanted === "accepted" ? status >= 200 && status < 300 : status < 500;
+}
