@@ -153,11 +153,3 @@ export function createAgenda() {
     },
   };
 }
-
-/** The `Retry-After` header in milliseconds from `now`; 0 for one that cannot be read. */
-export function readRetryAfter(header: string | undefined, now: number): number {
-  if (header === undefined) return 0;
-  if (/^\d+$/.test(header.trim())) return Number(header) * 1000;
-  const date = Date.parse(header);
-  return Number.isNaN(date) ? 0 : Math.max(0, date - now);
-}

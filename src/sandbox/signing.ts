@@ -116,22 +116,20 @@ function keyOf(secret: string, encoding: "utf8" | "hex" | "base64" | "whsec"): B
 
 export type SignatureVerdict = "valid" | "invalid" | "absent";
 
-/** As a downstream would (standardwebhooks.com). The timestamp's age is not checked: tests run on clocks of their own. */
-export function verifyStandardWebhook(headers: IncomingHttpHeaders, body: Buffer, secret: string): SignatureVerdict {
-  const { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature } = headers;
-  if (typeof signature !== "string") return "absent";
-  if (typeof id !== "string" || typeof timestamp !== "string" || !/^\d+$/.test(timestamp)) return "invalid";
-  const secretEncoding = secret.startsWith("whsec_") ? "whsec" : "utf8";
-  const sign = createSigner({ preset: "standard-webhooks", secretEncoding }, secret);
-  const right = sign({ method: "POST", url: "/", body, id, timestampMs: Number(timestamp) * 1000 });
-  return signature.split(" ").includes(right["webhook-signature"] as string) ? "valid" : "invalid";
-}
-
-export function verifyAsMeta(headers: IncomingHttpHeaders, body: Buffer, appSecret: string): SignatureVerdict {
-  const given = headers["x-hub-signature-256"];
-  if (given === undefined) return "absent";
-  const right = createSigner({ preset: "meta" }, appSecret)({ method: "POST", url: "/", body, id: "", timestampMs: 0 });
-  return given === right["x-hub-signature-256"] ? "valid" : "invalid";
+/** As a downstream would. The timestamp's age is not checked: tests run on clocks of their own. */
+export function verifyAs(
+  preset: "standard-webhooks" | "meta",
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+  secret: string,
+): SignatureVerdict {
+  const given = headers[presets[preset].header];
+  if (typeof given !== "string") return "absent";
+  const { "webhook-id": id = "", "webhook-timestamp": timestamp = "" } = headers;
+  if (preset !== "meta" && (id === "" || !/^\d+$/.test(String(timestamp)))) return "invalid";
+  const sign = createSigner({ preset, secretEncoding: secret.startsWith("whsec_") && preset !== "meta" ? "whsec" : "utf8" }, secret);
+  const right = sign({ method: "POST", url: "/", body, id: String(id), timestampMs: Number(timestamp) * 1000 });
+  return given.split(" ").includes(right[presets[preset].header] as string) ? "valid" : "invalid";
 }
 
 export function newSecret(): string {

@@ -108,7 +108,7 @@ function addApiFaults(
   shape: (fault: ApiFault) => ApiFault,
 ): void {
   const struck = new WeakMap<ApiFaultSettings, number>();
-  const spoiltLater = new WeakMap<FastifyRequest, ApiFaultSettings>();
+  const spoilt = new WeakMap<FastifyRequest, ApiFaultSettings>();
   const hanging = new Set<FastifyReply["raw"]>();
 
   /** The first fault for the endpoint that has some of its `times` left and is drawn by its `share`. */
@@ -119,10 +119,6 @@ function addApiFaults(
     if (fault !== undefined) struck.set(fault, (struck.get(fault) ?? 0) + 1);
     return fault;
   };
-  const hang = ({ raw }: FastifyReply): void => {
-    hanging.add(raw);
-    raw.once("close", () => hanging.delete(raw));
-  };
   // Otherwise close() would wait for them forever.
   api.addHook("preClose", async () => {
     for (const raw of hanging) raw.destroy();
@@ -132,26 +128,23 @@ function addApiFaults(
     const fault = pick(request);
     if (fault === undefined) {
       done();
-    } else if (fault.when === "after" && fault.answer !== 429) {
-      spoiltLater.set(request, fault);
-      done();
-    } else if (fault.answer === "hang" || fault.answer === "reset") {
-      reply.hijack();
-      if (fault.answer === "hang") hang(reply);
-      else request.raw.socket.resetAndDestroy();
-    } else if (fault.answer === "malformed") {
-      void reply.type(json).send(cutJson);
-    } else {
+    } else if (typeof fault.answer === "number" && (fault.when === "before" || fault.answer === 429)) {
       done(answerOf(fault, request));
+    } else {
+      spoilt.set(request, fault);
+      if (fault.when === "after") done();
+      else void reply.type(json).send();
     }
   });
 
   api.addHook("onSend", (request, reply, payload, done) => {
-    const fault = spoiltLater.get(request);
+    const fault = spoilt.get(request);
     if (fault === undefined) {
       done(null, payload);
     } else if (fault.answer === "hang") {
-      hang(reply);
+      const { raw } = reply;
+      hanging.add(raw);
+      raw.once("close", () => hanging.delete(raw));
     } else if (fault.answer === "reset") {
       request.raw.socket.resetAndDestroy();
     } else if (fault.answer === "malformed") {

@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type SignatureVerdict, verifyAsMeta, verifyStandardWebhook } from "../signing.ts";
+import { type SignatureVerdict, verifyAs } from "../signing.ts";
 
 export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";
 
@@ -30,8 +30,8 @@ export async function startDownstream(settings: DownstreamSettings = {}) {
   const verdictOn = (path: string, headers: IncomingHttpHeaders, body: Buffer): Arrival["signature"] => {
     const { [path]: secret } = secrets;
     const { [path]: appSecret } = appSecrets;
-    if (secret !== undefined) return verifyStandardWebhook(headers, body, secret);
-    return appSecret === undefined ? "unchecked" : verifyAsMeta(headers, body, appSecret);
+    if (secret !== undefined) return verifyAs("standard-webhooks", headers, body, secret);
+    return appSecret === undefined ? "unchecked" : verifyAs("meta", headers, body, appSecret);
   };
   const take = (request: IncomingMessage, response: ServerResponse, body: Buffer): void => {
     const path = new URL(request.url ?? "/", "http://downstream").pathname;

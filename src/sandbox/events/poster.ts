@@ -1,6 +1,6 @@
 import { Agent } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
-import { readRetryAfter } from "../clock.ts";
+import { retryAfterMs } from "../../net/exchange.ts";
 import { type Posted, postJson, receiverConnection } from "../post.ts";
 import { createSigner } from "../signing.ts";
 import type { WebhookRecord } from "../world/records.ts";
@@ -112,6 +112,6 @@ export function afterTry(answer: Posted, tries: number, retry: EventRetry, speed
   const planned = retry.waitsMs[tries - 1];
   if (planned === undefined) return { status: "failed", reason: `${reason}; given up after ${tries} ${tries === 1 ? "try" : "tries"}` };
   // What the receiver asks for is in its own seconds: not divided. The bound is ours: it is.
-  const asked = answer.kind === "answered" ? readRetryAfter(answer.headers["retry-after"], now) : 0;
-  return { status: "waiting", waitMs: Math.max(planned / speed, Math.min(asked, retry.longestMs / speed)), reason };
+  const asked = answer.kind === "answered" ? retryAfterMs(answer.headers["retry-after"], now, retry.longestMs / speed) : null;
+  return { status: "waiting", waitMs: Math.max(planned / speed, asked ?? 0), reason };
 }

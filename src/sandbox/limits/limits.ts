@@ -216,21 +216,16 @@ const mostBadKeys = 20;
 
 /** The sandbox's choice: the minute slides, a missing key counts as a wrong one, and calls during the block do not prolong it. */
 function createBadKeys() {
-  const times = new Map<string, number[]>();
-  const blockedUntil = new Map<string, number>();
+  const addresses = new Map<string, { times: number[]; blockedUntil: number }>();
   return {
-    isBlocked: (address: string, now: number) => (blockedUntil.get(address) ?? 0) > now,
+    isBlocked: (address: string, now: number) => (addresses.get(address)?.blockedUntil ?? 0) > now,
     /** True: it is the one too many, and the address is blocked. */
     add(address: string, now: number): boolean {
-      const recent = [...(times.get(address) ?? []), now].filter((at) => at > now - minuteMs);
-      const isBlocked = recent.length > mostBadKeys;
-      times.set(address, isBlocked ? [] : recent);
-      if (isBlocked) blockedUntil.set(address, now + minuteMs);
+      const times = [...(addresses.get(address)?.times ?? []), now].filter((at) => at > now - minuteMs);
+      const isBlocked = times.length > mostBadKeys;
+      addresses.set(address, isBlocked ? { times: [], blockedUntil: now + minuteMs } : { times, blockedUntil: 0 });
       return isBlocked;
     },
-    forget(): void {
-      times.clear();
-      blockedUntil.clear();
-    },
+    forget: () => addresses.clear(),
   };
 }

@@ -1,6 +1,6 @@
 import { type buildConnector, Pool } from "undici/index.js";
 import { type Clock, growingWait, systemClock } from "../../model/clock.ts";
-import { readRetryAfter } from "../clock.ts";
+import { retryAfterMs } from "../../net/exchange.ts";
 import { postJson } from "../post.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
 import { type Answer, type Post, type PostResult, readAnswer } from "./answers.ts";
@@ -121,5 +121,6 @@ const usualRetry: SenderRetry = { tries: 6, firstMs: 200, longestMs: 30_000 };
 
 /** Milliseconds; `tried` is 1 after the first. */
 function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
-  return Math.min(retry.longestMs, Math.max(growingWait(tried, retry.firstMs, retry.longestMs), readRetryAfter(retryAfter, now)));
+  const { firstMs, longestMs } = retry;
+  return Math.max(growingWait(tried, firstMs, longestMs), retryAfterMs(retryAfter, now, longestMs) ?? 0);
 }
