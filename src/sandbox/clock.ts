@@ -5,7 +5,6 @@ export interface ClockControls {
   readonly isFrozen: boolean;
   /** What falls due on the way happens in order, each at its own time. */
   advance(ms: number): void;
-  /** Stands still until `thaw`; `advance` still moves it. */
   freeze(): void;
   thaw(): void;
 }

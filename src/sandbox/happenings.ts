@@ -11,7 +11,6 @@ export type Happening =
       readonly what: "event";
       readonly event: string;
       readonly eventId: string;
-      /** Of Meta's requests, the number of updates. */
       readonly status: string | null;
       readonly url: string;
       readonly delivery: DeliveryRecord;
@@ -22,7 +21,6 @@ export type Happening =
   /** The sandbox's own failure: a bug. */
   | { readonly what: "failed"; readonly error: unknown };
 
-/** Reports each new status of messages and runs, and each answer to a delivery. */
 export function reportChanges(world: World, report: (happening: Happening) => void): Journal {
   const last = new WeakMap<object, string>();
   const isNew = (record: object, state: string): boolean => {

@@ -1,6 +1,5 @@
 import { uuidv7, type Wamid } from "../model/ids.ts";
 
-/** Without the plus, 10 to 13 digits. */
 export function createPhones(random: Random): () => string {
   const prefixes = ["54911", "5411", "1305", "34", "521"] as const;
   return () => `${random.pick(prefixes)}${String(random.below(10 ** 8)).padStart(8, "0")}`;

@@ -21,9 +21,7 @@ interface Setup {
   readonly id: "setup";
   secret: string;
   starts: number;
-  /** Sandbox time minus the machine's. */
   clockOffset: number;
-  /** Null while the clock runs. */
   frozenAt: number | null;
 }
 
@@ -63,7 +61,6 @@ export async function openMemory(settings: MemorySettings) {
     ids: createGrowingIds({ now: clock.now, random: random.fork("ids"), after: greatestId }),
     random,
     secret: state.secret,
-    /** Of the earlier run, if any. */
     formerSecret,
     file,
     close() {
@@ -129,7 +126,6 @@ export async function openStateFile(path: string) {
       noted.set(`${kind}\0${id}`, { kind, id, record });
       atTurnsEnd();
     },
-    /** In the order first written. */
     *records(): Generator<{ readonly kind: string; readonly record: { readonly id: string } }> {
       for (const { kind, json } of read.iterate()) yield { kind, record: JSON.parse(json) as { id: string } };
     },
@@ -148,7 +144,6 @@ export async function openStateFile(path: string) {
 
 /** "wRSb". */
 const applicationId = 0x77525362;
-/** The shape of the file. */
 const version = 2;
 
 async function openDatabase(path: string): Promise<Database> {

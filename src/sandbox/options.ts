@@ -9,7 +9,6 @@ import { usualMessages } from "./world/world.ts";
 
 export const webhookUrl = z.url({ protocol: /^https?$/, error: "is not an http or https URL" });
 export const eventKinds = z.array(z.string().min(1).max(128)).min(1);
-/** RFC 6750, 2.1. */
 const keyText = z.string().regex(/^[A-Za-z0-9._~+/=-]{8,200}$/, "must be 8 to 200 letters, digits or . _ ~ + / = -");
 
 /** A webhook URL to set up. `events` as `message.status`, `message.*` or `*`; without `secret` the sandbox's own signs. */

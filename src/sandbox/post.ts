@@ -17,11 +17,9 @@ interface PostRequest {
   readonly body: Buffer;
   /** The machine's clock: the receiver lives in its time. */
   readonly clock: Clock;
-  /** For connecting, too. */
   readonly timeoutMs: number;
 }
 
-/** For dispatchers that post to receivers of users. */
 export function receiverConnection() {
   return { allowH2: false, connect: takingContinue(buildConnector({ lookup: lookupFunction(), allowH2: false })) } as const;
 }

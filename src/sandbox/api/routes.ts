@@ -22,14 +22,12 @@ const contactsQuery = z.object({
   phone: z.string().optional(),
 });
 
-/** The sandbox's choice, but for `phone`. */
 const contactBody = z.object({
   phone: z.string(),
   name: z.string().exactOptional(),
   attributes: z.record(z.string(), z.string()).exactOptional(),
 });
 
-/** The sandbox's choice: only `phone` is required. */
 const runBody = z.object({
   phone: z.string(),
   name: z.string().min(1).max(200).optional(),
@@ -48,7 +46,6 @@ export function addApiRoutes(api: FastifyInstance, { world, messaging, automatio
     return reply.code(201).send(receipt);
   });
   api.get<{ Params: { id: string } }>("/messages/:id", (request, reply) => {
-    // The sandbox's choice: an id that is no UUID gives 404 as well.
     const message = world.messages.of(callerOf(request).id, request.params.id.toLowerCase());
     if (message === undefined) throw refused(404, "No encontramos ese mensaje en tu cuenta.");
     const { errorCode, contactId, phone, phoneNumberId, text, templateId, campaignId, createdAt, statusAt } = message;
@@ -60,7 +57,6 @@ export function addApiRoutes(api: FastifyInstance, { world, messaging, automatio
     const { id } = callerOf(request);
     const { phone, limit, after } = checked(contactsQuery, request.query);
     if (phone !== undefined) {
-      // The sandbox's choice: the other parameters have no say then.
       const contact = world.contacts.find(id, parsePhone(phone) ?? "");
       return reply.send({ data: contact === undefined ? [] : [contactView(contact)], next: null });
     }
@@ -73,12 +69,10 @@ export function addApiRoutes(api: FastifyInstance, { world, messaging, automatio
   api.post("/contacts", (request, reply) => {
     const { phone, ...facts } = checked(contactBody, request.body);
     const { contact, isNew } = messaging.contactFor(callerOf(request).id, phone, facts);
-    // The sandbox's choice: 200 for one that was there.
     return reply.code(isNew ? 201 : 200).send(contactView(contact));
   });
 
   api.get("/templates", (request, reply) => reply.send({ data: approvedTemplates(world, callerOf(request).id).map(templateView) }));
-  // The sandbox's choice: newest first, and `data` around the list.
   api.get("/campaigns", (request, reply) => {
     const campaigns = world.campaigns.list(callerOf(request).id).slice(-latest).reverse();
     return reply.send({
@@ -95,7 +89,6 @@ export function addApiRoutes(api: FastifyInstance, { world, messaging, automatio
     const order = checked(runBody, request.body);
     const automation = world.automations.of(callerOf(request).id, request.params.id.toLowerCase());
     if (automation === undefined) throw refused(404, "No existe esa automatización en tu cuenta.");
-    // The sandbox's choice: 409, as for a paused one.
     if (automation.trigger !== "manual") throw refused(409, "La automatización no tiene el disparador de inicio manual.");
     return reply.code(201).send({ runId: automations.start(automation, order).id });
   });
@@ -107,7 +100,6 @@ function contactView({ id, phone, name, attributes, conversationId, createdAt }:
 
 const hooksRoot = "/hooks/automations";
 
-/** The sandbox's choice: the document shows neither path nor payload. */
 export function hookPath({ hookId }: AutomationRecord): string {
   return `${hooksRoot}/${hookId}`;
 }
@@ -131,7 +123,6 @@ export function addHookRoutes(app: FastifyInstance, { world, limits, automations
     },
     handler(request, reply) {
       const { phone, name, ...rest } = checked(hookBody, request.body);
-      // The sandbox's choice: every other field is a variable of the run.
       const texts = Object.entries(rest).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]);
       const run = automations.start(behind(request).automation, { phone, name, data: Object.fromEntries(texts) });
       return reply.code(201).send({ runId: run.id });

@@ -17,9 +17,7 @@ import {
 } from "../world/records.ts";
 import type { Core } from "../world/world.ts";
 
-/** The sandbox's choice, at speed 1. */
 const betweenStepsMs = 100;
-/** messaging-service-api.md, "Other constants". */
 const answerWithinMs = 10_000;
 const day = 24 * 60 * 60_000;
 
@@ -72,13 +70,11 @@ export function createAutomations(core: Core, parts: Parts) {
     },
     customerWrote(contact: ContactRecord, text: string): void {
       if (contact.runId !== null || isWithHuman(contact, clock.now())) return;
-      // The sandbox's choice: the oldest of several.
       const automation = world.automations
         .list(contact.account)
         .find(({ trigger, status }) => trigger === "customer-message" && status === "published");
       if (automation !== undefined) begin(automation, contact, { text });
     },
-    /** To be called for each change of a status. */
     messageChanged: runner.messageChanged,
     resume() {
       for (const run of world.runs.all()) if (run.status === "running") runner.resume(run);
@@ -159,7 +155,6 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
     if (isClosed || run.status !== "running") return;
     // An answer whose body drips past the deadline is late.
     const isSuccess = answer.kind === "answered" && answer.text !== null && answer.status >= 200 && answer.status < 300;
-    // The sandbox's choice: an exit that leads nowhere goes on with the next step.
     run.left.splice(0, 1, ...((isSuccess ? onSuccess : onError) ?? []));
     proceed(run);
   };
@@ -237,7 +232,6 @@ type RunData = RunRecord["data"];
 /** Blanks are trimmed afterwards: `\s*` here would take cubic time on many of them. */
 const variable = /\{\{([^{}]+)\}\}/g;
 
-/** The sandbox's choice: a name that the data does not have leaves nothing. */
 export function fillText(text: string, data: RunData): string {
   return text.replace(variable, (_, padded: string) => {
     const name = padded.trim();

@@ -26,7 +26,6 @@ export type AccountSetup = ReturnType<typeof createAccountSetup>;
 /** `service` names the signature's header and begins keys; `secret` signs where none is given. */
 export function createAccountSetup(
   { world, clock, ids }: Core,
-  /** `verifyToken` is null when the format is not `meta`. */
   { service, secret, verifyToken }: { readonly service: string; readonly secret: string; readonly verifyToken: string | null },
 ) {
   const owned = (account: string) => ({ id: ids(), account, createdAt: clock.now() });

@@ -14,7 +14,6 @@ export interface ControlParts extends Service {
   readonly setup: AccountSetup;
   readonly url: () => string;
   readonly defaultPlan: Plan;
-  /** Null: the format is not `meta`. */
   readonly callbacks: Callbacks | null;
 }
 
@@ -38,7 +37,6 @@ export const wholeNumber = (most: number) => z.coerce.number().int().min(0).max(
 
 export const pageQuery = z.strictObject({ limit: wholeNumber(1_000).min(1).default(100), after: z.string().default("") });
 
-/** A page of `list`, which is in order of ids; `next` is null on the last page. */
 export function pageOf<T extends { readonly id: string }>(
   list: readonly T[],
   { limit, after }: z.output<typeof pageQuery>,
@@ -59,7 +57,6 @@ export type Call = ReturnType<typeof callOf>;
 function callOf(world: World, { query, params, body }: FastifyRequest) {
   const { account = mainAccount, ...filters } = query as { readonly account?: string };
   return {
-    /** The one that `?account=` names; `main` when none is named. */
     get account() {
       return found(world.accounts.get(account), `account ${account}`);
     },
@@ -98,7 +95,6 @@ export function createRoutes(app: FastifyInstance, world: World) {
   const on = (method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, act: (call: Call) => unknown): void =>
     route(method, path, method === "DELETE" ? 204 : 200, act);
   return {
-    /** Answers 200 with what `act` returns, or 204 after DELETE. */
     on,
     create: (path: string, act: (call: Call) => unknown): void => route("POST", path, 201, act),
     /** Adds `GET /{name}s`. Returns what finds the record of a path's `:id`. */

@@ -121,7 +121,6 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
   const byPath = new Map<string, ArrivalCounts>();
   return {
     all,
-    /** Which attempt this is, before the answer is known. */
     begin(deliveryId: string): number {
       const attempt = (attempts.get(deliveryId) ?? 0) + 1;
       attempts.set(deliveryId, attempt);

@@ -11,11 +11,9 @@ import { createPublisher } from "./publisher.ts";
 export interface EventsSettings {
   readonly limits: Pick<Limits, "spend">;
   readonly faults: () => EventFaults;
-  /** The sandbox's choice: 10 s, as for automations' requests. */
   readonly timeoutMs?: number;
   /** Beyond it deliveries to one URL are dropped: the sandbox's choice. */
   readonly mostWaiting?: number;
-  /** Null: the format is not `meta`. */
   readonly metaFaults: (() => MetaFaults) | null;
   readonly onPost?: ((post: ObservedPost) => void) | undefined;
 }
@@ -87,7 +85,6 @@ function isOn({ isEnabled, meta }: WebhookRecord): boolean {
   return isEnabled && meta?.isVerified !== false;
 }
 
-/** `kinds` may have `*`, or families such as `message.*`. */
 export function isSubscribed(kinds: readonly string[], event: string): boolean {
   return kinds.some((kind) => kind === event || kind === "*" || (kind.endsWith(".*") && event.startsWith(kind.slice(0, -1))));
 }

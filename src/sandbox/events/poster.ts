@@ -75,7 +75,6 @@ export function createPoster({ baseClock, timeoutMs, connections, onPost }: Post
   };
 }
 
-/** Milliseconds at speed 1. */
 export interface EventRetry {
   /** One wait after each failure; after the last, one more failure is the end. */
   readonly waitsMs: readonly number[];
@@ -84,7 +83,6 @@ export interface EventRetry {
   readonly longestMs: number;
 }
 
-/** The sandbox's choice: the document does not show the schedule ("Events", 6). */
 export const usualEventRetry: EventRetry = {
   waitsMs: [1_000, 5_000, 30_000, 120_000, 600_000],
   longestMs: 600_000,

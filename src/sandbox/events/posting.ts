@@ -9,11 +9,9 @@ import { type SandboxEvent, truncatedBody } from "./publisher.ts";
 interface PostingSettings {
   readonly poster: Poster;
   readonly retry: EventRetry;
-  /** To one URL. */
   readonly atOnce: number;
 }
 
-/** The sandbox's choice, at speed 1. */
 const longestHoldMs = 10_000;
 
 interface UrlQueue {
@@ -174,7 +172,6 @@ function lineIn(world: World, { eventId }: DeliveryRecord): string | null {
   return event?.wamid ?? event?.runId ?? null;
 }
 
-/** An event of no line has its own. */
 function lineOf({ line, delivery }: PendingPost): string {
   return line ?? delivery.eventId;
 }
@@ -197,34 +194,22 @@ function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | 
 
 /** Returns what adds work: at most `limit` is done at once, and of each line one after the other. Work must not reject. */
 function createLane(limit: number) {
-  interface Job {
-    readonly work: () => Promise<void>;
-    readonly line: string | null;
-  }
-  const ready: Job[] = [];
-  /** What waits behind the work of a line. */
-  const lines = new Map<string | null, Job[]>();
-  let running = 0;
-
-  const end = (line: string | null): void => {
-    running -= 1;
-    const behind = lines.get(line)?.shift();
-    if (behind === undefined) lines.delete(line);
-    else ready.push(behind);
-    runReady();
+  const lines = new Map<string, Promise<void>>();
+  const ready: (() => void)[] = [];
+  let free = limit;
+  const run = async (work: () => Promise<void>): Promise<void> => {
+    if (free > 0) free -= 1;
+    else await new Promise<void>((resolve) => ready.push(resolve));
+    await work();
+    const next = ready.shift();
+    if (next === undefined) free += 1;
+    else next();
   };
-  const runReady = (): void => {
-    while (running < limit) {
-      const job = ready.shift();
-      if (job === undefined) return;
-      running += 1;
-      void job.work().then(() => end(job.line));
-    }
-  };
-  return (work: () => Promise<void>, line: string | null = null): void => {
-    const behind = lines.get(line);
-    if (line !== null && behind === undefined) lines.set(line, []);
-    (behind ?? ready).push({ work, line });
-    runReady();
+  return async (work: () => Promise<void>, line: string | null = null): Promise<void> => {
+    if (line === null) return run(work);
+    const done = lines.get(line)?.then(() => run(work)) ?? run(work);
+    lines.set(line, done);
+    await done;
+    if (lines.get(line) === done) lines.delete(line);
   };
 }

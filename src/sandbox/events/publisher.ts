@@ -30,7 +30,6 @@ export function createPublisher({ clock, ids }: Core, emit: Emit): Publisher {
       publish(account, "message.status", messageStatusData(wamid, status, status === "failed" ? errorCode : undefined));
     },
     messageReceived() {},
-    // The sandbox's choice: the document shows no payload of a run that completed.
     runEnded({ account, id: runId, error }) {
       if (error === null) publish(account, "automation.completed", { runId });
       else publish(account, "automation.failed", { runId, error });
@@ -49,7 +48,6 @@ export interface SandboxEvent {
   readonly data: EventData;
 }
 
-/** `clock` gives unix milliseconds; ids grow even when it stands still. */
 export function createEventMaker({ clock, random }: { clock: () => number; random: Random }) {
   const growingId = createGrowingIds({ now: clock, random });
   const make = (event: string, data: SandboxEvent["data"]): SandboxEvent => {
@@ -91,7 +89,6 @@ export function messageStatusData(wamid: string, status: MessageStatus, errorCod
   return errorCode === undefined ? { wamid, status } : { wamid, status, errorCode };
 }
 
-/** "Events", 3; `size` in bytes. */
 export function truncatedData(size: number): EventData {
   return { truncated: true, id: null, size };
 }

@@ -11,7 +11,6 @@ const createAccountCalls = () => ({
 });
 
 const inSpanish = new Intl.NumberFormat("es-AR");
-/** "Monthly quotas and maximums". */
 const shownEveryMs = 30_000;
 
 /** Of messaging-service-api.md, "Authentication" and "Limits". All throw ApiFault. */
@@ -21,11 +20,9 @@ export type Limits = ReturnType<typeof createLimits>;
 export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, isUnlimited = false) {
   const badKeys = createBadKeys();
   const calls = new Map<string, ReturnType<typeof createAccountCalls>>();
-  /** Usage at the beginning of the half minute last counted in. */
   const snapshots = new Map<string, { readonly halfMinute: number; readonly usage: Usage }>();
   const halfMinute = () => Math.floor(clock.now() / shownEveryMs);
 
-  /** Of an account, or an AI app. */
   function callsOf(id: string) {
     const found = calls.get(id) ?? createAccountCalls();
     calls.set(id, found);
@@ -71,7 +68,6 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       if (badKeys.add(address, now)) throw blocked();
       throw refused(401, authorization === undefined ? "Falta la clave de API." : "La clave de API no es válida o fue revocada.");
     },
-    /** `POST /messages` counts against both caps. */
     admit(account: AccountRecord, call: "message" | "other"): void {
       const now = clock.now();
       const { plan } = account;
@@ -104,7 +100,6 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       requests.add(now);
       return true;
     },
-    /** False: the quota is used up. */
     spend(account: AccountRecord, what: Quota): boolean {
       const { api, [what]: limit } = plans[account.plan];
       // A plan without the API has no deliveries to lift the quota of.
@@ -115,11 +110,9 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
     },
     /** Of this month; changed in place. */
     usage,
-    /** As the settings page shows it: that of the last full half minute. */
     shownUsage(account: AccountRecord): Usage {
       const used = usage(account);
       const snapshot = snapshots.get(account.id);
-      // Nothing was counted in this half minute.
       return snapshot?.halfMinute === halfMinute() ? snapshot.usage : used;
     },
     /** Requests in the last and the busiest sliding 60 s. `refused`: not let in, and in neither. */
@@ -219,7 +212,6 @@ function createBadKeys() {
   const addresses = new Map<string, { times: number[]; blockedUntil: number }>();
   return {
     isBlocked: (address: string, now: number) => (addresses.get(address)?.blockedUntil ?? 0) > now,
-    /** True: it is the one too many, and the address is blocked. */
     add(address: string, now: number): boolean {
       const times = [...(addresses.get(address)?.times ?? []), now].filter((at) => at > now - minuteMs);
       const isBlocked = times.length > mostBadKeys;

@@ -7,7 +7,6 @@ import { approvedTemplates, templateView } from "../messaging/templates.ts";
 import type { Service } from "../service.ts";
 import { type AccountRecord, type AppRecord, plans } from "../world/records.ts";
 
-/** The sandbox's choice. */
 const mcpPath = "/mcp";
 
 /** Newest first. */

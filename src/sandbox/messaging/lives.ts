@@ -42,7 +42,6 @@ export function createLives({ world, clock }: Core, publisher: Publisher) {
   };
   return {
     follow,
-    /** Moves it now, backwards too; the rest of its life is called off. */
     move(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void {
       message.future = [];
       change(message, { status, ...(errorCode !== undefined && { errorCode }) });
@@ -82,7 +81,6 @@ function countMove(world: World, message: MessageRecord, before: Readonly<Messag
 }
 
 interface FixedOutcome {
-  /** Not given: most are read. */
   readonly steps?: readonly LifeStep[];
   readonly slowness?: number;
   readonly reports?: number;
@@ -94,7 +92,6 @@ const delivered: LifeStep = { status: "delivered" };
 const read: LifeStep = { status: "read" };
 const failed = (errorCode: string | number): LifeStep => ({ status: "failed", errorCode });
 
-/** By the last four digits (docs/contributing/sandbox.md). */
 const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   // No account on the network.
   "0000": { steps: [failed(131026)] },
@@ -145,7 +142,6 @@ export function requirePhone(text: string): string {
 
 export const noSuchNumber = (): ApiFault => refused(409, "No hay ningún número conectado con ese phoneNumberId.");
 
-/** The one asked for, or the first connected. Throws 409 when there is none. */
 export function sendingNumber({ isConnected, numbers }: AccountRecord, phoneNumberId?: string): SendingNumber {
   if (!isConnected)
     throw refused(409, "La conexión de mensajería de la cuenta está desconectada: volvé a conectarla desde la configuración.");

@@ -25,7 +25,6 @@ export const outgoingBodySchema = z
 
 export interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
   readonly campaignId?: string;
-  /** `biz_opaque_callback_data`. */
   readonly reference?: string;
   /** As Meta does it: text outside the 24-hour window is accepted, and fails with 131047 afterwards. */
   readonly failsLater?: boolean;
@@ -154,7 +153,6 @@ export function createMessaging(core: Core, publisher: Publisher) {
         throw refused(400, "Sólo los mensajes del cliente están en received, y ahí se quedan: no se les puede dar otro estado.");
       lives.move(message, status, status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
     },
-    /** Finds or creates. The sandbox's choice: attributes are added to those there are. */
     contactFor(account: string, text: string, facts: ContactFacts = {}) {
       const phone = requirePhone(text);
       const contact = world.contacts.find(account, phone);
@@ -173,7 +171,6 @@ export function createMessaging(core: Core, publisher: Publisher) {
   };
 }
 
-/** What `POST /messages` answers. */
 export function receiptOf({ id, wamid, status, conversationId }: MessageRecord) {
   return { id, wamid, status, conversationId };
 }
@@ -187,7 +184,6 @@ function checkProvider(rejectedBefore: Set<string>, account: string, phone: stri
   throw refused(502, `El proveedor rechazó el mensaje: ${rejection.reason}`);
 }
 
-/** Throws 402 when the account may not have one more. */
 function admitContact(world: World, { id, plan, contactLimit: limit }: AccountRecord): void {
   const used = world.contacts.list(id).length;
   if (limit !== null && used >= limit)

@@ -9,14 +9,12 @@ export function approvedTemplates(world: World, account: string): TemplateRecord
     .reverse();
 }
 
-/** Exactly the fields of "Template (as listed)". */
 export function templateView({ id, name, metaName, language, category, wabaId, variables }: TemplateRecord) {
   return { id, name, metaName, language, category, wabaId, variables: variables.map(({ name, label }) => ({ name, label })) };
 }
 
 export const templateGone = (): ApiFault => refused(404, "La plantilla ya no existe.");
 
-/** Throws 404 when it is not there, 409 when it is not approved. */
 export function templateToSend(world: World, account: string, id: string): TemplateRecord {
   const template = world.templates.of(account, id.toLowerCase());
   if (template === undefined) throw templateGone();

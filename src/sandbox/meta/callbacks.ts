@@ -53,7 +53,6 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
   };
 }
 
-/** Null: it succeeded. */
 async function ask(url: string, token: string, challenge: string, signal: AbortSignal): Promise<string | null> {
   const asked = new URL(url);
   asked.searchParams.append("hub.mode", "subscribe");

@@ -71,7 +71,6 @@ function findTemplate(world: World, account: string, { name, language, component
 const parameter = z.object({ type: z.string(), text: z.string().optional(), parameter_name: z.string().optional() });
 const component = z.object({ type: z.string(), parameters: z.array(parameter).default([]) });
 
-/** Texts, templates, and the mark that a message was read. */
 const graphBodySchema = z
   .object({
     messaging_product: z.literal("whatsapp"),

@@ -4,7 +4,6 @@ import type { ContactRecord, MessageRecord, SendingNumber } from "../world/recor
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** An element of a list in `value`, or a whole `value`. */
 export type Update = {
   readonly field: string;
   readonly wabaId: string;
@@ -40,7 +39,6 @@ export interface MessageFacts {
   readonly number: SendingNumber;
   readonly wabaId: string;
   readonly contact: ContactRecord | undefined;
-  /** Unix milliseconds. */
   readonly now: number;
 }
 

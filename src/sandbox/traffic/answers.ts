@@ -73,7 +73,6 @@ type JudgedBy = "relay" | "any";
 export function createJudge(by: JudgedBy, { known = false } = {}) {
   const seen = new Map<EventId, { accepted: number; duplicate: number; failed: boolean }>();
   return {
-    /** What is wrong with this answer, in one line; null: nothing. */
     note({ expected }: Post, result: PostResult): string | null {
       const fault = faultOf(by, expected, result);
       if (by === "relay" && expected.of === "event") {
@@ -87,7 +86,6 @@ export function createJudge(by: JudgedBy, { known = false } = {}) {
       }
       return fault;
     },
-    /** Over all posts: events accepted more than once, or never. */
     ended(): string[] {
       const faults: string[] = [];
       for (const [id, { accepted, duplicate, failed }] of seen) {

@@ -8,7 +8,6 @@ import type { Post, PostSort, PostSubject } from "./answers.ts";
 
 export interface ScenarioSettings {
   readonly seed: number | string;
-  /** Unix milliseconds. */
   readonly start: number;
   readonly messages: number;
   readonly mix?: Partial<ScenarioMix>;

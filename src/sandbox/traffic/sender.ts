@@ -107,7 +107,6 @@ function waitFor(clock: Clock, ms: number, signal: AbortSignal | undefined): Pro
   });
 }
 
-/** The sandbox's choice. */
 interface SenderRetry {
   /** In all, the first included. */
   readonly tries: number;
@@ -119,7 +118,6 @@ interface SenderRetry {
 
 const usualRetry: SenderRetry = { tries: 6, firstMs: 200, longestMs: 30_000 };
 
-/** Milliseconds; `tried` is 1 after the first. */
 function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
   const { firstMs, longestMs } = retry;
   return Math.max(growingWait(tried, firstMs, longestMs), retryAfterMs(retryAfter, now, longestMs) ?? 0);

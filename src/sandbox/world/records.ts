@@ -10,11 +10,9 @@ interface Owned {
   readonly createdAt: number;
 }
 
-/** Counted by the month. */
 export const quotas = ["apiCalls", "webhookDeliveries", "automationSteps", "automationRequests"] as const;
 export type Quota = (typeof quotas)[number];
 
-/** Since day 1 of `month`, as `2026-11`. */
 export interface Usage extends Record<Quota, number> {
   month: string;
 }
@@ -28,7 +26,6 @@ export interface SendingNumber {
 /** `id` and `account` are both its name. */
 export interface AccountRecord extends Owned {
   plan: Plan;
-  /** Null: unlimited. */
   contactLimit: number | null;
   isConnected: boolean;
   numbers: SendingNumber[];
@@ -43,12 +40,10 @@ export interface KeyRecord extends Owned {
 
 export interface WebhookRecord extends Owned {
   url: string;
-  /** May have `*`, or families such as `message.*`. */
   events: string[];
   secret: string;
   signature: SigningSettings;
   isEnabled: boolean;
-  /** Set for a callback URL of Meta's. */
   meta?: { readonly verifyToken: string; isVerified: boolean };
 }
 
@@ -57,7 +52,6 @@ export interface AppRecord extends Owned {
   readonly token: string;
 }
 
-/** A contact has one conversation. */
 export interface ContactRecord extends Owned {
   readonly phone: string;
   name: string | null;
@@ -85,7 +79,6 @@ export type TemplateVariable = z.output<typeof templateVariable>;
 
 export const templateOrder = z.strictObject({
   name: z.string().min(1).max(200),
-  /** With `{{name}}` for a variable. */
   body: z.string().min(1).max(4096),
   variables: z.array(templateVariable).default([]),
   language: z.string().min(2).max(10).default("es_AR"),
@@ -117,14 +110,12 @@ export interface MessageRecord extends Owned {
   readonly text: string;
   readonly templateId: string | null;
   readonly campaignId: string | null;
-  /** `biz_opaque_callback_data` of the send. */
   readonly reference?: string;
   status: MessageStatus;
   errorCode?: string | number;
   statusAt: number;
   deliveredAt?: number;
   readAt?: number;
-  /** Soonest first. */
   future: FutureStep[];
 }
 
@@ -158,7 +149,6 @@ const step = z.union(
       get onSuccess() {
         return z.array(step).optional();
       },
-      /** The receiver did not answer 2xx within 10 s. */
       get onError() {
         return z.array(step).optional();
       },
@@ -182,7 +172,6 @@ export const automationOrder = z.strictObject({
 
 export interface AutomationRecord extends Owned, Omit<z.output<typeof automationOrder>, "signature"> {
   token: string;
-  /** In the path of its incoming webhook. */
   readonly hookId: string;
   signature: SigningSettings;
 }
@@ -214,7 +203,6 @@ export interface DeliveryRecord extends Owned {
   status: "waiting" | "delivered" | "failed" | "dropped";
   reason: string | null;
   tries: number;
-  /** Of the last try; null without an answer. */
   answered: number | null;
   nextAt: number;
 }
@@ -222,24 +210,18 @@ export interface DeliveryRecord extends Owned {
 export const planNames = ["trial", "growth", "escala", "enterprise"] as const;
 export type Plan = (typeof planNames)[number];
 
-/** Null is unlimited. */
 interface PlanLimits extends Readonly<Record<Quota, number | null>> {
-  /** API and webhooks. */
   readonly api: boolean;
-  /** A minute, all routes. */
   readonly requests: number;
-  /** `POST /messages` a minute. */
   readonly messages: number;
   readonly keys: number;
   readonly urls: number;
   readonly apps: number | null;
-  /** A minute, per app. */
   readonly toolCalls: number;
 }
 
 const withoutApi = { api: false, requests: 0, messages: 0, apiCalls: 0, webhookDeliveries: 0, keys: 0, urls: 0 };
 
-/** messaging-service-api.md, "Limits". */
 export const plans: Readonly<Record<Plan, PlanLimits>> = {
   trial: { ...withoutApi, automationSteps: 2_000, automationRequests: 200, apps: 3, toolCalls: 20 },
   growth: { ...withoutApi, automationSteps: 25_000, automationRequests: 5_000, apps: 10, toolCalls: 30 },

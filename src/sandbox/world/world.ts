@@ -58,7 +58,6 @@ export interface Core {
 
 export const mainAccount = "main";
 
-/** The sandbox's choice. */
 export function wabaIdOf(account: string): string {
   return account === mainAccount ? "102290129340398" : digitsOf(`waba/${account}`, 15);
 }
