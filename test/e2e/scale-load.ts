@@ -35,7 +35,7 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
     openSender(relay, {
       url: relay.webhookUrl,
       concurrency: concurrency * 2,
-      retry: { tries: 1, firstMs: 1, longestMs: 1 },
+      retry: { tries: 1, waitMs: 0 },
       timeoutMs: 5000,
     }),
   );

@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { systemClock } from "../../model/clock.ts";
 import { unknownName } from "../../model/nearest.ts";
 import { ownPortOptions } from "../../net/tls.ts";
 import {
@@ -62,10 +61,7 @@ export async function runTrigger(
     url,
     signature,
     secret,
-    clock: systemClock,
     concurrency,
-    // The output shows each answer as it is.
-    retry: { tries: 1, firstMs: 0, longestMs: 0 },
     ...(tls && { tls: ownPortOptions(tls) }),
     ...(rate && { rate }),
   });

@@ -1,6 +1,6 @@
+import { setTimeout as wait } from "node:timers/promises";
 import { type buildConnector, Pool } from "undici/index.js";
-import { type Clock, growingWait, systemClock } from "../../model/clock.ts";
-import { retryAfterMs } from "../../net/exchange.ts";
+import { systemClock } from "../../model/clock.ts";
 import { postJson } from "../post.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
 import { type Answer, type Post, type PostResult, readAnswer } from "./answers.ts";
@@ -10,11 +10,11 @@ export interface SenderSettings {
   readonly url: string;
   readonly signature: SigningSettings;
   readonly secret: string;
-  readonly clock: Clock;
   readonly concurrency: number;
   /** Per second; not given: as fast as `concurrency` allows. */
   readonly rate?: number;
-  readonly retry?: SenderRetry;
+  /** After no answer and 5xx; the tries in all. Not given: one. */
+  readonly retry?: { readonly tries: number; readonly waitMs: number };
   /** Of one try, in milliseconds. */
   readonly timeoutMs?: number;
   readonly tls?: buildConnector.BuildOptions;
@@ -29,8 +29,7 @@ interface RunOptions {
 export type Sender = ReturnType<typeof createSender>;
 
 export function createSender(settings: SenderSettings) {
-  const { signature, secret, clock, concurrency, rate, retry = usualRetry, timeoutMs = 10_000 } = settings;
-  const { url, tls } = settings;
+  const { url, signature, secret, concurrency, rate, tls, retry = { tries: 1, waitMs: 0 }, timeoutMs = 10_000 } = settings;
   const dispatcher = new Pool(new URL(url).origin, { connections: concurrency, connect: { ...tls, timeout: timeoutMs } });
   const sign = createSigner(signature, secret);
 
@@ -38,23 +37,22 @@ export function createSender(settings: SenderSettings) {
     if (post.signature === "absent") return {};
     // Over other bytes: it has the right form.
     const body = post.signature === "right" ? post.body : Buffer.concat([post.body, Buffer.from(" ")]);
-    return sign({ method: "POST", url, body, id: post.subject.id, timestampMs: clock.now() });
+    return sign({ method: "POST", url, body, id: post.subject.id, timestampMs: Date.now() });
   };
   /** Never rejects: what happened is data. */
   const post = async (one: Post, signal?: AbortSignal): Promise<PostResult> => {
     const stopped = () => signal?.aborted === true;
-    const began = clock.now();
+    const began = Date.now();
     for (let tries = 1; ; tries += 1) {
       // Signed anew at each try, as the timestamp may be part of it.
       const posted = await postJson({ dispatcher, url, headers: headersOf(one), body: one.body, clock: systemClock, timeoutMs });
       const text = posted.kind === "answered" ? posted.text : null;
       const isLast = posted.kind === "answered" && text !== null && posted.status < 500;
       if (!isLast && tries < retry.tries && !stopped()) {
-        const retryAfter = posted.kind === "answered" ? posted.headers["retry-after"] : undefined;
-        await waitFor(clock, retryWait(retry, tries, retryAfter, clock.now()), signal);
+        await wait(retry.waitMs, null, { ...(signal && { signal }) }).catch(() => {});
         if (!stopped()) continue;
       }
-      const about = { tries, tookMs: clock.now() - began };
+      const about = { tries, tookMs: Date.now() - began };
       if (posted.kind === "unanswered") return { kind: "unanswered", error: posted.reason, ...about };
       if (text === null) return { kind: "unanswered", error: "the answer broke off", ...about };
       return { kind: "answered", status: posted.status, answer: readAnswer(posted.status, text), said: text.slice(0, 200), ...about };
@@ -72,7 +70,7 @@ export function createSender(settings: SenderSettings) {
         unassigned: 0,
         unauthorized: 0,
       };
-      const pace = rate === undefined ? null : createPace(rate, clock);
+      const pace = rate === undefined ? null : createPace(rate, systemClock);
       const iterator = posts[Symbol.iterator]();
       const stopped = () => signal?.aborted === true;
       const worker = async () => {
@@ -93,32 +91,4 @@ export function createSender(settings: SenderSettings) {
     },
     close: () => dispatcher.destroy(),
   };
-}
-
-function waitFor(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      cancel();
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const cancel = clock.after(ms, done);
-    signal?.addEventListener("abort", done, { once: true });
-  });
-}
-
-interface SenderRetry {
-  /** In all, the first included. */
-  readonly tries: number;
-  /** Doubled each time, in milliseconds. */
-  readonly firstMs: number;
-  /** Whatever Retry-After says. */
-  readonly longestMs: number;
-}
-
-const usualRetry: SenderRetry = { tries: 6, firstMs: 200, longestMs: 30_000 };
-
-function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
-  const { firstMs, longestMs } = retry;
-  return Math.max(growingWait(tried, firstMs, longestMs), retryAfterMs(retryAfter, now, longestMs) ?? 0);
 }
