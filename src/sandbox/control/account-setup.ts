@@ -1,10 +1,11 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
-import { planRefused } from "../api/fault.ts";
+import { ApiFault, planRefused } from "../api/fault.ts";
 import { noUsage } from "../limits/limits.ts";
 import type { Memory } from "../memory.ts";
 import { digitsOf } from "../meta/updates.ts";
 import type { sandboxOptionsSchema, WebhookOptions } from "../options.ts";
+import { createSigner, type SigningSettings } from "../signing.ts";
 import {
   type AccountRecord,
   type AppRecord,
@@ -56,12 +57,13 @@ export function createAccountSetup(
     addWebhook(account: AccountRecord, order: WebhookOptions): WebhookRecord {
       const { id, plan } = account;
       mustFit(account, "webhookUrls", world.webhooks.list(id).length, plans[plan].urls, "URLs de webhook");
+      const signature = order.signature ?? (verifyToken === null ? { service } : { preset: "meta" });
       return world.webhooks.put({
         ...owned(id),
         url: order.url,
         events: order.events,
-        secret: order.secret ?? secret,
-        signature: order.signature ?? (verifyToken === null ? { service } : { preset: "meta" }),
+        secret: keyFor(signature, order.secret ?? secret),
+        signature,
         isEnabled: true,
         ...(verifyToken !== null && { meta: { verifyToken: order.verifyToken ?? verifyToken, isVerified: false } }),
       });
@@ -79,6 +81,16 @@ export function createAccountSetup(
       return world.automations.put({ ...owned(id), ...order, ...secrets, signature });
     },
   };
+}
+
+/** The secret, once it has been seen to be in its encoding. */
+export function keyFor(signature: SigningSettings, secret: string): string {
+  try {
+    createSigner(signature, secret);
+    return secret;
+  } catch (error) {
+    throw new ApiFault(400, { error: (error as Error).message });
+  }
 }
 
 const digits = (count: number): string => digitsOf(randomUUID(), count);

@@ -20,6 +20,7 @@ import {
   templateOrder,
   type WebhookRecord,
 } from "../world/records.ts";
+import { keyFor } from "./account-setup.ts";
 import { type Call, type ControlParts, createRoutes, found, pageOf, pageQuery, type Routes, refusal, wholeNumber } from "./routes.ts";
 
 export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {
@@ -197,7 +198,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   if (callbacks !== null) on("POST", "/webhooks/:id/verify", (call) => callbacks.verify(webhookOf(call)));
   on("POST", "/webhooks/:id/rotate", (call) => {
     const webhook = webhookOf(call);
-    webhook.secret = call.body(rotation).secret ?? newSecret();
+    webhook.secret = keyFor(webhook.signature, call.body(rotation).secret ?? newSecret());
     world.webhooks.put(webhook);
     return { secret: webhook.secret };
   });

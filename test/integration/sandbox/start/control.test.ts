@@ -172,7 +172,9 @@ test("webhooks: subscribed, changed, rotated, deleted", async () => {
     isEnabled: false,
     events: ["custom.*"],
   });
-  for (const order of [{}, { url: "ftp://x" }, { url: "x" }, { url: downstream.url, events: [] }, { url: downstream.url, signature: {} }]) {
+  const { url } = downstream;
+  const unsignable = { url, secret: "no key!", signature: { preset: "standard-webhooks" } };
+  for (const order of [{}, { url: "ftp://x" }, { url: "x" }, { url, events: [] }, { url, signature: {} }, unsignable]) {
     expect((await control("POST", "/webhooks", order)).status).toBe(400);
   }
   expect((await control("GET", "/webhooks")).body).toMatchObject({ data: [{ id }] });
