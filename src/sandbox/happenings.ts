@@ -1,8 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Handshake } from "./meta/callbacks.ts";
 import { readRequest } from "./meta/updates.ts";
-import type { DeliveryRecord, MessageRecord, RunRecord } from "./world/records.ts";
-import type { Journal, World } from "./world/world.ts";
+import type { DeliveryRecord, Journal, MessageRecord, RunRecord, World } from "./world.ts";
 
 /** Phones and wamids are in clear: the people are made up. */
 export type Happening =

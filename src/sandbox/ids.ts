@@ -103,6 +103,12 @@ export function createRandom(seed: number | string): Random {
   };
 }
 
+/** The same for the same name; the first is not 0. */
+export function digitsOf(name: string, count: number): string {
+  const random = createRandom(name);
+  return Array.from({ length: count }, (_, place) => (place === 0 ? 1 + random.below(9) : random.below(10))).join("");
+}
+
 /** FNV-1a, 32 bits. */
 function hash(text: string): number {
   let value = 0x811c9dc5;

@@ -8,7 +8,7 @@ import { createGrowingIds, createRandom } from "./ids.ts";
 import type { sandboxOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { newSecret } from "./signing.ts";
-import { createWorld, type Journal, type World } from "./world/world.ts";
+import { createWorld, type Journal, type World } from "./world.ts";
 
 interface MemorySettings extends Pick<z.output<typeof sandboxOptionsSchema>, "file" | "seed" | "keepMessages" | "secret"> {
   readonly baseClock: Clock;

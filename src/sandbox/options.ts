@@ -4,8 +4,7 @@ import type { ObservedPost } from "./events/poster.ts";
 import { faultsSchema } from "./faults.ts";
 import type { Happening } from "./happenings.ts";
 import { signingSchema } from "./signing.ts";
-import { planNames } from "./world/records.ts";
-import { usualMessages } from "./world/world.ts";
+import { planNames, usualMessages } from "./world.ts";
 
 export const webhookUrl = z.url({ protocol: /^https?$/, error: "is not an http or https URL" });
 export const eventKinds = z.array(z.string().min(1).max(128)).min(1);

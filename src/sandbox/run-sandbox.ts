@@ -11,15 +11,14 @@ import { createAccountSetup, seedWorld } from "./control/account-setup.ts";
 import { addControlRoutes } from "./control/control.ts";
 import { faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
-import { addMcpRoutes } from "./mcp/mcp.ts";
+import { addMcpRoutes } from "./mcp.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
 import { addGraphRoutes } from "./meta/graph-routes.ts";
 import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { createService } from "./service.ts";
-import type { AccountRecord } from "./world/records.ts";
-import { mainAccount, type Table, type World } from "./world/world.ts";
+import { type AccountRecord, mainAccount, type Table, type World } from "./world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {

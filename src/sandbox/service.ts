@@ -1,12 +1,11 @@
-import { createAutomations } from "./automations/automations.ts";
-import { createCampaigns } from "./campaigns/campaigns.ts";
+import { createAutomations } from "./automations.ts";
+import { createCampaigns } from "./campaigns.ts";
 import { createEvents, type EventsSettings } from "./events/events.ts";
 import type { Publisher } from "./events/publisher.ts";
 import type { FaultSettings } from "./faults.ts";
-import { createLimits } from "./limits/limits.ts";
+import { createLimits } from "./limits.ts";
 import { createMessaging, type IncomingMessage } from "./messaging/messaging.ts";
-import type { ContactRecord, MessageRecord } from "./world/records.ts";
-import type { Core } from "./world/world.ts";
+import type { ContactRecord, Core, MessageRecord } from "./world.ts";
 
 interface Settings {
   readonly isUnlimited: boolean;

@@ -1,6 +1,6 @@
 // Slow: it restarts the relay between duplicates.
 import { expect, test } from "vitest";
-import type { Arrival } from "../../src/sandbox/downstream/downstream.ts";
+import type { Arrival } from "../../src/sandbox/downstream.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/publisher.ts";
 import { createJudge, type Post } from "../../src/sandbox/traffic/answers.ts";
 import { openDownstream } from "../harness/downstream.ts";

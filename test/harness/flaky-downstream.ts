@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Arrival, type ArrivalCounts, createArrivalLog } from "../../src/sandbox/downstream/downstream.ts";
+import { type Arrival, type ArrivalCounts, createArrivalLog } from "../../src/sandbox/downstream.ts";
 import { startHttp } from "../integration/url-destination/downstream.ts";
 
 /** What becomes of one arrival: the status answered, after how long; `hang` and `reset` answer nothing. */

@@ -1,6 +1,6 @@
 import type { AnswerOf } from "../../client/relay-client.ts";
 import type { RelayAudit } from "../../model/audit.ts";
-import type { Downstream } from "../../sandbox/downstream/downstream.ts";
+import type { Downstream } from "../../sandbox/downstream.ts";
 import { asMetaWrites, identityOf, readRequest } from "../../sandbox/meta/updates.ts";
 import type { ObservedPost, Sandbox } from "../../sandbox/start-sandbox.ts";
 import { type DemoFormat, everythingPath } from "./settings.ts";

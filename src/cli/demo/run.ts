@@ -8,7 +8,7 @@ import { createRelay } from "../../app/relay.ts";
 import { RelayClient } from "../../client/relay-client.ts";
 import { loadSettings } from "../../config/load.ts";
 import { logStream } from "../../observe/logger.ts";
-import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
+import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream.ts";
 import { startSandbox } from "../../sandbox/start-sandbox.ts";
 import type { Io } from "../io.ts";
 import { print, withCommas } from "../output.ts";

@@ -6,14 +6,13 @@ import { ownPortOptions } from "../../net/tls.ts";
 import {
   describeFixture,
   type Fixture,
-  FixtureRefused,
   findFixture,
   fixtureNames,
   truncatedFixture,
   withPhoneNumberId,
 } from "../../sandbox/fixtures/fixture.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
-import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/json-text.ts";
+import { FixtureRefused, setPath, valueText } from "../../sandbox/fixtures/json-text.ts";
 import { createRandom } from "../../sandbox/ids.ts";
 import { createJudge, type Post } from "../../sandbox/traffic/answers.ts";
 import { scenarioPosts, triggerScenarios } from "../../sandbox/traffic/scenario.ts";
@@ -150,7 +149,6 @@ function refusable<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof PathRefused) throw new CommandFailed(`--set: ${error.message}`);
     if (error instanceof FixtureRefused) throw new CommandFailed(error.message);
     throw error;
   }

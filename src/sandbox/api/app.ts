@@ -2,9 +2,9 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { type ApiFaultSettings, endpointKey } from "../faults.ts";
 import type { Random } from "../ids.ts";
-import { capReached, type Limits } from "../limits/limits.ts";
+import { capReached, type Limits } from "../limits.ts";
 import type { Service } from "../service.ts";
-import { type AccountRecord, plans } from "../world/records.ts";
+import { type AccountRecord, plans } from "../world.ts";
 import { type ApiFault, answerTo, invalid, noSuchPath, refused, unexpectedText } from "./fault.ts";
 
 const apiRoot = "/api/v1";

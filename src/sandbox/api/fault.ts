@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { type Plan, suggestedPlan } from "../world/records.ts";
+import { type Plan, suggestedPlan } from "../world.ts";
 
 interface FaultBody {
   readonly error: string | { readonly message: string };

@@ -1,11 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { parsePhone } from "../messaging/lives.ts";
-import { outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
-import { approvedTemplates, templateView } from "../messaging/templates.ts";
+import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "../messaging/messaging.ts";
 import type { Service } from "../service.ts";
-import type { AutomationRecord, ContactRecord } from "../world/records.ts";
-import { firstAfter } from "../world/world.ts";
+import { type AutomationRecord, type ContactRecord, firstAfter } from "../world.ts";
 import { callerOf } from "./app.ts";
 import { checked, refused } from "./fault.ts";
 

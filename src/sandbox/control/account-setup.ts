@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
 import { ApiFault, planRefused } from "../api/fault.ts";
-import { noUsage } from "../limits/limits.ts";
+import { digitsOf } from "../ids.ts";
+import { noUsage } from "../limits.ts";
 import type { Memory } from "../memory.ts";
-import { digitsOf } from "../meta/updates.ts";
 import type { sandboxOptionsSchema, WebhookOptions } from "../options.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
 import {
@@ -11,15 +11,17 @@ import {
   type AppRecord,
   type AutomationRecord,
   type automationOrder,
+  type Core,
   type KeyRecord,
+  mainAccount,
   type Plan,
   plans,
   type SendingNumber,
   type TemplateRecord,
   templateOrder,
   type WebhookRecord,
-} from "../world/records.ts";
-import { type Core, mainAccount, wabaIdOf } from "../world/world.ts";
+  wabaIdOf,
+} from "../world.ts";
 
 /** What a person sets up in the service's settings. Throws 402 beyond the plan's maximums. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;

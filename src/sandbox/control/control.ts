@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { hookPath } from "../api/routes.ts";
-import { campaignOrder } from "../campaigns/campaigns.ts";
+import { campaignOrder } from "../campaigns.ts";
 import { faultsSchema } from "../faults.ts";
 import { parsePhone } from "../messaging/lives.ts";
 import { eventKinds, webhookOptionsSchema, webhookUrl } from "../options.ts";
@@ -19,7 +19,7 @@ import {
   quotas,
   templateOrder,
   type WebhookRecord,
-} from "../world/records.ts";
+} from "../world.ts";
 import { keyFor } from "./account-setup.ts";
 import { type Call, type ControlParts, createRoutes, found, pageOf, pageQuery, type Routes, refusal, wholeNumber } from "./routes.ts";
 

@@ -5,8 +5,7 @@ import { ApiFault, problemLines } from "../api/fault.ts";
 import type { SandboxClock } from "../clock.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
 import type { Service } from "../service.ts";
-import type { Plan } from "../world/records.ts";
-import { firstAfter, mainAccount, type Stored, type Table, type World } from "../world/world.ts";
+import { firstAfter, mainAccount, type Plan, type Stored, type Table, type World } from "../world.ts";
 import type { AccountSetup } from "./account-setup.ts";
 
 export interface ControlParts extends Service {

@@ -1,8 +1,7 @@
 import type { EventFaults, MetaFaults } from "../faults.ts";
-import type { Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits.ts";
 import { createMetaPublisher } from "../meta/publisher.ts";
-import { type AccountRecord, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world/records.ts";
-import type { Core } from "../world/world.ts";
+import { type AccountRecord, type Core, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
 import { createPoster, metaRetry, type ObservedPost, usualEventRetry } from "./poster.ts";
 import { createPosting } from "./posting.ts";

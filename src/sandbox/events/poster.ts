@@ -3,7 +3,7 @@ import type { Clock } from "../../model/clock.ts";
 import { retryAfterMs } from "../../net/exchange.ts";
 import { type Posted, postJson, receiverConnection } from "../post.ts";
 import { createSigner } from "../signing.ts";
-import type { WebhookRecord } from "../world/records.ts";
+import type { WebhookRecord } from "../world.ts";
 
 export interface PostOrder extends Pick<ObservedPost, "eventId" | "body" | "sort"> {
   readonly webhook: WebhookRecord;

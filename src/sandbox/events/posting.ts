@@ -1,7 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../ids.ts";
-import type { DeliveryRecord } from "../world/records.ts";
-import type { Core, World } from "../world/world.ts";
+import type { Core, DeliveryRecord, World } from "../world.ts";
 import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
 import { afterTry, type EventRetry, type Poster, type PostOrder } from "./poster.ts";
 import { type SandboxEvent, truncatedBody } from "./publisher.ts";

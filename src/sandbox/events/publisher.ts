@@ -1,8 +1,7 @@
 import type { EventId, RunId, Wamid } from "../../model/ids.ts";
 import { createGrowingIds, type Random } from "../ids.ts";
 import { isReported, type MessageStatus } from "../statuses.ts";
-import type { EventRecord, MessageRecord, RunRecord } from "../world/records.ts";
-import type { Core } from "../world/world.ts";
+import type { Core, EventRecord, MessageRecord, RunRecord } from "../world.ts";
 
 export interface Publisher {
   messageStatus(message: MessageRecord): void;

@@ -2,8 +2,7 @@ import { type ApiFault, refused } from "../api/fault.ts";
 import type { Publisher } from "../events/publisher.ts";
 import type { Random } from "../ids.ts";
 import { isReported, type LifeStep, type MessageStatus, messageLife, reaches, supersedes } from "../statuses.ts";
-import type { AccountRecord, FutureStep, MessageRecord, SendingNumber } from "../world/records.ts";
-import type { Core, World } from "../world/world.ts";
+import type { AccountRecord, Core, FutureStep, MessageRecord, SendingNumber, World } from "../world.ts";
 
 /** The only place that changes a status. */
 export function createLives({ world, clock }: Core, publisher: Publisher) {

@@ -1,5 +1,4 @@
-import type { WebhookRecord } from "../world/records.ts";
-import type { Core } from "../world/world.ts";
+import type { Core, WebhookRecord } from "../world.ts";
 
 export interface Handshake {
   readonly url: string;

@@ -4,10 +4,9 @@ import { z } from "zod";
 import { addGate, callerOf, graphMessages } from "../api/app.ts";
 import { ApiFault, answerTo, problemLines } from "../api/fault.ts";
 import { parsePhone } from "../messaging/lives.ts";
-import { approvedTemplates } from "../messaging/templates.ts";
+import { approvedTemplates } from "../messaging/messaging.ts";
 import type { Service } from "../service.ts";
-import type { MessageRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import type { MessageRecord, World } from "../world.ts";
 import { userIdOf, waIdOf } from "./updates.ts";
 
 /** Meta's endpoint for sends, with the keys, caps and faults of the service's own. */

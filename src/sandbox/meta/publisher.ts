@@ -1,8 +1,7 @@
 import type { Emit, Publisher } from "../events/publisher.ts";
 import { type MetaFaults, mostUpdates } from "../faults.ts";
 import { isReported } from "../statuses.ts";
-import type { MessageRecord, SendingNumber } from "../world/records.ts";
-import { type Core, mainAccount, wabaIdOf } from "../world/world.ts";
+import { type Core, type MessageRecord, mainAccount, type SendingNumber, wabaIdOf } from "../world.ts";
 import {
   asMetaWrites,
   isStruck,

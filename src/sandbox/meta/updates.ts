@@ -1,6 +1,6 @@
 import type { MetaFaults } from "../faults.ts";
-import { createRandom } from "../ids.ts";
-import type { ContactRecord, MessageRecord, SendingNumber } from "../world/records.ts";
+import { createRandom, digitsOf } from "../ids.ts";
+import type { ContactRecord, MessageRecord, SendingNumber } from "../world.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -22,12 +22,6 @@ export type Update = {
 /** Chance by name: what happens to one does not shift what happens to another. */
 export function isStruck(fault: string, subject: string, share: number): boolean {
   return share > 0 && createRandom(`${fault}/${subject}`).chance(share);
-}
-
-/** The same for the same name; the first is not 0. */
-export function digitsOf(name: string, count: number): string {
-  const random = createRandom(name);
-  return Array.from({ length: count }, (_, place) => (place === 0 ? 1 + random.below(9) : random.below(10))).join("");
 }
 
 export const waIdOf = (phone: string): string => phone.replace(/^\+/, "");

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
 import { type Engine, engines, openStorage } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

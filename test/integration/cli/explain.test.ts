@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { maskWamid } from "../../../src/model/mask.ts";
-import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";

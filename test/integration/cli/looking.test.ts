@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maskWamid } from "../../../src/model/mask.ts";
-import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
 import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/publisher.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

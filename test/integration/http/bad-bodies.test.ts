@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
-import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
+import type { MessageRecord } from "../../../src/sandbox/world.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { hour, minute, openRelay } from "./open-relay.ts";
 

@@ -3,7 +3,7 @@ import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
 import type { RelayEventDetail } from "../../../src/model/answers.ts";
 import { type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
-import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
+import type { MessageRecord } from "../../../src/sandbox/world.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { makeRelayHere } from "../../harness/relay-here.ts";

@@ -3,7 +3,7 @@ import { checkSums, createPostLog } from "../../../src/cli/demo/checks.ts";
 import { summaryLines } from "../../../src/cli/demo/run.ts";
 import { everythingPath } from "../../../src/cli/demo/settings.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
-import type { Arrival } from "../../../src/sandbox/downstream/downstream.ts";
+import type { Arrival } from "../../../src/sandbox/downstream.ts";
 import { requestBody, type Update } from "../../../src/sandbox/meta/updates.ts";
 
 const messages = "messages sent";

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { AutomationStep, EventRecord, RunRecord } from "../../../../src/sandbox/world/records.ts";
+import type { AutomationStep, EventRecord, RunRecord } from "../../../../src/sandbox/world.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
 import { type Account, day, hour, minute, type Sent, type Service, second, startService } from "../conformance/harness.ts";

@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Downstream, startDownstream } from "../../../../src/sandbox/downstream/downstream.ts";
+import { type Downstream, startDownstream } from "../../../../src/sandbox/downstream.ts";
 import { until } from "../../../harness/until.ts";
 
 const secret = `whsec_${Buffer.from("thirty-two bytes of a shared key").toString("base64")}`;

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
-import { startDownstream } from "../../../../src/sandbox/downstream/downstream.ts";
+import { startDownstream } from "../../../../src/sandbox/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
 import { startTestServer } from "../test-server.ts";

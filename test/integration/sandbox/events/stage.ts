@@ -6,9 +6,16 @@ import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
 import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
-import { createLimits, noUsage } from "../../../../src/sandbox/limits/limits.ts";
-import type { DeliveryRecord, MessageRecord, Plan, WebhookRecord } from "../../../../src/sandbox/world/records.ts";
-import { type Core, createWorld, type World } from "../../../../src/sandbox/world/world.ts";
+import { createLimits, noUsage } from "../../../../src/sandbox/limits.ts";
+import {
+  type Core,
+  createWorld,
+  type DeliveryRecord,
+  type MessageRecord,
+  type Plan,
+  type WebhookRecord,
+  type World,
+} from "../../../../src/sandbox/world.ts";
 import { longestWaitMs } from "../../../harness/until.ts";
 
 export const secret = "a secret of the webhook";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { plans } from "../../../../src/sandbox/world/records.ts";
+import { plans } from "../../../../src/sandbox/world.ts";
 import { type Account, type Service, startService } from "../conformance/harness.ts";
 import { callPlainly } from "../conformance/plain-http.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
-import type { CampaignRecord } from "../../../../src/sandbox/world/records.ts";
+import type { CampaignRecord } from "../../../../src/sandbox/world.ts";
 import { day, type Service, second, startService } from "../conformance/harness.ts";
 
 let service: Service;

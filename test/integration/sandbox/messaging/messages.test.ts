@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
-import type { EventRecord, MessageRecord } from "../../../../src/sandbox/world/records.ts";
+import type { EventRecord, MessageRecord } from "../../../../src/sandbox/world.ts";
 import { type Account, day, type Sent, type Service, startService } from "../conformance/harness.ts";
 
 let service: Service;

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { addControlRoutes } from "../../../../src/sandbox/control/control.ts";
 import type { ControlParts } from "../../../../src/sandbox/control/routes.ts";
 import { type Answer, type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
-import { createWorld } from "../../../../src/sandbox/world/world.ts";
+import { createWorld } from "../../../../src/sandbox/world.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";
 import { until } from "../../../harness/until.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
-import type { AutomationStep } from "../../../../src/sandbox/world/records.ts";
+import type { AutomationStep } from "../../../../src/sandbox/world.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { fillBody, fillJson, fillText } from "../../../../src/sandbox/automations/automations.ts";
+import { fillBody, fillJson, fillText } from "../../../../src/sandbox/automations.ts";
 
 test("names are filled in, unknown ones leave nothing, and what the data says is not read again", () => {
   expect(fillText("{{a}}-{{ b c }}-{{x}}-{{toString}}", { a: "{{b c}}$&", "b c": "2" })).toBe("{{b c}}$&-2--");

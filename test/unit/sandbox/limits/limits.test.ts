@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ApiFault } from "../../../../src/sandbox/api/fault.ts";
-import { createBusiestMinute, createLimits } from "../../../../src/sandbox/limits/limits.ts";
-import type { AccountRecord, Plan } from "../../../../src/sandbox/world/records.ts";
-import { createWorld } from "../../../../src/sandbox/world/world.ts";
+import { createBusiestMinute, createLimits } from "../../../../src/sandbox/limits.ts";
+import { type AccountRecord, createWorld, type Plan } from "../../../../src/sandbox/world.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 
 function anAccount({ plan = "escala" as Plan, isUnlimited = false } = {}) {

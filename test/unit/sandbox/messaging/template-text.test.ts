@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { fillTemplate } from "../../../../src/sandbox/messaging/templates.ts";
-import type { TemplateRecord, TemplateVariable } from "../../../../src/sandbox/world/records.ts";
+import { fillTemplate } from "../../../../src/sandbox/messaging/messaging.ts";
+import type { TemplateRecord, TemplateVariable } from "../../../../src/sandbox/world.ts";
 
 const template = (body: string, variables: TemplateVariable[]) => ({ body, variables }) as TemplateRecord;
 const nombre: TemplateVariable = { name: "nombre", label: "Nombre", example: "Ana", fallback: "cliente" };

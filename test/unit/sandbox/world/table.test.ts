@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createTable } from "../../../../src/sandbox/world/world.ts";
+import { createTable } from "../../../../src/sandbox/world.ts";
 
 interface Thing {
   readonly id: string;

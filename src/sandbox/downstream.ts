@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type SignatureVerdict, verifyAs } from "../signing.ts";
+import { type SignatureVerdict, verifyAs } from "./signing.ts";
 
 export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";
 

@@ -1,11 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { bodyLimits, parseWithin } from "../../model/json.ts";
-import { ApiFault, checked, refused } from "../api/fault.ts";
-import { outgoingBodySchema, receiptOf } from "../messaging/messaging.ts";
-import { approvedTemplates, templateView } from "../messaging/templates.ts";
-import type { Service } from "../service.ts";
-import { type AccountRecord, type AppRecord, plans } from "../world/records.ts";
+import { bodyLimits, parseWithin } from "../model/json.ts";
+import { ApiFault, checked, refused } from "./api/fault.ts";
+import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "./messaging/messaging.ts";
+import type { Service } from "./service.ts";
+import { type AccountRecord, type AppRecord, plans } from "./world.ts";
 
 const mcpPath = "/mcp";
 

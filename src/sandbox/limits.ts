@@ -1,6 +1,5 @@
-import { ApiFault, planRefused, refused } from "../api/fault.ts";
-import { type AccountRecord, plans, type Quota, type Usage } from "../world/records.ts";
-import type { Core } from "../world/world.ts";
+import { ApiFault, planRefused, refused } from "./api/fault.ts";
+import { type AccountRecord, type Core, plans, type Quota, type Usage } from "./world.ts";
 
 type Cap = "requests" | "messages";
 

@@ -1,21 +1,21 @@
 import { Agent } from "undici/index.js";
-import { ApiFault, refused } from "../api/fault.ts";
-import type { Publisher } from "../events/publisher.ts";
-import type { Limits } from "../limits/limits.ts";
-import type { Messaging } from "../messaging/messaging.ts";
-import { postJson, receiverConnection } from "../post.ts";
-import { createSigner } from "../signing.ts";
-import { reaches } from "../statuses.ts";
+import { ApiFault, refused } from "./api/fault.ts";
+import type { Publisher } from "./events/publisher.ts";
+import type { Limits } from "./limits.ts";
+import type { Messaging } from "./messaging/messaging.ts";
+import { postJson, receiverConnection } from "./post.ts";
+import { createSigner } from "./signing.ts";
+import { reaches } from "./statuses.ts";
 import {
   type AccountRecord,
   type AutomationRecord,
   type AutomationStep,
   type ContactRecord,
+  type Core,
   type MessageRecord,
   plans,
   type RunRecord,
-} from "../world/records.ts";
-import type { Core } from "../world/world.ts";
+} from "./world.ts";
 
 const betweenStepsMs = 100;
 const answerWithinMs = 10_000;

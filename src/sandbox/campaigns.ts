@@ -1,11 +1,9 @@
 import { z } from "zod";
-import { ApiFault } from "../api/fault.ts";
-import type { Random } from "../ids.ts";
-import { requirePhone } from "../messaging/lives.ts";
-import type { Messaging } from "../messaging/messaging.ts";
-import { approvedTemplates, templateGone, templateToSend } from "../messaging/templates.ts";
-import type { CampaignRecord } from "../world/records.ts";
-import type { Core } from "../world/world.ts";
+import { ApiFault } from "./api/fault.ts";
+import type { Random } from "./ids.ts";
+import { requirePhone } from "./messaging/lives.ts";
+import { approvedTemplates, type Messaging, templateGone, templateToSend } from "./messaging/messaging.ts";
+import type { CampaignRecord, Core } from "./world.ts";
 
 const most = 1_000_000;
 
