@@ -78,8 +78,8 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
     onResult(post, { tries }) {
       answered += 1;
       triedAgain += tries - 1;
-      const { wamid, ours: own } = post.subject;
-      if (own && wamid !== null && post.sort === "status" && chosen.chance(0.2) && !ours.includes(wamid)) ours.push(wamid);
+      const { wamid } = post.subject;
+      if (wamid !== null && post.sort === "status" && chosen.chance(0.2) && !ours.includes(wamid)) ours.push(wamid);
     },
   });
   const registering = registerSome(relay, ours, random.fork("registering"), over.signal);

@@ -73,8 +73,8 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
       const next = posts.next();
       if (next.done === true) return;
       const post = next.value;
-      const { wamid, ours } = post.subject;
-      if (ours && wamid !== null && post.sort === "status" && !chosen.has(wamid)) {
+      const { wamid } = post.subject;
+      if (wamid !== null && post.sort === "status" && !chosen.has(wamid)) {
         chosen.add(wamid);
         // Some before the first event, some while it is taken, some after.
         if (pick.chance(0.4)) toRegister.push(wamid);

@@ -25,7 +25,7 @@ export function postOf(event: SandboxEvent, body: Buffer = bodyOf(event)): Post 
     sort: "status",
     body,
     signature: "right",
-    subject: { id: event.id, event: event.event, wamid, runId: null, ours: true },
+    subject: { id: event.id, event: event.event, wamid, runId: null },
     expected: { of: "event", id: event.id },
   };
 }

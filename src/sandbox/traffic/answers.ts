@@ -54,8 +54,6 @@ export interface PostSubject {
   readonly event: string;
   readonly wamid: Wamid | null;
   readonly runId: RunId | null;
-  /** False for campaigns' messages, which the receiver does not know. */
-  readonly ours: boolean;
 }
 
 export interface Post {

@@ -29,8 +29,8 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
   const held = createHeldBack();
   let place = 0;
 
-  function* postEvent(event: SandboxEvent, sort: PostSort, ours: boolean): Generator<Post> {
-    const subject = subjectOf(event, ours);
+  function* postEvent(event: SandboxEvent, sort: PostSort): Generator<Post> {
+    const subject = subjectOf(event);
     const post: Post = { sort, body: bodyOf(event), signature: "right", subject, expected: { of: "event", id: event.id } };
     place += 1;
     if (random.chance(mix.outOfOrder)) held.add(place + 1 + random.below(window), post);
@@ -47,7 +47,7 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
   function* postRefused(event: SandboxEvent, post: Pick<Post, "sort" | "body" | "signature">): Generator<Post> {
     place += 1;
     const answer = post.sort === "malformed" ? "quarantined" : "unauthorized";
-    yield { ...post, subject: subjectOf(event, false), expected: { of: "post", answer } };
+    yield { ...post, subject: subjectOf(event), expected: { of: "post", answer } };
     yield* held.take(place);
   }
   function* postBeside(status: SandboxEvent): Generator<Post> {
@@ -56,10 +56,10 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
       const event = done
         ? make.automationCompleted(make.runId())
         : make.automationFailed(make.runId(), "the template is no longer approved");
-      yield* postEvent(event, "automation", false);
+      yield* postEvent(event, "automation");
     }
     if (random.chance(mix.truncated)) {
-      yield* postEvent(make.truncated("message.status", 256 * 1024 + 1 + random.below(10 ** 6)), "truncated", false);
+      yield* postEvent(make.truncated("message.status", 256 * 1024 + 1 + random.below(10 ** 6)), "truncated");
     }
     if (random.chance(mix.malformed)) {
       const event = make.messageStatus(newWamid(phone()), "sent");
@@ -73,7 +73,7 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
     if (random.chance(mix.campaign)) {
       for (let sent = 0; sent < campaignSize; sent += 1) {
         const step = random.pick(["sent", "delivered", "read"]);
-        yield* postEvent(make.messageStatus(newWamid(phone()), step), "campaign", false);
+        yield* postEvent(make.messageStatus(newWamid(phone()), step), "campaign");
       }
     }
   }
@@ -91,15 +91,15 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
     if (message.next === message.steps.length) living.splice(at, 1);
     now += random.below(4);
     const event = make.messageStatus(message.wamid, step.status, step.errorCode);
-    yield* postEvent(event, "status", true);
+    yield* postEvent(event, "status");
     yield* postBeside(event);
   }
   yield* held.rest();
 }
 
-function subjectOf(event: SandboxEvent, ours: boolean): PostSubject {
+function subjectOf(event: SandboxEvent): PostSubject {
   const { wamid, runId } = event.data;
-  return { id: event.id, event: event.event, wamid: (wamid as Wamid) ?? null, runId: (runId as RunId) ?? null, ours };
+  return { id: event.id, event: event.event, wamid: (wamid as Wamid) ?? null, runId: (runId as RunId) ?? null };
 }
 
 function createHeldBack() {
@@ -145,33 +145,15 @@ export type ScenarioMix = Readonly<typeof usualMix>;
 /** Everything in order and once, nothing else. */
 export const plainMix = Object.fromEntries(Object.keys(usualMix).map((key) => [key, 0])) as ScenarioMix;
 
-/** One timer for all who wait, whatever the rate. */
-const tickMs = 5;
-
 /** Lets `rate` per second through, without a burst after a stall longer than `burstMs`. Undefined: at once. */
 export function createPace(rate: number, clock: Clock, burstMs = 100): () => Promise<void> | undefined {
   let due = clock.now();
-  let tick: Promise<void> | null = null;
-  const nextTick = () => {
-    tick ??= new Promise<void>((resolve) =>
-      clock.after(tickMs, () => {
-        tick = null;
-        resolve();
-      }),
-    );
-    return tick;
-  };
-  const pass = (): boolean => {
+  return () => {
     const now = clock.now();
-    if (due > now) return false;
-    due = Math.max(due, now - burstMs) + 1000 / rate;
-    return true;
+    const turn = Math.max(due, now - burstMs);
+    due = turn + 1000 / rate;
+    return turn <= now ? undefined : new Promise((resolve) => void clock.after(turn - now, resolve));
   };
-  const wait = async () => {
-    do await nextTick();
-    while (!pass());
-  };
-  return () => (pass() ? undefined : wait());
 }
 
 export interface TriggerScenario extends Pick<ScenarioSettings, "messages" | "mix" | "lives" | "campaignSize"> {

@@ -5,7 +5,7 @@ import type { Post, PostResult } from "../../../src/sandbox/traffic/answers.ts";
 const post = {
   sort: "duplicate",
   body: Buffer.from('{"data":{"status":"sent"}}'),
-  subject: { id: "e1", event: "message.status", wamid: "wamid.HBgNNTQ5MTE1NTU1MDAwMRUC", runId: null, ours: false },
+  subject: { id: "e1", event: "message.status", wamid: "wamid.HBgNNTQ5MTE1NTU1MDAwMRUC", runId: null },
 } as unknown as Post;
 const ok: PostResult = { kind: "answered", status: 200, answer: "accepted", said: "{}", tries: 1, tookMs: 3.4 };
 
