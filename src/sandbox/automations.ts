@@ -3,7 +3,7 @@ import { ApiFault, refused } from "./api/fault.ts";
 import type { Publisher } from "./events/publisher.ts";
 import type { Limits } from "./limits.ts";
 import type { Messaging } from "./messaging/messaging.ts";
-import { postJson, receiverConnection } from "./post.ts";
+import { callUrl, receiverConnection } from "./post.ts";
 import { createSigner } from "./signing.ts";
 import { reaches } from "./statuses.ts";
 import {
@@ -151,7 +151,7 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
     } catch {
       return end(run, "No se pudo firmar el pedido HTTP: el token no es una clave para la firma de la automatización.");
     }
-    const answer = await postJson({ dispatcher: agent, url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
+    const answer = await callUrl({ dispatcher: agent, url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
     if (isClosed || run.status !== "running") return;
     // An answer whose body drips past the deadline is late.
     const isSuccess = answer.kind === "answered" && answer.text !== null && answer.status >= 200 && answer.status < 300;

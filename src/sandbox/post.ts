@@ -10,11 +10,12 @@ export type Posted =
   | { readonly kind: "answered"; readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string | null }
   | { readonly kind: "unanswered"; readonly reason: string };
 
-interface PostRequest {
+interface Call {
   readonly dispatcher: Dispatcher;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
+  /** Posted as JSON; not given: a GET. */
+  readonly body?: Buffer;
   /** The machine's clock: the receiver lives in its time. */
   readonly clock: Clock;
   readonly timeoutMs: number;
@@ -26,8 +27,8 @@ export function receiverConnection() {
 
 const mostAnswerBytes = 1024 * 1024;
 
-/** Posts JSON under one deadline. Never rejects. */
-export async function postJson({ dispatcher, url, headers, body, clock, timeoutMs }: PostRequest): Promise<Posted> {
+/** Under one deadline. Redirects are not followed. Never rejects. */
+export async function callUrl({ dispatcher, url, headers, body, clock, timeoutMs }: Call): Promise<Posted> {
   const deadline = new AbortController();
   const cancelDeadline = clock.after(timeoutMs, () => deadline.abort(new Error(`no answer within ${timeoutMs} ms`)));
   const { signal } = deadline;
@@ -36,9 +37,8 @@ export async function postJson({ dispatcher, url, headers, body, clock, timeoutM
     const answer = await dispatcher.request({
       origin,
       path: pathname + search,
-      method: "POST",
-      headers: { "content-type": "application/json", "user-agent": "wamid-relay-sandbox", ...headers },
-      body,
+      ...(body === undefined ? { method: "GET" } : { method: "POST", body }),
+      headers: { ...(body !== undefined && { "content-type": "application/json" }), "user-agent": "wamid-relay-sandbox", ...headers },
       headersTimeout: 0,
       bodyTimeout: 0,
       signal,

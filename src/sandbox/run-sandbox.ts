@@ -77,7 +77,7 @@ async function startOn(
   addMcpRoutes(app, service);
   addControlRoutes(app, { ...service, clock, setup, defaultPlan: plan, url: () => url, callbacks });
   const stop = async () => {
-    callbacks?.close();
+    await callbacks?.close();
     events.meta?.flush();
     await app.close();
     await service.close();

@@ -1,7 +1,7 @@
 import { Agent } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
 import { retryAfterMs } from "../../net/exchange.ts";
-import { type Posted, postJson, receiverConnection } from "../post.ts";
+import { callUrl, type Posted, receiverConnection } from "../post.ts";
 import { createSigner } from "../signing.ts";
 import type { WebhookRecord } from "../world.ts";
 
@@ -47,7 +47,7 @@ export function createPoster({ baseClock, timeoutMs, connections, onPost }: Post
       // The sandbox's choice: the machine's time, which receivers compare with.
       const request = { method: "POST", url, body: signed, id: eventId, timestampMs: baseClock.now() };
       const headers = createSigner(signature, secret)(request);
-      return await postJson({ dispatcher, url, headers, body, clock: baseClock, timeoutMs });
+      return await callUrl({ dispatcher, url, headers, body, clock: baseClock, timeoutMs });
     } catch (error) {
       // The secret is not in the encoding of its signature.
       return { kind: "unanswered", reason: (error as Error).message };

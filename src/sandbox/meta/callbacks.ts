@@ -1,3 +1,5 @@
+import { Agent } from "undici/index.js";
+import { callUrl, type Posted, receiverConnection } from "../post.ts";
 import type { Core, WebhookRecord } from "../world.ts";
 
 export interface Handshake {
@@ -16,12 +18,18 @@ export type Callbacks = ReturnType<typeof createCallbacks>;
 export function createCallbacks(core: Core, report: (handshake: Handshake) => void) {
   const { world, baseClock } = core;
   const random = core.random.fork("challenges");
-  const closing = new AbortController();
+  const agent = new Agent(receiverConnection());
+  let isClosed = false;
 
   const verify = async (webhook: WebhookRecord): Promise<Handshake> => {
     const { url, meta } = webhook;
     // A positive integer: some receivers parse it.
-    const reason = await ask(url, meta?.verifyToken ?? "", String(10 ** 9 + random.below(10 ** 9)), closing.signal);
+    const challenge = String(10 ** 9 + random.below(10 ** 9));
+    const asked = new URL(url);
+    asked.searchParams.append("hub.mode", "subscribe");
+    asked.searchParams.append("hub.challenge", challenge);
+    asked.searchParams.append("hub.verify_token", meta?.verifyToken ?? "");
+    const reason = failureIn(await callUrl({ dispatcher: agent, url: asked.href, headers: {}, clock: baseClock, timeoutMs }), challenge);
     const isVerified = reason === null;
     // A later failure takes nothing back.
     if (isVerified && meta?.isVerified === false) {
@@ -32,7 +40,7 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
   };
   const again = (webhook: WebhookRecord): void => {
     baseClock.after(againMs, async () => {
-      if (closing.signal.aborted || world.webhooks.get(webhook.id) !== webhook || webhook.meta?.isVerified === true) return;
+      if (isClosed || world.webhooks.get(webhook.id) !== webhook || webhook.meta?.isVerified === true) return;
       const handshake = await verify(webhook);
       if (handshake.isVerified) report(handshake);
       else again(webhook);
@@ -44,26 +52,19 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
     async verifySoon(webhook: WebhookRecord): Promise<void> {
       if (webhook.meta === undefined || webhook.meta.isVerified) return;
       const handshake = await verify(webhook);
-      if (closing.signal.aborted) return;
+      if (isClosed) return;
       report(handshake);
       if (!handshake.isVerified) again(webhook);
     },
-    close: () => closing.abort(),
+    close(): Promise<void> {
+      isClosed = true;
+      return agent.destroy();
+    },
   };
 }
 
-async function ask(url: string, token: string, challenge: string, signal: AbortSignal): Promise<string | null> {
-  const asked = new URL(url);
-  asked.searchParams.append("hub.mode", "subscribe");
-  asked.searchParams.append("hub.challenge", challenge);
-  asked.searchParams.append("hub.verify_token", token);
-  try {
-    const answer = await fetch(asked, { redirect: "manual", signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]) });
-    const body = await answer.text();
-    if (answer.status !== 200) return `answered ${answer.status}`;
-    return body === challenge ? null : "the answer is not the challenge";
-  } catch (error) {
-    const { cause, message } = error as Error & { cause?: NodeJS.ErrnoException };
-    return cause?.code ?? cause?.message ?? message;
-  }
+function failureIn(answer: Posted, challenge: string): string | null {
+  if (answer.kind === "unanswered") return answer.reason;
+  if (answer.status !== 200) return `answered ${answer.status}`;
+  return answer.text === challenge ? null : "the answer is not the challenge";
 }

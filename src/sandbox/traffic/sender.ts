@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type buildConnector, Pool } from "undici/index.js";
 import { systemClock } from "../../model/clock.ts";
-import { postJson } from "../post.ts";
+import { callUrl } from "../post.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
 import { type Answer, type Post, type PostResult, readAnswer } from "./answers.ts";
 import { createPace } from "./scenario.ts";
@@ -45,7 +45,7 @@ export function createSender(settings: SenderSettings) {
     const began = Date.now();
     for (let tries = 1; ; tries += 1) {
       // Signed anew at each try, as the timestamp may be part of it.
-      const posted = await postJson({ dispatcher, url, headers: headersOf(one), body: one.body, clock: systemClock, timeoutMs });
+      const posted = await callUrl({ dispatcher, url, headers: headersOf(one), body: one.body, clock: systemClock, timeoutMs });
       const text = posted.kind === "answered" ? posted.text : null;
       const isLast = posted.kind === "answered" && text !== null && posted.status < 500;
       if (!isLast && tries < retry.tries && !stopped()) {
