@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import type { Purged } from "../../src/store/port.ts";
+import type { Purged } from "../../src/store/work/retention.ts";
 import { account, eventAt, path, secret, signatureHeader, wamidsOf } from "../events.ts";
 import { latencyOf } from "../load/measure.ts";
 import { round } from "../report.ts";

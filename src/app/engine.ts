@@ -1,15 +1,19 @@
+import { randomUUID } from "node:crypto";
+import { realpathSync } from "node:fs";
+import { hostname } from "node:os";
 import type { Settings } from "../config/schema.ts";
 import type { DispatcherParts } from "../deliver/dispatcher.ts";
+import type { InstanceView } from "../model/answers.ts";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { relayVersion } from "../model/version.ts";
 import type { LogStream } from "../observe/logger.ts";
 import type { Store } from "../store/create-store.ts";
 import { type Rules, type StoreHooks, StoreRefused } from "../store/port.ts";
 import type { Presence } from "../store/postgres/server.ts";
-import type { StorageSettings } from "../store/settings.ts";
-import type { Cleanup } from "./cleanup.ts";
+import { postgresName, type StorageSettings } from "../store/settings.ts";
 import type { RereadSettings } from "./reload.ts";
 
 /**
@@ -78,4 +82,68 @@ export interface OpenOptions {
   readonly hooks: StoreHooks;
   /** Default: the system's, or for a shared store, the store's. */
   readonly clock?: Clock | undefined;
+}
+
+export type Instance = Pick<InstanceView, "instance" | "version" | "startedAt">;
+
+/** The id of this process, which its store and `/healthz` show. */
+export const createInstance = (startedAt: number): Instance => ({ instance: randomUUID(), version: relayVersion(), startedAt });
+
+export function viewInstance(instance: Instance, role: Exclude<Role, "work">, { storage }: Pick<Settings, "storage">): InstanceView {
+  return {
+    ...instance,
+    pid: process.pid,
+    host: hostname(),
+    role,
+    store: { driver: storage.driver, place: storePlace(storage) },
+  };
+}
+
+/** Where the store is, for people: links and relative paths resolved, and no password. */
+export function storePlace(storage: StorageSettings): string {
+  return storage.driver === "postgres" ? postgresName(storage) : realPath(storage.path);
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}
+
+export type Cleanup = ReturnType<typeof createCleanup>;
+
+/** Closes parts in the reverse order of their creation. Node 22 has no AsyncDisposableStack. */
+export function createCleanup() {
+  const steps: (() => unknown)[] = [];
+  const first: (() => unknown)[] = [];
+
+  /** Takes every step once, also after one that throws. Rejects with the first error. */
+  async function run(): Promise<void> {
+    const errors: unknown[] = [];
+    const take = async (step: () => unknown): Promise<void> => {
+      try {
+        await step();
+      } catch (error) {
+        errors.push(error);
+      }
+    };
+    await Promise.all(first.splice(0).map(take));
+    for (let step = steps.pop(); step !== undefined; step = steps.pop()) await take(step);
+    if (errors.length > 0) throw errors[0];
+  }
+
+  return {
+    /** Adds a step that `run` takes before all earlier ones. */
+    defer: (step: () => unknown): void => void steps.push(step),
+    /** Adds a step that `run` takes first, at the same time as the others of this kind. */
+    together: (step: () => unknown): void => void first.push(step),
+    adopt<T>(part: T, close: (part: T) => unknown): T {
+      steps.push(() => close(part));
+      return part;
+    },
+    run,
+    [Symbol.asyncDispose]: run,
+  };
 }

@@ -7,7 +7,7 @@ import { StoreRefused } from "../store/port.ts";
 import { openPostgresSource, openPostgresTarget } from "../store/postgres/copy-side.ts";
 import { postgresName, type StorageSettings } from "../store/settings.ts";
 import { openSqliteSource, openSqliteTarget } from "../store/sqlite/copy-side.ts";
-import { createCleanup } from "./cleanup.ts";
+import { createCleanup } from "./engine.ts";
 import { postgresSettings } from "./open-postgres.ts";
 import { openStoreForReading } from "./open-store.ts";
 

@@ -5,8 +5,7 @@ import { relayVersion } from "../model/version.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type Logger, type Privacy } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
-import type { Run } from "./engine.ts";
-import { createInstance } from "./instance.ts";
+import { createInstance, type Run } from "./engine.ts";
 import type { Tracing } from "./tracing.ts";
 
 export type Observed = Awaited<ReturnType<typeof observe>>;

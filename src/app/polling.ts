@@ -3,12 +3,12 @@ import { accountsOf } from "../config/sources.ts";
 import type { Clock } from "../model/clock.ts";
 import { type PolledStatus, polledEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
+import { kept } from "../model/maps.ts";
 import { type Hold, holdReasons, type PollAnswer, type PollFault } from "../model/poll.ts";
-import type { MessageState } from "../model/tracking.ts";
+import { type MessageState, stepMessage } from "../model/tracking.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
-import { stepMessage } from "../track/states.ts";
 import type { Accepting } from "./accept.ts";
 import { fieldsOf } from "./rules.ts";
 
@@ -35,11 +35,8 @@ interface Standing {
 export function createPolling({ services, now, polled }: PollingParts) {
   const standings = new WeakMap<ServiceClient, Standing>();
 
-  function standingOf(client: ServiceClient): Standing {
-    const standing = standings.get(client) ?? { hasFound: false, counts: noCounts(), isFaulty: false };
-    standings.set(client, standing);
-    return standing;
-  }
+  const standingOf = (client: ServiceClient): Standing =>
+    kept(standings, client, () => ({ hasFound: false, counts: noCounts(), isFaulty: false }));
 
   function answerTo(error: ServiceError, account: string, at: number, standing: Standing): PollAnswer {
     const reason = faultOf(error);

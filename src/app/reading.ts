@@ -7,7 +7,7 @@ import { createDiagnosis, storedBreakers } from "../inspect/diagnosis.ts";
 import { createExplaining } from "../inspect/explaining.ts";
 import { createOverview } from "../inspect/overview.ts";
 import { createReadingPort, createStoredHandlers } from "../inspect/reading.ts";
-import { createInstance } from "./instance.ts";
+import { createInstance } from "./engine.ts";
 import { openStoreForReading } from "./open-store.ts";
 
 /** The settings that reading needs. */

@@ -3,6 +3,7 @@ import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.
 import { badRequest, RelayError } from "../model/errors.ts";
 import { type FieldPaths, unstorable } from "../model/event.ts";
 import { accountOf, type FormatName, readStoredItems } from "../model/formats/formats.ts";
+import { countIn } from "../model/maps.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import type { Store } from "../store/create-store.ts";
@@ -54,7 +55,7 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
       let cursor: ReplayCursor | null = start(now());
       while (cursor !== null && !stopping()) {
         const step = await steps.find(cursor, stepRows);
-        for (const { route } of step.found) counts.set(route, (counts.get(route) ?? 0) + 1);
+        for (const { route } of step.found) countIn(counts, route);
         cursor = step.cursor;
         await nextTurn();
       }
@@ -161,10 +162,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
         for (const one of found) {
           const result = read(one);
           if (result.ok) matching += 1;
-          else {
-            const reason = reasons.has(result.error) || reasons.size < mostReasons ? result.error : "other reasons";
-            reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
-          }
+          else countIn(reasons, reasons.has(result.error) || reasons.size < mostReasons ? result.error : "other reasons");
         }
       }
       return { matching, routes: [], notSent: [], invalid: [...reasons].map(([reason, events]) => ({ reason, events })) };

@@ -2,11 +2,11 @@ import type { Settings, SourceSettings } from "../config/schema.ts";
 import type { ProxiedSource } from "../deliver/proxy.ts";
 import { startOf } from "../hydrate/candidates.ts";
 import { type FieldPaths, fieldsSchema } from "../model/event.ts";
+import { stepMessage, stepRun } from "../model/tracking.ts";
 import type { InboundSource } from "../receive/inbound-source.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
 import { isCallable } from "../service/accounts.ts";
 import type { Rules } from "../store/port.ts";
-import { stepMessage, stepRun } from "../track/states.ts";
 
 interface ReloadableRules extends Rules {
   reload(settings: Settings): void;

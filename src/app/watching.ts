@@ -5,6 +5,7 @@ import { type AccountNote, type AccountWatch, countsOf } from "../model/account-
 import { type Alarm, alarmKey, type ConditionName, conditionOf, conditions, type StoredAlarm } from "../model/attention.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
+import { kept } from "../model/maps.ts";
 import type { Attention } from "../model/overview.ts";
 import type { PollFault } from "../model/poll.ts";
 import { alertBody, postAlert } from "../observe/health.ts";
@@ -159,14 +160,8 @@ function createNotes({ store, clock: { now }, windowMs, missed }: NotesParts) {
   /** Statuses that polls found, in order of time. */
   const pending: { readonly account: string; readonly wamid: string; readonly status: string; readonly at: number }[] = [];
 
-  function of(account: string): Note {
-    let note = notes.get(account);
-    if (note === undefined) {
-      note = { account, since: now(), events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 };
-      notes.set(account, note);
-    }
-    return note;
-  }
+  const of = (account: string): Note =>
+    kept(notes, account, () => ({ account, since: now(), events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 }));
 
   /** Whether a webhook brought the status to any process. */
   async function hasArrived({ account, wamid, status }: (typeof pending)[number]): Promise<boolean> {

@@ -64,7 +64,7 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
   }
   const [{ migrate }, { storePlace }, { StoreUnavailable }] = await Promise.all([
     import("../app/migrate.ts"),
-    import("../app/instance.ts"),
+    import("../app/engine.ts"),
     import("../store/port.ts"),
   ]);
   const at = (place: Place): StorageSettings => (place.driver === "sqlite" ? place : storage);

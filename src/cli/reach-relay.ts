@@ -95,7 +95,7 @@ async function servesStore(client: ControlClient, storage: StorageSettings | nul
   if (storage === null || storage.driver === "sqlite") return true;
   try {
     const { store } = await client.getInstance();
-    const { storePlace } = await import("../app/instance.ts");
+    const { storePlace } = await import("../app/engine.ts");
     return store.place === storePlace(storage);
   } catch (error) {
     if (error instanceof RelayClientError && error.status > 0) return false;
@@ -144,7 +144,7 @@ async function checkFile(path: string, why: string | null): Promise<void> {
 
 /** A client that reads the store in this process, beside relays that may use it. */
 export async function readStore(settings: ReadingSettings, reveal?: boolean): Promise<ControlClient> {
-  const [{ createReadingApi }, { storePlace }] = await Promise.all([import("../app/reading.ts"), import("../app/instance.ts")]);
+  const [{ createReadingApi }, { storePlace }] = await Promise.all([import("../app/reading.ts"), import("../app/engine.ts")]);
   let fault: Error | null = null;
   const { http, close } = await createReadingApi(settings, (error) => {
     fault = error as Error;

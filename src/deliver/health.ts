@@ -1,6 +1,5 @@
-import { type Clock, createSteadyTime, type SteadyTime } from "../model/clock.ts";
+import { type Clock, createPace, createSteadyTime, type SteadyTime } from "../model/clock.ts";
 import type { AttemptResult, BreakerState, Failing, OpenNote, RouteNotes, Settlement, Slow } from "../model/delivery.ts";
-import { createPace } from "../model/pace.ts";
 import { type AttemptReport, type Decision, type LaneHooks, pauseOf } from "./decide.ts";
 import type { Destination } from "./destinations/destination.ts";
 import { breakerName, type CommonSettings, type DestinationSettings, type LaneSettings, rateOf } from "./settings.ts";

@@ -4,8 +4,9 @@ import type { SearchHitView } from "../model/endpoints/read.ts";
 import { fewestPhoneDigits, parseMask, wholePhone } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { OfAccounts } from "../model/queries.ts";
-import type { EventFilter, Numbered } from "../store/port.ts";
+import type { EventFilter } from "../store/read/events.ts";
 import type { StoreReading } from "../store/read/reading.ts";
+import type { Numbered } from "../store/read/subjects.ts";
 import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
 
 /** Most messages or runs of one name whose events are read by their index. Events about more are found by reading all events. */

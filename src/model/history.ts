@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { countIn, kept } from "./maps.ts";
 import { isStatus, messageStatuses, supersedes } from "./statuses.ts";
 import type { Tracking } from "./tracking.ts";
 import { component, foreign, time, type View } from "./view.ts";
@@ -234,9 +235,7 @@ export function createSeriesSums({ name, by, from, to, step, now, source, route 
     add(cell: HistoryCell): void {
       if (cell.at < from || cell.at >= to || (only !== undefined && cell.subject !== only)) return;
       const index = Math.floor((cell.at - from) / stepMs);
-      const key = keyOf(cell);
-      const values = byLabel.get(key) ?? new Array<number | undefined>(steps);
-      byLabel.set(key, values);
+      const values = kept(byLabel, keyOf(cell), () => new Array<number | undefined>(steps));
       const before = values[index];
       values[index] = before === undefined ? cell.n : kind === "gauge" ? Math.max(before, cell.n) : before + cell.n;
     },
@@ -345,27 +344,26 @@ export function createQualitySums(from: number) {
   const sums = new Map<string, number>();
   const errors = new Map<string, number>();
   const timed = { toDelivered: new Map<number, number>(), toRead: new Map<number, number>() };
-  const add = <Key>(to: Map<Key, number>, key: Key, n: number): void => void to.set(key, (to.get(key) ?? 0) + n);
   return {
     /** A cell of the history, which lasts `ms`. */
     count(series: SeriesName, { label, at, n }: HistoryCell, ms: number): void {
-      if (series === "transitions" || series === "skipped") add(sums, label, n);
-      else if (series === "failures") add(errors, label, n);
+      if (series === "transitions" || series === "skipped") countIn(sums, label, n);
+      else if (series === "failures") countIn(errors, label, n);
       else if (series === "toDelivered" || series === "toRead") {
         const bucket = Number(label);
         const sentBefore = Math.floor(from / ms) * ms + middleOf(bucket) * 1000 - at;
         // Of the cell that the beginning divides, a share: its times are spread evenly.
         const late = n * Math.min(1, Math.max(0, sentBefore / ms));
-        add(timed[series], bucket, n - late);
-        add(sums, series === "toRead" ? "read" : "delivered", -late);
+        countIn(timed[series], bucket, n - late);
+        countIn(sums, series === "toRead" ? "read" : "delivered", -late);
       }
     },
     move({ status, previousStatus, errorCode, times, sentAt }: MovedMessage): void {
       if ((times["sent"] ?? sentAt ?? from) < from) return;
-      for (const reached of [status, ...skippedBy(previousStatus, status)]) add(sums, reached, 1);
-      if (status === "failed") add(errors, errorCode ?? noCode, 1);
+      for (const reached of [status, ...skippedBy(previousStatus, status)]) countIn(sums, reached, 1);
+      if (status === "failed") countIn(errors, errorCode ?? noCode, 1);
       const time = timeOfStatus(status, times, sentAt);
-      if (time !== null) add(timed[time.series], bucketOf(time.seconds), 1);
+      if (time !== null) countIn(timed[time.series], bucketOf(time.seconds), 1);
     },
     result(): QualityView {
       const of = (status: string, most = Number.POSITIVE_INFINITY): number => Math.min(most, Math.round(sums.get(status) ?? 0));

@@ -1,4 +1,5 @@
 import { createHash, hash, randomBytes } from "node:crypto";
+import { kept } from "./maps.ts";
 
 /** Text that the compiler does not mix up with other ids. */
 type Brand<T extends string> = string & { readonly __brand: T };
@@ -60,12 +61,7 @@ const routeTags = new Map<string, string>();
 
 export function routeTag(account: AccountName, route: RouteName): string {
   const key = `${account}\0${route}`;
-  let tag = routeTags.get(key);
-  if (tag === undefined) {
-    tag = createHash("sha256").update(key).digest("hex").slice(0, 12);
-    routeTags.set(key, tag);
-  }
-  return tag;
+  return kept(routeTags, key, () => createHash("sha256").update(key).digest("hex").slice(0, 12));
 }
 
 /** The event id and route tag in a delivery id; null when the text is none. */

@@ -1,4 +1,5 @@
 import { type HistoryCell, minuteMs, quantile, type SeriesName } from "./history.ts";
+import { kept } from "./maps.ts";
 import type { DestinationView, OverviewView } from "./overview.ts";
 
 type RouteHour = Pick<DestinationView, "successLastHour" | "p50Ms" | "p99Ms">;
@@ -30,14 +31,7 @@ export function createLastHourSums(now: number) {
   const attempts = { hour: noAttempts(), minutes: byMinute(noAttempts) };
   const routes = new Map<string, { attempts: Attempts; delivery: Buckets }>();
 
-  function routeOf(route: string) {
-    let own = routes.get(route);
-    if (own === undefined) {
-      own = { attempts: noAttempts(), delivery: new Map() };
-      routes.set(route, own);
-    }
-    return own;
-  }
+  const routeOf = (route: string) => kept(routes, route, () => ({ attempts: noAttempts(), delivery: new Map() }));
 
   return {
     add(series: (typeof lastHourSeries)[number], { subject, label, at, n }: HistoryCell): void {

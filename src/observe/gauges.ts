@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from "@prometheus-io/client";
 import { conditionOf, conditions } from "../model/attention.ts";
+import { countIn } from "../model/maps.ts";
 import type { Attention } from "../model/overview.ts";
 
 /** How to combine the values of several processes in a query. */
@@ -185,8 +186,7 @@ export function createGauges({ gauge }: Pick<Maker, "gauge">): (gauges: Gauges) 
   );
   ofAccounts("relay_service_calls_waiting", "Calls that wait for room under the caps.", "sum", "priority", ({ caps }) => {
     const sums = new Map<string, number>();
-    for (const { waiting } of Object.values(caps))
-      for (const [priority, calls] of Object.entries(waiting)) sums.set(priority, calls + (sums.get(priority) ?? 0));
+    for (const { waiting } of Object.values(caps)) for (const [priority, calls] of Object.entries(waiting)) countIn(sums, priority, calls);
     return sums;
   });
   ofAccounts("relay_service_stopped", "1 while the relay refuses calls without a request.", "max", "reason", ({ stops }, now) =>

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
+import { countIn } from "../model/maps.ts";
 import type { ReceivedItem } from "./verify-request.ts";
 
 /** Received and not yet stored. */
@@ -63,8 +64,8 @@ export function createSeveral({ event, quarantine, quarantined }: SeveralParts) 
     const [bytes, number] = [new Map<string, number>(), new Map<string, number>()];
     for (const item of items) {
       const { account, body } = item.kind === "event" ? item.event : item.body;
-      bytes.set(account, (bytes.get(account) ?? 0) + body.length);
-      number.set(account, (number.get(account) ?? 0) + 1);
+      countIn(bytes, account, body.length);
+      countIn(number, account);
     }
     using _bytes = bytesOfAccounts.take(bytes);
     using _items = itemsOfAccounts.take(number);

@@ -1,4 +1,5 @@
 import { compileGlobs } from "../model/glob.ts";
+import { kept } from "../model/maps.ts";
 import type { DeliveryPlan, Disposition, RoutedEvent, RouteVerdict } from "../model/states.ts";
 import type { Tracking } from "../model/tracking.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
@@ -87,14 +88,7 @@ function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy): Compil
   const park: RouteVerdict = Object.freeze({ route, verdict: "park" });
   const ignored: RouteVerdict = Object.freeze({ route, verdict: "skip", reason: "untracked" });
   const skips = new Map<string, RouteVerdict>();
-  const skip = (reason: string): RouteVerdict => {
-    let verdict = skips.get(reason);
-    if (verdict === undefined) {
-      verdict = Object.freeze({ route, verdict: "skip", reason });
-      skips.set(reason, verdict);
-    }
-    return verdict;
-  };
+  const skip = (reason: string): RouteVerdict => kept(skips, reason, () => Object.freeze({ route, verdict: "skip", reason }));
 
   const criteria = criteriaOf(settings, unknown);
   const all = criteria.map(({ check }) => check);

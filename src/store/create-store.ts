@@ -11,7 +11,6 @@ import type {
   AcceptOutcome,
   BackfillFilter,
   DueDelivery,
-  DueListener,
   Inspecting,
   Registered,
   ReleasedEvent,
@@ -50,32 +49,22 @@ import { findReplay, type ReplayingFound, type Retrying, replay, retry } from ".
 import { createRetention } from "./work/retention.ts";
 import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleSends } from "./work/sends.ts";
 import {
-  addServiceCalls,
-  alarms,
-  claimOnce,
   endPause,
-  findCursor,
-  isClaimed,
-  keepAlarm,
-  lastPasses,
-  listCursors,
-  moveCursor,
   type Naming,
   nameRequests,
   noteCall,
-  noteHandshake,
-  notePass,
-  noteSource,
-  notesOf,
-  noteWatched,
-  probe,
   type RecentCall,
   recentCalls,
   resume,
-  serviceCalls,
-  watched,
+  stateReads,
+  stateWrites,
 } from "./work/state-rows.ts";
 import { messageState } from "./work/subject-rows.ts";
+
+interface DueListener {
+  offer(due: readonly DueDelivery[]): void;
+  wake(route: string): void;
+}
 
 export interface Database {
   /**
@@ -154,19 +143,22 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     acknowledged: counted<Acknowledged, void>(function* (batch, counts) {
       return { outcomes: batch.map((acknowledged) => countAcknowledged(counts, acknowledged)), plans: [] };
     }),
-    releaseParked: (now: number, limit: number) => releaseParked(now, limit, parking),
-    expireParked: (now: number, limit: number) => expireParked(now, limit, parking),
     settleExchange: uncounted<Settlement, SettledOutcome>((batch) => settleExchanges(batch, begin)),
     endLeftExchanges: (at: number, reason: string, limit: number) => endLeftExchanges(at, reason, limit, begin(), process),
-    findSend: (key: SendKey) => findSend(key, process),
     beginSend: uncounted<Beginning, StoredSend | null>((batch) => beginSends(batch, process)),
     settleSend: uncounted<Ending, readonly DueDelivery[]>((batch) => settleSends(batch, process, parking)),
-    forgetSends: (before: number, limit: number) => forgetSends(before, limit, process),
-    sampleGauges: (values: GaugeSample, at: number) => sampleGauges(values, at, writer),
     holdLease: (name: string, forMs: number) => holdLease(name, forMs, process),
-    leave: () => leaveProcess(process),
     isAlone: process.isAlone,
-    settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) => settleCovered(pass, end, now, limit, parking),
+    findSend: (key: SendKey) => findSend(key, process),
+    writes: {
+      releaseParked: (now: number, limit: number) => releaseParked(now, limit, parking),
+      expireParked: (now: number, limit: number) => expireParked(now, limit, parking),
+      forgetSends: (before: number, limit: number) => forgetSends(before, limit, process),
+      sampleGauges: (values: GaugeSample, at: number) => sampleGauges(values, at, writer),
+      settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) => settleCovered(pass, end, now, limit, parking),
+      /** Call it before the database is closed. */
+      leave: () => leaveProcess(process),
+    },
   };
 }
 
@@ -234,53 +226,12 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
   const acknowledgements = createAcknowledgements((acknowledged) => run(commands.acknowledged, acknowledged));
 
   const reads = {
-    findReplay,
+    ...stateReads,
+    ...{ findReplay, findQuarantined, quarantined, due, load: loadDeliveries, countPolls, messageState, findSend: commands.findSend },
     findBackfill: (filter: BackfillFilter, cursor: ReplayCursor, limit: number) => findBackfill(filter, cursor, limit, rules),
-    findQuarantined,
-    quarantined,
-    due,
-    load: loadDeliveries,
-    notesOf,
-    countPolls,
-    serviceCalls,
-    waitingAccounts,
-    waitingSince,
-    covered,
-    trackedMessages,
-    callsSince,
-    findSend: commands.findSend,
-    messageState,
-    findCursor,
-    listCursors,
-    isClaimed,
-    alarms,
-    watched,
-    lastPasses,
+    ...{ waitingAccounts, waitingSince, covered, trackedMessages, callsSince },
   };
-  const writes = {
-    releaseParked: commands.releaseParked,
-    expireParked: commands.expireParked,
-    claimPolls,
-    settlePolls,
-    addServiceCalls,
-    beginPass,
-    noteReads,
-    settleCovered: commands.settleCovered,
-    endPass,
-    forgetSends: commands.forgetSends,
-    moveCursor,
-    claimOnce,
-    keepAlarm,
-    noteWatched,
-    notePass,
-    noteHandshake,
-    noteSource,
-    stepBudget,
-    probe,
-    sampleGauges: commands.sampleGauges,
-    /** Call it before the database is closed. */
-    leave: commands.leave,
-  };
+  const writes = { ...stateWrites, ...commands.writes, claimPolls, settlePolls, beginPass, noteReads, endPass, stepBudget };
 
   return {
     ...bound(reads, (make) => database.read(make())),

@@ -1,11 +1,11 @@
-import type { DeliveryCounts, EventView, statsSchema } from "../model/answers.ts";
+import type { DeliveryCounts, statsSchema } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import type { QueuePlace } from "../model/delivery.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/endpoints/stream.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { HydrationStart } from "../model/hydration.ts";
-import type { DeliveryQuery, EventQuery, MessageQuery, ReplayQuery, RunQuery } from "../model/queries.ts";
-import type { DeliveryState, Disposition } from "../model/states.ts";
+import type { ReplayQuery } from "../model/queries.ts";
+import type { DeliveryState } from "../model/states.ts";
 import type { MessageState, Observation, RunState, Step } from "../model/tracking.ts";
 import type { View } from "../model/view.ts";
 import type { Planner } from "../track/planning.ts";
@@ -59,34 +59,6 @@ export interface StoreHooks {
   readonly arriving?: (() => boolean) | undefined;
 }
 
-export interface DueListener {
-  offer(due: readonly DueDelivery[]): void;
-  wake(route: string): void;
-}
-
-export interface StoredCursor {
-  readonly name: string;
-  readonly seq: number;
-  readonly movedAt: number;
-}
-
-/** Milliseconds. */
-export interface RetentionTimes {
-  readonly events: number;
-  readonly ignored: number;
-  readonly deliveries: number;
-  readonly messages: number;
-  readonly history: number;
-}
-
-export interface Purged {
-  readonly events: number;
-  readonly deliveries: number;
-  readonly messages: number;
-  /** All old rows were looked at, and the freed space is returned to the disk. */
-  readonly done: boolean;
-}
-
 export interface ReplayFilter extends Omit<ReplayQuery, "disposition" | "source" | "event" | "states"> {
   readonly states: readonly ReplayQuery["states"][number][];
 }
@@ -118,17 +90,8 @@ export interface Retried {
   readonly due: DueDelivery | null;
 }
 
-export interface QuarantineFilter extends Pick<ReplayQuery, "accounts" | "from" | "to" | "source"> {
-  readonly disposition?: "quarantined" | "unassigned" | undefined;
-}
-
 export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error" | "id"> {
   readonly seq: number;
-}
-
-export interface QuarantinedFound {
-  readonly found: readonly QuarantinedEvent[];
-  readonly cursor: ReplayCursor | null;
 }
 
 export interface ReleasedEvent extends ReceivedEvent {
@@ -137,48 +100,10 @@ export interface ReleasedEvent extends ReceivedEvent {
 
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
 
-export interface EventsAbout {
-  readonly seqs: readonly number[];
-  readonly subjects: readonly { readonly type: "message" | "run"; readonly account: string; readonly key: string }[];
-  readonly phone?: string | undefined;
-  readonly reference?: string | undefined;
-}
-
-export type EventFields = Omit<EventQuery, "wamid" | "subject" | "q" | "before" | "limit">;
-
-export interface EventFilter extends EventFields {
-  /** With a phone or reference, all events of the range are read. */
-  readonly about?: EventsAbout | undefined;
-  readonly wamid?: string | undefined;
-  readonly before?: number | undefined;
-  readonly after?: number | undefined;
-  readonly limit: number;
-}
-
-export function releaseView(disposition: Disposition | undefined, release: number | null): Pick<EventView, "releasedAs" | "releasedFrom"> {
-  return disposition === "released" ? { releasedAs: release, releasedFrom: null } : { releasedAs: null, releasedFrom: release };
-}
-
-export type OfEvent = Pick<DeliveryQuery, "errorCode" | "from" | "to">;
-export type OfDelivery = Omit<DeliveryQuery, keyof OfEvent | "state" | "before" | "limit">;
-
-export interface DeliveryFilter extends OfEvent, OfDelivery, Pick<DeliveryQuery, "state"> {
-  readonly event?: number | undefined;
-  readonly before?: DeliveryPlace | undefined;
-  readonly after?: number | undefined;
-  readonly limit: number;
-}
-
 /** An empty route is past all routes of the event. */
 export interface DeliveryPlace {
   readonly event: number;
   readonly route: string;
-}
-
-export interface Held {
-  /** Seq of the event of the same message that goes out first. */
-  readonly behind: number;
-  readonly ahead: number;
 }
 
 export interface RouteBacklog {
@@ -200,40 +125,6 @@ export interface QuarantineCount {
   readonly unassigned: Omit<QuarantineCount, "unassigned">;
 }
 
-export type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;
-export type MessageFields = Omit<MessageQuery, "phone" | "q" | "before" | "limit">;
-
-interface SubjectFilter extends SubjectFields {
-  readonly after?: number | undefined;
-  readonly before?: number | undefined;
-  readonly limit: number;
-}
-
-export interface MessageFilter extends SubjectFilter, MessageFields {
-  readonly phone?: string | undefined;
-  readonly prefix?: string | undefined;
-  readonly only?: readonly number[];
-  readonly seen?: boolean | undefined;
-}
-
-export interface RunFilter extends SubjectFilter {
-  readonly runId?: string | undefined;
-  readonly prefix?: string | undefined;
-}
-
-export type Numbered<V> = V & { readonly seq: number };
-
-/** Since the first use; retention does not lower it. */
-export interface StoredSecretUse {
-  readonly source: string;
-  readonly secret: string;
-  /** Quarantined ones, too. */
-  readonly events: number;
-  readonly duplicates: number;
-  readonly firstAt: number;
-  readonly lastAt: number;
-}
-
 export interface SourceNote {
   readonly source: string;
   /** The business number; null: the sender performed a handshake. */
@@ -243,20 +134,6 @@ export interface SourceNote {
 }
 
 export const noDeliveries: DeliveryCounts = { deliveries: {}, cause: null };
-
-/** The cause of a dead delivery comes before that of a waiting one; of several, the first in order of text. */
-export function addDeliveries(
-  { deliveries, cause: known }: DeliveryCounts,
-  state: DeliveryState,
-  n: number,
-  cause: string | null,
-): DeliveryCounts {
-  const sums = { ...deliveries, [state]: (deliveries[state] ?? 0) + n };
-  const { dead } = deliveries;
-  if (state === "dead" && dead === undefined) return { deliveries: sums, cause };
-  if (state !== "dead" && (state !== "waiting" || dead !== undefined)) return { deliveries: sums, cause: known };
-  return { deliveries: sums, cause: known === null || (cause !== null && cause < known) ? cause : known };
-}
 
 /** `event` is called only when `row` returned true. */
 export interface Wanted {

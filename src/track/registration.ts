@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { RelayError } from "../model/errors.ts";
-import { metadataFault } from "../model/message.ts";
+import { metadataFault } from "../model/tracking.ts";
 
 export interface MessageRegistration {
   readonly account: string;

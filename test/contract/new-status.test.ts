@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { fieldsSchema, type ReceivedEvent, subjectOf } from "../../src/model/event.ts";
 import { type MessageStatusRule, messageStatuses, type RunStatusRule, runStatuses } from "../../src/model/statuses.ts";
-import { unobserved } from "../../src/model/tracking.ts";
+import { stepMessage, unobserved } from "../../src/model/tracking.ts";
 import { nextPollAge, restingStatuses } from "../../src/reconcile/polls.ts";
 import type { StoreReading } from "../../src/store/read/reading.ts";
-import { stepMessage } from "../../src/track/states.ts";
 import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
 import { onPostgres, onSqlite } from "./store-on-database.ts";
 

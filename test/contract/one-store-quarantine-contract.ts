@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../../src/store/port.ts";
+import type { ReleasedEvent, ReplayCursor } from "../../src/store/port.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
 import { counters, events, queue, queueState, subjects } from "../../src/store/schema/tables.ts";
-import { findQuarantined, quarantined } from "../../src/store/work/quarantine.ts";
+import { findQuarantined, type QuarantinedFound, type QuarantineFilter, quarantined } from "../../src/store/work/quarantine.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, rulesFor, start, startOfWalk } from "./store-events.ts";
 

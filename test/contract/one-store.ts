@@ -4,16 +4,14 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import type { DueRange, QueuedDelivery, Settling } from "../../src/model/delivery.ts";
 import type { ReceivedEvent } from "../../src/model/event.ts";
-import type { Batches } from "../../src/store/create-store.ts";
-import { createCommands } from "../../src/store/create-store.ts";
+import { type Batches, createCommands } from "../../src/store/create-store.ts";
 import type { Rules } from "../../src/store/port.ts";
 import { createPostgresCommit } from "../../src/store/postgres/commit.ts";
 import { connect } from "../../src/store/postgres/connect.ts";
 import { createSessions, type Sessions } from "../../src/store/postgres/sessions.ts";
 import { ddl } from "../../src/store/schema/ddl.ts";
 import { type RowOf, type Table, tables } from "../../src/store/schema/tables.ts";
-import type { Work } from "../../src/store/sql/ops.ts";
-import { rows } from "../../src/store/sql/ops.ts";
+import { rows, type Work } from "../../src/store/sql/ops.ts";
 import { raw, sql } from "../../src/store/sql/sql.ts";
 import { createSqliteCommit } from "../../src/store/sqlite/commit.ts";
 import { tune } from "../../src/store/sqlite/file.ts";
@@ -72,8 +70,8 @@ function oneStore(writer: string, commands: Commands, opened: Opened) {
           registrations.map((one) => ({ registrations: [one], at })),
         )
       ).flat(),
-    releaseParked: (now: number, limit: number) => run(() => commands.releaseParked(now, limit)),
-    expireParked: (now: number, limit: number) => run(() => commands.expireParked(now, limit)),
+    releaseParked: (now: number, limit: number) => run(() => commands.writes.releaseParked(now, limit)),
+    expireParked: (now: number, limit: number) => run(() => commands.writes.expireParked(now, limit)),
     send: <In, Out>(kind: (commands: Commands) => Batches<In, Out>, items: readonly In[]) => send(kind(commands), items),
     /** All rows of a table, in the order of its key. */
     rows: <T extends Table>(table: T) => read(allRows(table)),

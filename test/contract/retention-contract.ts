@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { RetentionTimes } from "../../src/store/port.ts";
+import type { RetentionTimes } from "../../src/store/work/retention.ts";
 import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";

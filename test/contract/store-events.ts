@@ -1,10 +1,10 @@
 import { startOf } from "../../src/hydrate/candidates.ts";
 import type { ReceivedEvent } from "../../src/model/event.ts";
 import type { EventId, RunId, Wamid } from "../../src/model/ids.ts";
+import { stepMessage, stepRun } from "../../src/model/tracking.ts";
 import { createPlanner } from "../../src/route/plan.ts";
 import { routingSchema, type UnknownPolicy } from "../../src/route/settings.ts";
 import type { Rules } from "../../src/store/port.ts";
-import { stepMessage, stepRun } from "../../src/track/states.ts";
 
 /** A moment for tests: 2027-01-15. */
 export const start = 1_800_000_000_000;

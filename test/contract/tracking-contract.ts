@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type MessageState, unobserved } from "../../src/model/tracking.ts";
-import { stepMessage } from "../../src/track/states.ts";
+import { type MessageState, stepMessage, unobserved } from "../../src/model/tracking.ts";
 import { soakSize } from "../harness/soak.ts";
 import type { OpenSubject } from "./contract-store.ts";
 import { accept, openWith } from "./contract-tools.ts";

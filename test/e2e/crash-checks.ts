@@ -1,7 +1,6 @@
 import { expect } from "vitest";
-import { type MessageState, type RunState, unobserved } from "../../src/model/tracking.ts";
+import { type MessageState, type RunState, stepMessage, stepRun, unobserved } from "../../src/model/tracking.ts";
 import type { Arrival } from "../../src/sandbox/downstream.ts";
-import { stepMessage, stepRun } from "../../src/track/states.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 
 export interface StoredEvent {

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createCleanup } from "../../app/cleanup.ts";
+import { createCleanup } from "../../app/engine.ts";
 import { createRelay } from "../../app/relay.ts";
 import { RelayClient } from "../../client/relay-client.ts";
 import { loadSettings } from "../../config/load.ts";

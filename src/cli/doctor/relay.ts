@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import type { z } from "zod";
-import { storePlace } from "../../app/instance.ts";
+import { storePlace } from "../../app/engine.ts";
 import { envFilePath } from "../../config/env-file.ts";
 import type { Settings } from "../../config/schema.ts";
 import { readinessSchema } from "../../model/endpoints/operate.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { sentMessageSchema, startedRunSchema, trackEndSchema, trackedLineSchema, trackedSchema } from "../answers.ts";
 import { maxIdLength } from "../ids.ts";
-import { metadataSchema } from "../message.ts";
 import { givenTime, idText } from "../queries.ts";
+import { metadataSchema } from "../tracking.ts";
 import { durationSchema } from "../units.ts";
 
 /** The service's rules (messaging-service-api.md, "POST /messages"), so that a request it would refuse costs no call. */

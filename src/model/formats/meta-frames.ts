@@ -1,4 +1,5 @@
 import { asciiJson } from "../json.ts";
+import { kept } from "../maps.ts";
 import { isList, type Place } from "./meta-items.ts";
 
 /** Stand in a frame for what only one item has. No byte is decoded to them. */
@@ -41,12 +42,7 @@ export function createFrames(body: Buffer): (part: Place) => Buffer {
 
   function frameOf(part: Place): readonly string[] {
     const name = `${part.entry} ${part.change} ${part.list} ${part.contact === undefined}`;
-    let frame = frames.get(name);
-    if (frame === undefined) {
-      frame = write(part).split(/([\u0100\u0101])/);
-      frames.set(name, frame);
-    }
-    return frame;
+    return kept(frames, name, () => write(part).split(/([\u0100\u0101])/));
   }
 
   return (part) => {
@@ -85,11 +81,7 @@ const firstOf = (body: Buffer, slice: Slice | undefined) =>
 function createLookUp(body: Buffer) {
   function remembered<Found>(find: (body: Buffer, slice: Slice) => Found): (slice: Slice) => Found {
     const known = new Map<number, Found>();
-    return (slice) => {
-      const found = known.get(slice.from) ?? find(body, slice);
-      known.set(slice.from, found);
-      return found;
-    };
+    return (slice) => kept(known, slice.from, () => find(body, slice));
   }
   return { members: remembered(members), elements: remembered(elements) };
 }

@@ -1,6 +1,5 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
-import type { Clock, SteadyTime } from "../../model/clock.ts";
-import { createPace } from "../../model/pace.ts";
+import { type Clock, createPace, type SteadyTime } from "../../model/clock.ts";
 import { type CallOperation, type CallOutcome, type CallRequest, callOperations, priorityOf } from "../endpoints.ts";
 import { type Caps, mostPolls } from "./caps.ts";
 import type { Probes } from "./stops.ts";

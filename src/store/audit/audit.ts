@@ -1,5 +1,6 @@
 import type { AuditFilter, AuditProgress, AuditReport, Offender } from "../../model/audit.ts";
 import { hydrationStates } from "../../model/hydration.ts";
+import { countIn } from "../../model/maps.ts";
 import type { AuditOrder } from "../port.ts";
 import { seqRange } from "../read/pages.ts";
 import { unpackEventId } from "../schema/codes.ts";
@@ -143,7 +144,7 @@ function createUsageAudit(tally: Tally) {
   const stored = new Map<string, number>();
   return {
     stored({ source, secret }: EventRow): void {
-      if (secret !== null) stored.set(`${source}:${secret}`, (stored.get(`${source}:${secret}`) ?? 0) + 1);
+      if (secret !== null) countIn(stored, `${source}:${secret}`);
     },
     *check(accepted: number): Work<void> {
       const found = yield* rows(verified`FROM counters c WHERE c.at = 0 AND c.series = 'secret' GROUP BY c.of, c.label`);

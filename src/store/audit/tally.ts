@@ -1,5 +1,6 @@
 import { type AuditRule, type DeliverySums, deliverySums, type EventSums, eventSums, type Offender } from "../../model/audit.ts";
 import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
+import { countIn, kept } from "../../model/maps.ts";
 import { dispositions } from "../../model/states.ts";
 import { runStatusOf } from "../../model/statuses.ts";
 import { counters } from "../schema/tables.ts";
@@ -19,12 +20,6 @@ function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): 
   for (const key of Object.keys(sum) as (keyof T)[]) (sum as Record<keyof T, number>)[key] += more[key];
 }
 
-function under<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const known = map.get(key) ?? make();
-  map.set(key, known);
-  return known;
-}
-
 export function createTally(mostOffenders = 100) {
   const bySource = new Map<string, Map<number, EventSums>>();
   const byRoute = new Map<string, DeliverySums>();
@@ -33,8 +28,8 @@ export function createTally(mostOffenders = 100) {
 
   return {
     event(source: string, receivedAt: number, disposition: number, isSound: boolean, duplicates: number, conflicts: number): void {
-      const days = under(bySource, source, () => new Map<number, EventSums>());
-      const sums = under(days, Math.floor(receivedAt / dayMs), noEvents);
+      const days = kept(bySource, source, () => new Map<number, EventSums>());
+      const sums = kept(days, Math.floor(receivedAt / dayMs), noEvents);
       sums.received += 1;
       const word = dispositions[disposition];
       if (isSound && word !== undefined) sums[word] += 1;
@@ -42,10 +37,10 @@ export function createTally(mostOffenders = 100) {
       sums.duplicates += duplicates;
       sums.conflicts += conflicts;
     },
-    route: (route: string): DeliverySums => under(byRoute, route, noDeliveries),
+    route: (route: string): DeliverySums => kept(byRoute, route, noDeliveries),
     /** `count`: the rows that one offender stands for. */
     offence(rule: AuditRule, event: number | null, route: string | null, what: string, count = 1): void {
-      broken.set(rule, (broken.get(rule) ?? 0) + count);
+      countIn(broken, rule, count);
       if (offenders.length < mostOffenders) offenders.push({ rule, event, route, what });
     },
     result() {
@@ -113,10 +108,10 @@ export function createHistoryAudit(tally: Tally) {
   const stored = new Map<number, Fields>();
 
   function add(series: Series, at: number, of: string, label: string): void {
-    const hour = Math.floor(at / hourMs);
-    const fields = stored.get(hour) ?? new Map<string, number>();
-    stored.set(hour, fields);
-    count(fields, fieldOf(series, of, label), 1);
+    countIn(
+      kept(stored, Math.floor(at / hourMs), () => new Map<string, number>()),
+      fieldOf(series, of, label),
+    );
   }
 
   function addEvent({ source, receivedAt, disposition, moved, status, kind }: EventRow): void {
@@ -178,10 +173,6 @@ function* countsOf(hour: number): Work<Fields> {
     ofRange(sql`c.at = ${atOfHour(begin)}`),
   ]);
   const fields: Fields = new Map();
-  for (const { series, of, label, n } of lists.flat()) count(fields, fieldOf(series, of, label), n);
+  for (const { series, of, label, n } of lists.flat()) countIn(fields, fieldOf(series, of, label), n);
   return fields;
-}
-
-function count(fields: Fields, field: string, n: number): void {
-  fields.set(field, (fields.get(field) ?? 0) + n);
 }

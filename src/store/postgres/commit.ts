@@ -1,3 +1,4 @@
+import { kept } from "../../model/maps.ts";
 import type { Batches } from "../create-store.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Sessions } from "./sessions.ts";
@@ -94,11 +95,7 @@ export function createPostgresCommits(sessionsOf: (kind: unknown) => Pick<Sessio
   const commits = new Map<unknown, ReturnType<typeof createPostgresCommit<unknown, unknown>>>();
   return {
     run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out> {
-      let commit = commits.get(kind);
-      if (commit === undefined) {
-        commit = createPostgresCommit(sessionsOf(kind), kind as Batches<unknown, unknown>, hooks);
-        commits.set(kind, commit);
-      }
+      const commit = kept(commits, kind, () => createPostgresCommit(sessionsOf(kind), kind as Batches<unknown, unknown>, hooks));
       return commit.run(item) as Promise<Out>;
     },
     async idle(): Promise<void> {

@@ -1,3 +1,4 @@
+import { kept } from "../../model/maps.ts";
 import { listOf, literals, quoted } from "../schema/ddl.ts";
 import type { Kind, Table } from "../schema/tables.ts";
 import type { Change, Look, Op, Removal, Sums, Work } from "../sql/ops.ts";
@@ -199,14 +200,7 @@ async function settledAll(all: readonly Promise<unknown>[]): Promise<unknown[]> 
   });
 }
 
-function shapeOf(key: string, text: () => string): Shape {
-  let shape = shapes.get(key);
-  if (shape === undefined) {
-    shape = { name: `s${shapes.size}`, text: text() };
-    shapes.set(key, shape);
-  }
-  return shape;
-}
+const shapeOf = (key: string, text: () => string): Shape => kept(shapes, key, () => ({ name: `s${shapes.size}`, text: text() }));
 
 const columnOf = (table: Table, name: string, rows: readonly Row[]): Buffer =>
   packArray(

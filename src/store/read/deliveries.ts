@@ -1,15 +1,40 @@
 import type { AttemptView, DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../model/answers.ts";
 import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
-import type { GroupQuery } from "../../model/queries.ts";
+import type { DeliveryQuery, GroupQuery } from "../../model/queries.ts";
 import type { DeliveryState } from "../../model/states.ts";
-import { addDeliveries, type DeliveryFilter, noDeliveries, type OfDelivery, type OfEvent } from "../port.ts";
+import { type DeliveryPlace, noDeliveries } from "../port.ts";
 import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, indexedBy, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { seqsOf } from "./events.ts";
 import { type Conditions, conditionsOf, isBetween } from "./pages.ts";
+
+type OfEvent = Pick<DeliveryQuery, "errorCode" | "from" | "to">;
+
+type OfDelivery = Omit<DeliveryQuery, keyof OfEvent | "state" | "before" | "limit">;
+
+export interface DeliveryFilter extends OfEvent, OfDelivery, Pick<DeliveryQuery, "state"> {
+  readonly event?: number | undefined;
+  readonly before?: DeliveryPlace | undefined;
+  readonly after?: number | undefined;
+  readonly limit: number;
+}
+
+/** The cause of a dead delivery comes before that of a waiting one; of several, the first in order of text. */
+function addDeliveries(
+  { deliveries, cause: known }: DeliveryCounts,
+  state: DeliveryState,
+  n: number,
+  cause: string | null,
+): DeliveryCounts {
+  const sums = { ...deliveries, [state]: (deliveries[state] ?? 0) + n };
+  const { dead } = deliveries;
+  if (state === "dead" && dead === undefined) return { deliveries: sums, cause };
+  if (state !== "dead" && (state !== "waiting" || dead !== undefined)) return { deliveries: sums, cause: known };
+  return { deliveries: sums, cause: known === null || (cause !== null && cause < known) ? cause : known };
+}
 
 const q = as(queue, "q");
 const d = as(deliveries, "d");

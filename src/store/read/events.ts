@@ -4,8 +4,8 @@ import { readRequestText } from "../../model/formats/formats.ts";
 import { hydrationStates } from "../../model/hydration.ts";
 import { hasIdLength } from "../../model/ids.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts";
+import type { EventQuery } from "../../model/queries.ts";
 import { dispositions, type KeptVerdict } from "../../model/states.ts";
-import { type EventFields, type EventFilter, type EventsAbout, type Held, releaseView } from "../port.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
@@ -14,6 +14,30 @@ import { callsFor } from "../work/hydration-passes.ts";
 import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
 import { type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
+
+interface EventsAbout {
+  readonly seqs: readonly number[];
+  readonly subjects: readonly { readonly type: "message" | "run"; readonly account: string; readonly key: string }[];
+  readonly phone?: string | undefined;
+  readonly reference?: string | undefined;
+}
+
+type EventFields = Omit<EventQuery, "wamid" | "subject" | "q" | "before" | "limit">;
+
+export interface EventFilter extends EventFields {
+  /** With a phone or reference, all events of the range are read. */
+  readonly about?: EventsAbout | undefined;
+  readonly wamid?: string | undefined;
+  readonly before?: number | undefined;
+  readonly after?: number | undefined;
+  readonly limit: number;
+}
+
+interface Held {
+  /** Seq of the event of the same message that goes out first. */
+  readonly behind: number;
+  readonly ahead: number;
+}
 
 const e = as(events, "e");
 const s = as(subjects, "s");
@@ -142,7 +166,8 @@ function viewOf({ id, type, name, moved, release, subject: _subject, reference: 
     transition: moved === 1,
     disposition,
     parkedUntil: row.parkedUntil === never ? null : row.parkedUntil,
-    ...releaseView(disposition, release),
+    releasedAs: disposition === "released" ? release : null,
+    releasedFrom: disposition === "released" ? null : release,
   };
 }
 

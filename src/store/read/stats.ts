@@ -1,10 +1,22 @@
+import { kept } from "../../model/maps.ts";
 import { type DeliveryState, type Disposition, deliveryStates, dispositions } from "../../model/states.ts";
-import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../port.ts";
+import type { QuarantineCount, RouteBacklog, Stats } from "../port.ts";
 import { codeOf, wordOfSettled } from "../schema/codes.ts";
 import { attempts, counters, deliveries, events, never, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
 import { compareTexts, first, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
 import { boundsOf } from "./pages.ts";
+
+/** Since the first use; retention does not lower it. */
+interface StoredSecretUse {
+  readonly source: string;
+  readonly secret: string;
+  /** Quarantined ones, too. */
+  readonly events: number;
+  readonly duplicates: number;
+  readonly firstAt: number;
+  readonly lastAt: number;
+}
 
 const c = as(counters, "c");
 const q = as(queue, "q");
@@ -17,9 +29,7 @@ export function* secretUses(): Work<readonly StoredSecretUse[]> {
   );
   const uses = new Map<string, { -readonly [Name in keyof StoredSecretUse]: StoredSecretUse[Name] }>();
   for (const { source, secret, series, n } of found) {
-    const key = `${source}\0${secret}`;
-    const use = uses.get(key) ?? { source, secret, events: 0, duplicates: 0, firstAt: never, lastAt: 0 };
-    uses.set(key, use);
+    const use = kept(uses, `${source}\0${secret}`, () => ({ source, secret, events: 0, duplicates: 0, firstAt: never, lastAt: 0 }));
     if (series === "secret") use.events += n;
     else if (series === "secretRepeats") use.duplicates += n;
     else if (series === "secretFirst") use.firstAt = Math.min(use.firstAt, n);
@@ -37,13 +47,8 @@ const openIn = (state: number) =>
 
 export function* backlog(): Work<readonly RouteBacklog[]> {
   const routes = new Map<string, RouteBacklog>();
-  function of(route: string): RouteBacklog {
-    const known = routes.get(route);
-    if (known !== undefined) return known;
-    const entry = { route, waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null };
-    routes.set(route, entry);
-    return entry;
-  }
+  const of = (route: string): RouteBacklog =>
+    kept(routes, route, () => ({ route, waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null }));
   for (const { route, n, oldest } of yield* openIn(queueState.waiting)) Object.assign(of(route), { waiting: n, oldestDueAt: oldest });
   for (const { route, n } of yield* openIn(queueState.exchange)) of(route).waiting += n;
   for (const { route, n } of yield* openIn(queueState.held)) of(route).held = n;

@@ -1,13 +1,36 @@
 import type { MessageView, RunView } from "../../model/answers.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
-import type { OfAccounts } from "../../model/queries.ts";
-import type { MessageFields, MessageFilter, Numbered, RunFilter, SubjectFields } from "../port.ts";
+import type { MessageQuery, OfAccounts, RunQuery } from "../../model/queries.ts";
 import { never, subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, pick, raw, type Sql, select, sql } from "../sql/sql.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
 import { beginsWith, type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
+
+type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;
+
+type MessageFields = Omit<MessageQuery, "phone" | "q" | "before" | "limit">;
+
+interface SubjectFilter extends SubjectFields {
+  readonly after?: number | undefined;
+  readonly before?: number | undefined;
+  readonly limit: number;
+}
+
+interface MessageFilter extends SubjectFilter, MessageFields {
+  readonly phone?: string | undefined;
+  readonly prefix?: string | undefined;
+  readonly only?: readonly number[];
+  readonly seen?: boolean | undefined;
+}
+
+interface RunFilter extends SubjectFilter {
+  readonly runId?: string | undefined;
+  readonly prefix?: string | undefined;
+}
+
+export type Numbered<V> = V & { readonly seq: number };
 
 const s = as(subjects, "s");
 const shown = {

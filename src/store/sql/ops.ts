@@ -118,6 +118,10 @@ export function find<R, Item = Key>(of: TypedLook<R>, ...keys: Items<Key, Item>)
   return { op: "find", look: of, keys: made(keys), numbers: null };
 }
 
+/** Those that are there. */
+export const rowsBy = <R, Name>(found: readonly (R | undefined)[], nameOf: (row: R, place: number) => Name): Map<Name, R> =>
+  new Map(found.flatMap((row, place) => (row === undefined ? [] : [[nameOf(row, place), row] as const])));
+
 /** With the next number of the table for each key that is not there. Give each key once. */
 export function findOrNumber<R, Item>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | number)[]> {
   return { op: "find", look: of, keys: made(keys), numbers: of.table };

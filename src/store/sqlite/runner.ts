@@ -1,4 +1,5 @@
 import type Database from "better-sqlite3";
+import { kept } from "../../model/maps.ts";
 import { listOf, literals, quoted } from "../schema/ddl.ts";
 import type { Table } from "../schema/tables.ts";
 import type { Change, Look, Op, Removal, Sums, Work } from "../sql/ops.ts";
@@ -189,15 +190,6 @@ function* parts<T>(list: readonly T[]): Generator<readonly T[]> {
   let from = 0;
   for (const size of sizes)
     for (; from + size <= list.length; from += size) yield size === list.length ? list : list.slice(from, from + size);
-}
-
-function kept<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  let value = map.get(key);
-  if (value === undefined) {
-    value = make();
-    map.set(key, value);
-  }
-  return value;
 }
 
 /** A column that shows whether a row was found. Null: a key may find several rows, so each is looked up alone. */

@@ -11,6 +11,7 @@ import {
   otherCode,
   seriesNames,
 } from "../../model/history.ts";
+import { countIn, kept } from "../../model/maps.ts";
 import type { Disposition } from "../../model/states.ts";
 import { counters, type RowOf } from "../schema/tables.ts";
 import { add, compareTexts, removal, remove, rows, type Sums, together, type Work } from "../sql/ops.ts";
@@ -139,14 +140,7 @@ export function countMoved(
 
 type Level<T> = Map<string | number, T>;
 
-function under<K, V, L>(level: Map<L, Map<K, V>>, key: L): Map<K, V> {
-  let next = level.get(key);
-  if (next === undefined) {
-    next = new Map();
-    level.set(key, next);
-  }
-  return next;
-}
+const under = <K, V, L>(level: Map<L, Map<K, V>>, key: L): Map<K, V> => kept(level, key, () => new Map());
 
 /** Two batches do not wait for each other in this order. Codes that became one are one row. */
 function merged(list: readonly Counted[]): Counted[] {
@@ -181,8 +175,7 @@ export function createAcknowledgements(write: (acknowledged: Acknowledged) => Pr
   let timer: NodeJS.Timeout | null = null;
 
   function note(minute: number, bucket: number, n: number): void {
-    const buckets = under(gathered, minute);
-    buckets.set(bucket, (buckets.get(bucket) ?? 0) + n);
+    countIn(under(gathered, minute), bucket, n);
   }
 
   async function flush(): Promise<void> {

@@ -1,3 +1,4 @@
+import { kept } from "../../model/maps.ts";
 import { type Disposition, dispositions, type KeptVerdict } from "../../model/states.ts";
 import { type Concluded, dropReplaced, expire, planTruncated, release, releaseTruncated, replan } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../port.ts";
@@ -149,11 +150,8 @@ function decide(open: readonly Open[], at: number, { rules, plans }: ParkingPart
 function createConclusion(rules: Rules) {
   const byPlan = { expired: new Map<number, Concluded>(), replaced: new Map<number, Concluded>() };
 
-  function end({ plan, kept }: Open, how: keyof typeof byPlan): Concluded {
-    const known = byPlan[how].get(plan) ?? (how === "expired" ? expire(kept) : dropReplaced(kept));
-    byPlan[how].set(plan, known);
-    return known;
-  }
+  const end = (one: Open, how: keyof typeof byPlan): Concluded =>
+    kept(byPlan[how], one.plan, () => (how === "expired" ? expire : dropReplaced)(one.kept));
 
   return (one: Open): Concluded => {
     const { event, kept, ending, body } = one;

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { kept } from "../../model/maps.ts";
 import { type DeliveryPlan, type KeptVerdict, keptVerdicts, type RouteVerdict } from "../../model/states.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { never, plans, queue, queueState, type RowOf } from "../schema/tables.ts";
@@ -49,13 +50,10 @@ export function createPlanNumbers() {
   const stored = new Set<number>();
   return {
     numberOf({ verdicts }: Pick<DeliveryPlan, "verdicts">): NumberedPlan {
-      let plan = byIdentity.get(verdicts);
-      if (plan === undefined) {
+      return kept(byIdentity, verdicts, () => {
         const text = JSON.stringify(keptVerdicts({ verdicts }));
-        plan = { id: Number.parseInt(hash("sha256", text).slice(0, 12), 16), verdicts: text };
-        byIdentity.set(verdicts, plan);
-      }
-      return plan;
+        return { id: Number.parseInt(hash("sha256", text).slice(0, 12), 16), verdicts: text };
+      });
     },
     isStored: (id: number): boolean => stored.has(id),
     noteStored(plans: readonly NumberedPlan[]): void {

@@ -1,11 +1,21 @@
 import { origins, type QuarantinedBody } from "../../model/event.ts";
 import { minuteMs } from "../../model/history.ts";
-import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReplayCursor } from "../port.ts";
+import type { ReplayQuery } from "../../model/queries.ts";
+import type { QuarantinedEvent, ReplayCursor } from "../port.ts";
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import { blankRow, events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
 import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, indexedBy, pick, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
+
+export interface QuarantineFilter extends Pick<ReplayQuery, "accounts" | "from" | "to" | "source"> {
+  readonly disposition?: "quarantined" | "unassigned" | undefined;
+}
+
+export interface QuarantinedFound {
+  readonly found: readonly QuarantinedEvent[];
+  readonly cursor: ReplayCursor | null;
+}
 
 type EventRow = RowOf<typeof events>;
 

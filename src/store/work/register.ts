@@ -10,7 +10,7 @@ import {
 } from "../../track/registration.ts";
 import type { DueDelivery, Registered } from "../port.ts";
 import { polls, subjects } from "../schema/tables.ts";
-import { ask, change, find, insert, insertMissing, lock, numbers, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, find, insert, insertMissing, lock, numbers, rowsBy, together, update, type Work } from "../sql/ops.ts";
 import { continueLater, type ParkingParts, releaseFor } from "./parking.ts";
 import { pollAgain, pollOf } from "./polls.ts";
 import { byKey, keyOf, keyOfRun, movedColumns, moveTo, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
@@ -223,7 +223,7 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
 
 function* stored(batch: readonly Sent[]): Work<Map<string, SubjectRow>> {
   const rows = yield* ask(find(ownSubject, keysOf(batch)));
-  return new Map(rows.flatMap((row) => (row === undefined ? [] : [[nameOf(row.account, row.name), row]])));
+  return rowsBy(rows, ({ account, name }) => nameOf(account, name));
 }
 
 function keysOf(batch: readonly Sent[]): (readonly [key: Buffer, account: string])[] {

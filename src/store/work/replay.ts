@@ -2,7 +2,7 @@ import type { DeliveryState } from "../../model/states.ts";
 import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
 import { wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
-import { ask, change, compareTexts, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, compareTexts, find, insert, look, removal, remove, rows, rowsBy, together, update, type Work } from "../sql/ops.ts";
 import { as, indexedBy, pick, raw, select } from "../sql/sql.ts";
 import { laneKey, occupied, openInLane, type Queued, sortedLanes } from "./plans.ts";
 import { lockSubjects } from "./subject-rows.ts";
@@ -65,8 +65,8 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
     .sort((a, b) => a.event - b.event || compareTexts(a.route, b.route));
   // Looked for in a later statement: a delivery that settled meanwhile is there now.
   const [waiting, ended] = yield* together([find(open, lanes), find(settled, ofSettled, ({ event, route }) => [event, route])]);
-  const openRows = new Map(waiting.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
-  const settledRows = new Map(ended.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
+  const openRows = rowsBy(waiting, keyOf);
+  const settledRows = rowsBy(ended, keyOf);
   const requeued = all.flatMap((one) => {
     const row = settledRows.get(keyOf(one));
     return row !== undefined && one.states.includes(wordOfSettled(row.state)) ? [{ row, at: one.at }] : [];

@@ -1,4 +1,3 @@
-import type { Purged, RetentionTimes } from "../port.ts";
 import type { SeqRange } from "../read/pages.ts";
 import { codeOf } from "../schema/codes.ts";
 import { attempts, deliveries, events, hydrations, ids, polls, state, subjects, whereDerived } from "../schema/tables.ts";
@@ -23,6 +22,23 @@ import { idRow, keptMs } from "./quarantine.ts";
 import { databaseNow } from "./state.ts";
 import { notePurged } from "./state-rows.ts";
 import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
+
+/** Milliseconds. */
+export interface RetentionTimes {
+  readonly events: number;
+  readonly ignored: number;
+  readonly deliveries: number;
+  readonly messages: number;
+  readonly history: number;
+}
+
+export interface Purged {
+  readonly events: number;
+  readonly deliveries: number;
+  readonly messages: number;
+  /** All old rows were looked at, and the freed space is returned to the disk. */
+  readonly done: boolean;
+}
 
 const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
 

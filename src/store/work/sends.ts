@@ -1,7 +1,7 @@
 import { beginKey, endKey, keyStates, type SendClaim, type SendEnd, type SendKey, type StoredSend, sendKinds } from "../../model/send.ts";
 import type { DueDelivery } from "../port.ts";
 import { type RowOf, sends } from "../schema/tables.ts";
-import { ask, change, compareTexts, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, compareTexts, find, insert, look, removal, remove, rows, rowsBy, together, update, type Work } from "../sql/ops.ts";
 import { as, indexedBy, raw, select } from "../sql/sql.ts";
 import { goneOf, noteCalling, type Process } from "./leases.ts";
 import type { ParkingParts } from "./parking.ts";
@@ -111,7 +111,7 @@ function* ownRows(keys: readonly SendKey[]): Work<Map<string, SendRow>> {
   const distinct = [...new Map(keys.map((key) => [nameOf(keyOf(key)), key])).values()];
   const sorted = distinct.map(keyOf).sort(byKey);
   const found = yield* ask(find(own, sorted));
-  return new Map(found.flatMap((row, place) => (row === undefined ? [] : [[nameOf(sorted[place] as RowKey), row]])));
+  return rowsBy(found, (row) => nameOf(rowKey(row)));
 }
 
 /** Of two that claim a key at once, one fails, and is repeated. */

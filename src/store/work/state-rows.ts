@@ -4,26 +4,32 @@ import { type AlarmName, alarmKey, type StoredAlarm } from "../../model/attentio
 import type { Failing, OpenNote, RouteNotes, RouteStop, Settlement } from "../../model/delivery.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
-import type { SourceNote, StoredCursor } from "../port.ts";
+import type { SourceNote } from "../port.ts";
 import { type RowOf, state } from "../schema/tables.ts";
-import { change, compareTexts, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
+import { change, compareTexts, find, insert, look, rows, rowsBy, together, update, type Work } from "../sql/ops.ts";
 import { sql } from "../sql/sql.ts";
 import { addTo, allOf, byName, create, createMissing, list, put, take, timeName, value, values } from "./state.ts";
+
+interface StoredCursor {
+  readonly name: string;
+  readonly seq: number;
+  readonly movedAt: number;
+}
 
 const alarmPrefix = "alarm/";
 
 /** Those in force, and those whose end is not reported yet. */
-export const alarms = () => allOf<StoredAlarm>(alarmPrefix);
+const alarms = () => allOf<StoredAlarm>(alarmPrefix);
 
 /** Null: its end was reported. */
-export const keepAlarm = (name: AlarmName, alarm: StoredAlarm | null) => put(`${alarmPrefix}${alarmKey(name)}`, alarm);
+const keepAlarm = (name: AlarmName, alarm: StoredAlarm | null) => put(`${alarmPrefix}${alarmKey(name)}`, alarm);
 
 const claimKey = (key: string): string => `claim/${key}`;
 
 /** True for the first call with a key. Retention frees the key some time after `until`. */
-export const claimOnce = (key: string, until: number): Work<boolean> => createMissing(claimKey(key), true, until);
+const claimOnce = (key: string, until: number): Work<boolean> => createMissing(claimKey(key), true, until);
 
-export function* isClaimed(key: string): Work<boolean> {
+function* isClaimed(key: string): Work<boolean> {
   return (yield* value(claimKey(key))) !== null;
 }
 
@@ -36,11 +42,11 @@ const cursorPrefix = "cursor/";
 const cursorKey = (name: string): string => `${cursorPrefix}${name}`;
 
 /** Null: unknown listener. */
-export function* findCursor(name: string): Work<number | null> {
+function* findCursor(name: string): Work<number | null> {
   return (yield* value<Position>(cursorKey(name)))?.seq ?? null;
 }
 
-export function* listCursors(): Work<readonly StoredCursor[]> {
+function* listCursors(): Work<readonly StoredCursor[]> {
   const cursors = (yield* list<Position>(cursorPrefix)).map(({ name, value }) => ({ name, ...value }));
   return cursors.sort((a, b) => b.movedAt - a.movedAt);
 }
@@ -63,18 +69,18 @@ const handshakePrefix = "handshake/";
 /** By the fingerprint of URL and token. */
 export const handshakes = () => byName<number>(handshakePrefix);
 
-export const noteHandshake = (fingerprint: string, at: number) => put(`${handshakePrefix}${fingerprint}`, at);
+const noteHandshake = (fingerprint: string, at: number) => put(`${handshakePrefix}${fingerprint}`, at);
 
 const passPrefix = "reconciled/";
 
-export const notePass = (pass: LastPass) => put(`${passPrefix}${pass.account}`, pass);
+const notePass = (pass: LastPass) => put(`${passPrefix}${pass.account}`, pass);
 
-export const lastPasses = () => allOf<LastPass>(passPrefix);
+const lastPasses = () => allOf<LastPass>(passPrefix);
 
 /** The random id of the stored data. Null: no relay has opened the store yet. */
 export const dataId = (): Work<string | null> => value<string>("store/id");
 
-export const probe = (at: number) => put("store/probed", at);
+const probe = (at: number) => put("store/probed", at);
 
 const sourcePrefix = "source/";
 const numberKeptMs = 90 * 86_400_000;
@@ -86,7 +92,7 @@ export function* sourceNotes(): Work<readonly SourceNote[]> {
   });
 }
 
-export function* noteSource({ source, number, account, at }: SourceNote): Work<void> {
+function* noteSource({ source, number, account, at }: SourceNote): Work<void> {
   yield* put(`${sourcePrefix}${source}/${number ?? ""}`, { at, account }, number === null ? null : at + numberKeptMs);
 }
 
@@ -106,7 +112,7 @@ export function* noteWatched(notes: readonly AccountNote[], at: number, windowMs
 }
 
 /** By account. */
-export const watched = () => byName<AccountWatch>(watchPrefix);
+const watched = () => byName<AccountWatch>(watchPrefix);
 
 export type PurgedTable = "events" | "deliveries" | "history";
 
@@ -152,7 +158,7 @@ const recentKeptMs = 180_000;
 const daysOf = (account: string): string => `calls/${account}/`;
 const recentOf = (account: string): string => `called/${account}/`;
 
-export function* serviceCalls(account: string, from: number): Work<readonly (ServiceCalls & { readonly day: number })[]> {
+function* serviceCalls(account: string, from: number): Work<readonly (ServiceCalls & { readonly day: number })[]> {
   const days = yield* list<ServiceCalls>(daysOf(account), timeName(from));
   return days.map(({ name, value: { polls, others } }) => ({ day: Number(name), polls, others }));
 }
@@ -189,7 +195,7 @@ const renamed = change(state, ["value", "until"], { count: ["version"] });
 export function* nameRequests(batch: readonly Naming[]): Work<readonly EventId[]> {
   const keys = [...new Set(batch.map(requestKey))].sort();
   const [rows] = yield* together([find(own, keys, (key) => [key])]);
-  const stored = new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.key, row]])));
+  const stored = rowsBy(rows, ({ key }) => key);
   const named = new Map<string, Pick<StateRow, "key" | "value" | "until">>(stored);
   const ids = batch.map((naming) => {
     const { id, now, forMs } = naming;
@@ -269,3 +275,9 @@ export function* endPause({ route, now }: { readonly route: string; readonly now
 export function* stopReason(route: string): Work<string | null> {
   return (yield* value<RouteStop>(stopKey(route)))?.reason ?? null;
 }
+
+/** What a store offers as it is. */
+export const stateReads = { notesOf, serviceCalls, findCursor, listCursors, isClaimed, alarms, watched, lastPasses };
+export const stateWrites = {
+  ...{ addServiceCalls, moveCursor, claimOnce, keepAlarm, noteWatched, notePass, noteHandshake, noteSource, probe },
+};

@@ -3,7 +3,7 @@ import { lastPhoneDigits } from "../../model/mask.ts";
 import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/planning.ts";
 import { blankRow, failedFlag, type RowOf, subjects } from "../schema/tables.ts";
-import { ask, compareTexts, find, look, type Work } from "../sql/ops.ts";
+import { ask, compareTexts, find, look, rowsBy, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;
 
@@ -24,24 +24,19 @@ export function byKey([a, account]: readonly [Buffer, string], [b, other]: reado
 const keyOfSeq = look(subjects, ["seq"], ["key", "account"]);
 export const ownSubject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
 
-const bySeq = (rows: readonly (SubjectRow | undefined)[]): ReadonlyMap<number, SubjectRow> =>
-  new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
-
 /** In one order. Those that are gone are left out. */
 export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
   const known = yield* ask(find(keyOfSeq, distinct, (seq) => [seq]));
   const keys = known.flatMap((row): [Buffer, string][] => (row === undefined ? [] : [[row.key, row.account]])).sort(byKey);
-  const rows = yield* ask(find(ownSubject, keys));
-  return bySeq(rows);
+  return rowsBy(yield* ask(find(ownSubject, keys)), ({ seq }) => seq);
 }
 
 const seenSubject = look(subjects, ["seq"], subjects.names as (keyof SubjectRow)[]);
 
 export function* findSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
-  const rows = yield* ask(find(seenSubject, distinct, (seq) => [seq]));
-  return bySeq(rows);
+  return rowsBy(yield* ask(find(seenSubject, distinct, (seq) => [seq])), ({ seq }) => seq);
 }
 
 const blank = blankRow(subjects);

@@ -64,13 +64,13 @@ function planTests(version: PostgresVersion, tags: string[]): void {
           })),
         ),
       );
-      await run(() => commands.forgetSends(start + 1, count >> 1));
+      await run(() => commands.writes.forgetSends(start + 1, count >> 1));
       await pollAndHydrate(commands, run, count);
       await run(() => moveCursor(`crm-${round}`, count, start));
       await run(() => commands.holdLease("parking", 1_000));
       await run(() => commands.endLeftExchanges(start, "stopped", 10));
-      await run(() => commands.releaseParked(start, 10));
-      await run(() => commands.expireParked(start + 60_000, 10));
+      await run(() => commands.writes.releaseParked(start, 10));
+      await run(() => commands.writes.expireParked(start + 60_000, 10));
       const purge = createRetention(run);
       // Some of the events are old by then, and those that are still due stay.
       for (let steps = 0, done = false; !done; steps += 1) {
@@ -127,7 +127,7 @@ async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) 
       start,
     ),
   );
-  await run(() => commands.settleCovered(pass, { reason: null, unknown: 0, receivedBy: start }, start, count));
+  await run(() => commands.writes.settleCovered(pass, { reason: null, unknown: 0, receivedBy: start }, start, count));
   await run(() => endPass(pass));
   await run(() => addServiceCalls("main", start, { polls: 1, others: 1 }));
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { readRegistration } from "../../../src/control/track.ts";
 import { messageBody, runBody, trackBody } from "../../../src/model/endpoints/send.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/model/json.ts";
-import { metadataFault, metadataLimits } from "../../../src/model/message.ts";
+import { metadataFault, metadataLimits } from "../../../src/model/tracking.ts";
 import { joinFacts } from "../../../src/track/registration.ts";
 
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels - 1)}{}${"}".repeat(levels - 1)}`);

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createSteadyTime } from "../../../src/model/clock.ts";
-import { createPace } from "../../../src/model/pace.ts";
+import { createPace, createSteadyTime } from "../../../src/model/clock.ts";
 
 /** The pace of a destination with a `rate`. */
 function createTokenBucket(perSecond: number, time: () => number) {

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isStatus, messageStatuses, statusesOf } from "../../../src/model/statuses.ts";
-import { type MessageState, type Observation, unobserved } from "../../../src/model/tracking.ts";
-import { stepMessage } from "../../../src/track/states.ts";
+import { type MessageState, type Observation, stepMessage, unobserved } from "../../../src/model/tracking.ts";
 
 const statuses = statusesOf(messageStatuses);
 const outbound = statuses

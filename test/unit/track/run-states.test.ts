@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RunStatus } from "../../../src/model/statuses.ts";
-import { type Observation, type RunState, unobserved } from "../../../src/model/tracking.ts";
-import { stepRun } from "../../../src/track/states.ts";
+import { type Observation, type RunState, stepRun, unobserved } from "../../../src/model/tracking.ts";
 
 const seenOf = (...words: (RunStatus | null)[]): fc.Arbitrary<Observation> =>
   fc.record({

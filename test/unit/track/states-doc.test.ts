@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { messageStatuses, runStatuses, statusesOf } from "../../../src/model/statuses.ts";
-import { type TrackedState, unobserved } from "../../../src/model/tracking.ts";
-import { stepMessage, stepRun } from "../../../src/track/states.ts";
+import { stepMessage, stepRun, type TrackedState, unobserved } from "../../../src/model/tracking.ts";
 
 const page = readFileSync(new URL("../../../docs/concepts/message-states.md", import.meta.url), "utf8");
 

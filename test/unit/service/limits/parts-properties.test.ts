@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPace } from "../../../../src/model/pace.ts";
+import { createPace } from "../../../../src/model/clock.ts";
 import { createSlotWindow, spread } from "../../../../src/service/limits/slots.ts";
 
 test("a window whose limit shrank has nothing free until enough came back", () => {
