@@ -1,6 +1,5 @@
 import { RelayError } from "./errors.ts";
-import { compileGlobs } from "./glob.ts";
-import { eventKinds, statusWords } from "./statuses.ts";
+import { compileGlobs, eventKinds, statusWords } from "./statuses.ts";
 
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   const wanted = word.toLowerCase();

@@ -1,6 +1,6 @@
-import { compileGlobs } from "../model/glob.ts";
 import { kept } from "../model/maps.ts";
 import type { DeliveryPlan, Disposition, RoutedEvent, RouteVerdict } from "../model/states.ts";
+import { compileGlobs } from "../model/statuses.ts";
 import type { Tracking } from "../model/tracking.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";

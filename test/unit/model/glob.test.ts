@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compileGlobs } from "../../../src/model/glob.ts";
+import { compileGlobs } from "../../../src/model/statuses.ts";
 
 test.each([
   ["*", "", true],
