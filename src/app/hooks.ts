@@ -3,7 +3,7 @@ import type { onResponseHookHandler } from "fastify";
 import type { BadTokenHook, RevealedHook } from "../control/auth.ts";
 import type { FailedStage, LaneHooks } from "../deliver/decide.ts";
 import type { Clock } from "../model/clock.ts";
-import { maskText } from "../model/mask.ts";
+import { faultText } from "../model/mask.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { createFailureLimit } from "../receive/client-address.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
@@ -119,7 +119,7 @@ export function planningFailed({ log, privacy, metrics }: Watchers, error: unkno
 function faultOf(error: unknown): { fault: string; stack: readonly string[] } {
   if (!(error instanceof Error)) return { fault: "something that is no Error was thrown", stack: [] };
   const stack = (error.stack ?? "").split("\n").filter((line) => line.startsWith("    at "));
-  return { fault: maskText(error.message).slice(0, 300), stack: stack.slice(0, 5).map((line) => line.trim()) };
+  return { fault: faultText(error), stack: stack.slice(0, 5).map((line) => line.trim()) };
 }
 
 const failedTexts = {

@@ -52,11 +52,8 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
     async count(filter: ReplayQuery): Promise<ReplayCountView> {
       const counts = new Map<string, number>();
       const steps = stepsOf(filter);
-      let cursor: ReplayCursor | null = start(now());
-      while (cursor !== null && !stopping()) {
-        const step = await steps.find(cursor, stepRows);
-        for (const { route } of step.found) countIn(counts, route);
-        cursor = step.cursor;
+      for await (const { found } of walk(start(now()), (cursor) => steps.find(cursor, stepRows), stopping)) {
+        for (const { route } of found) countIn(counts, route);
         await nextTurn();
       }
       const all = [...counts].map(([route, matching]) => ({ route, matching }));
@@ -132,7 +129,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
     return { ok: true, event: format === null ? event : { ...event, format } };
   }
 
-  async function* walk({ event, disposition, ...filter }: ReplayQuery, from: ReplayCursor) {
+  async function* bodies({ event, disposition, ...filter }: ReplayQuery, from: ReplayCursor) {
     const kept = disposition === "unassigned" ? disposition : "quarantined";
     if (event !== undefined) {
       const one = await store.quarantined(event);
@@ -141,16 +138,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
       yield { found: [one], cursor: null };
       return;
     }
-    let cursor: ReplayCursor | null = from;
-    while (cursor !== null && !stopping()) {
-      const step: Awaited<ReturnType<typeof store.findQuarantined>> = await store.findQuarantined(
-        { ...filter, disposition: kept },
-        cursor,
-        stepBodies,
-      );
-      yield step;
-      cursor = step.cursor;
-    }
+    yield* walk(from, (cursor) => store.findQuarantined({ ...filter, disposition: kept }, cursor, stepBodies), stopping);
   }
 
   return {
@@ -158,7 +146,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
       refuseOthers(query);
       const reasons = new Map<string, number>();
       let matching = 0;
-      for await (const { found } of walk(query, start(now()))) {
+      for await (const { found } of bodies(query, start(now()))) {
         for (const one of found) {
           const result = read(one);
           if (result.ok) matching += 1;
@@ -173,7 +161,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
       const startedAt = performance.now();
       const done = { replayed: 0, duplicates: 0, invalid: 0 };
       let place = from === null ? start(now()) : parseCursor(from);
-      for await (const { found, cursor } of walk(query, place)) {
+      for await (const { found, cursor } of bodies(query, place)) {
         for (const one of found) {
           if (done.replayed + done.duplicates >= limit || performance.now() - startedAt > longestMs || stopping()) {
             return { ...done, next: cursorText(place) };
@@ -193,6 +181,18 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
       return { ...done, next: cursorText(place) };
     },
   };
+}
+
+async function* walk<Step extends { readonly cursor: ReplayCursor | null }>(
+  from: ReplayCursor,
+  find: (cursor: ReplayCursor) => MaybePromise<Step>,
+  stopping: () => boolean,
+) {
+  for (let cursor: ReplayCursor | null = from; cursor !== null && !stopping(); ) {
+    const step: Step = await find(cursor);
+    yield step;
+    cursor = step.cursor;
+  }
 }
 
 /** A quarantined body has no deliveries and was never parsed. */

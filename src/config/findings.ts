@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { destinationKeys } from "../deliver/settings.ts";
 import { issueText, jsonKinds } from "../model/issue-text.ts";
+import { isObject } from "../model/json.ts";
 import { nearest, suggestion } from "../model/nearest.ts";
 import type { SettingsPath } from "./fault.ts";
 import { knownKeys } from "./json-schema.ts";
@@ -174,7 +175,7 @@ function* checkName(name: unknown, known: readonly string[], what: string, path:
 }
 
 function entries(value: unknown): Part {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Part) : {};
+  return isObject(value) ? value : {};
 }
 
 function list(value: unknown): readonly unknown[] {

@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { dirname } from "node:path";
 import type { z } from "zod";
+import { child } from "../model/json.ts";
 import { MissingSecret, Secret } from "../model/secret.ts";
 import { runSteps, type Steps } from "../model/steps.ts";
 import { storageSchema } from "../store/settings.ts";
@@ -206,10 +207,4 @@ function change(root: unknown, path: SettingsPath, convert: (text: string) => un
   const key = path.at(-1);
   const before = key === undefined ? undefined : child(parent, key);
   if (typeof before === "string") (parent as Record<PropertyKey, unknown>)[key as PropertyKey] = convert(before);
-}
-
-function child(value: unknown, key: PropertyKey): unknown {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, key)
-    ? (value as Record<PropertyKey, unknown>)[key]
-    : undefined;
 }

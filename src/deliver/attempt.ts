@@ -2,8 +2,8 @@ import { type Clock, pause } from "../model/clock.ts";
 import type { Settlement, StoredDelivery } from "../model/delivery.ts";
 import { rawOf, readContent } from "../model/formats/formats.ts";
 import { deliveryId } from "../model/ids.ts";
-import { asciiJson } from "../model/json.ts";
-import { maskText } from "../model/mask.ts";
+import { asciiJson, isObject } from "../model/json.ts";
+import { faultText } from "../model/mask.ts";
 import { type AttemptReport, type Decision, decide, type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import type { DestinationSession, Health } from "./health.ts";
@@ -187,11 +187,6 @@ function failedOutcome(error: unknown): AttemptOutcome {
   return { result: { kind: "failed", error: "internal" }, tookMs: 0, response: Buffer.from(faultText(error)) };
 }
 
-/** Masked, because an error's text may quote the data it failed on. */
-function faultText(error: unknown): string {
-  return maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);
-}
-
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
   const original = composeOriginal(delivery, passSignature);
   if (payload === "original") return original;
@@ -230,8 +225,8 @@ function withoutRelay(body: Buffer): Buffer {
   if (!body.includes('"relay"') && !body.includes("\\u00")) return body;
   try {
     const value = parse(body.toString("utf8"), (_key, each, { source }) => (typeof each === "number" ? rawJSON(source) : each));
-    if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.hasOwn(value, "relay")) return body;
-    const { relay: _, ...others } = value as { readonly relay: unknown };
+    if (!isObject(value) || !Object.hasOwn(value, "relay")) return body;
+    const { relay: _, ...others } = value;
     return Buffer.from(JSON.stringify(others), "utf8");
   } catch {
     return body;

@@ -93,18 +93,20 @@ export function mayBeRounded(value: unknown): value is number {
   return Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
-/** The value at a dotted path (`items.0.id`) inside parsed JSON; undefined when any step is missing. Own properties only. */
+/** The value at a dotted path (`items.0.id`) inside parsed JSON; undefined when any step is missing. */
 export function readPath(root: unknown, path: string): unknown {
   let value: unknown = root;
-  if (!path.includes(".")) return step(value, path);
+  if (!path.includes(".")) return child(value, path);
   for (const key of path.split(".")) {
-    value = step(value, key);
+    value = child(value, key);
     if (value === undefined) return undefined;
   }
   return value;
 }
 
-function step(value: unknown, key: string): unknown {
-  if (typeof value !== "object" || value === null) return undefined;
-  return Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
-}
+/** Own properties only. */
+export const child = (value: unknown, key: PropertyKey): unknown =>
+  typeof value === "object" && value !== null && Object.hasOwn(value, key) ? (value as Record<PropertyKey, unknown>)[key] : undefined;
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -265,3 +265,6 @@ export function knownIn(bodies: Iterable<unknown>): Known | null {
   const spellings = [...texts].toSorted((a, b) => b.length - a.length).map(anySpelling);
   return { pattern: new RegExp(`(?<![A-Za-z0-9])(?:${spellings.join("|")})(?![A-Za-z0-9])`, "gi"), wamids };
 }
+
+/** Masked, because the text of an error may quote the data that it failed on. */
+export const faultText = (error: unknown): string => maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);

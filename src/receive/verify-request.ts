@@ -5,6 +5,7 @@ import { parseEnvelope } from "../model/envelope.ts";
 import { type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
 import { accountOf, formats, requestText } from "../model/formats/formats.ts";
 import { derivedUuid, type EventId, uuidv7 } from "../model/ids.ts";
+import { isObject } from "../model/json.ts";
 import type { Secret } from "../model/secret.ts";
 import {
   computeSignature,
@@ -95,10 +96,6 @@ function readJson(body: Buffer): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function readItems(

@@ -1,7 +1,7 @@
 import { RE2JS } from "re2js";
 import { z } from "zod";
 import { issueText } from "../model/issue-text.ts";
-import { readPath } from "../model/json.ts";
+import { isObject, readPath } from "../model/json.ts";
 
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
 const orderable = z.union([z.string(), z.number()], { error: "must be text or a number" });
@@ -84,7 +84,7 @@ function reportFaults(condition: unknown, context: Context): void {
   faultsOfCondition(condition, []);
 
   function faultsOfCondition(value: unknown, at: readonly PropertyKey[]): void {
-    if (!isMapping(value)) {
+    if (!isObject(value)) {
       fault(at, "is not a condition (paths with values or operators, $or, $and, $not)");
       return;
     }
@@ -111,7 +111,7 @@ function reportFaults(condition: unknown, context: Context): void {
   }
 
   function faultsOfValue(value: unknown, at: readonly PropertyKey[]): void {
-    if (!isMapping(value)) {
+    if (!isObject(value)) {
       if (Array.isArray(value)) fault(at, "is a list; for one of several values use $in");
       else if (!scalar.safeParse(value).success) fault(at, "must be text, a number, true, false, null or operators");
       return;
@@ -137,10 +137,6 @@ function reportFaults(condition: unknown, context: Context): void {
       fault(at, error.message);
     }
   }
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Null when the condition holds, else the first part that failed. */

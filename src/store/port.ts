@@ -23,6 +23,9 @@ export class StoreRefused extends Error {
 
 export class StoreMissing extends StoreRefused {}
 
+/** Of the database or the system; empty without one. */
+export const faultCode = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
+
 /**
  * The pure functions of tracking and routing that the store calls within its own step. They change when settings are reloaded.
  */

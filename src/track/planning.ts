@@ -1,6 +1,6 @@
 import { isTruncated } from "../model/envelope.ts";
 import { readContent } from "../model/formats/formats.ts";
-import { maskText } from "../model/mask.ts";
+import { faultText } from "../model/mask.ts";
 import { type DeliveryPlan, type Disposition, type KeptVerdict, type RoutedEvent, type RouteVerdict, verdictOf } from "../model/states.ts";
 import type { Tracking } from "../model/tracking.ts";
 
@@ -59,12 +59,7 @@ function planEvent(planner: Planner, event: RoutedEvent, tracking: Tracking): De
 
 function setAside(planner: Planner, event: RoutedEvent, error: unknown): DeliveryPlan {
   planner.failed?.(error, event);
-  return { disposition: "filtered", verdicts: planningFailed, fault: planningFault(error) };
-}
-
-/** Masked, because the text of an error may quote the event. */
-function planningFault(error: unknown): string {
-  return `could not be planned: ${maskText(error instanceof Error ? error.message : String(error)).slice(0, 300)}`;
+  return { disposition: "filtered", verdicts: planningFailed, fault: `could not be planned: ${faultText(error)}` };
 }
 
 export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);

@@ -1,5 +1,6 @@
 import { codeText, type Subject } from "../event.ts";
 import { cutText, hasIdLength, maxIdLength, type Wamid } from "../ids.ts";
+import { isObject } from "../json.ts";
 
 /** The event kinds of Meta's webhook fields, as public as the endpoints. A field that is not here becomes `meta.<field>`. */
 export const metaKinds: Readonly<Record<string, string>> = {
@@ -209,7 +210,6 @@ export function contactFinder(contacts: unknown): (item: unknown) => number | un
 
 export const none: Subject = { type: "none" };
 
-export const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 export const textOf = (value: unknown): string | null => (isText(value) ? value : typeof value === "number" ? String(value) : null);
 const isId = (text: string): boolean => hasIdLength(text) && text.isWellFormed();

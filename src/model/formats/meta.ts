@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Envelope, otherEnvelope, readTime } from "../envelope.ts";
 import { derivedUuid, type EventId } from "../ids.ts";
-import { bodyLimits, parseWithin } from "../json.ts";
+import { bodyLimits, isObject, parseWithin } from "../json.ts";
 import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
 import { createFrames, itemIn } from "./meta-frames.ts";
 import {
@@ -9,7 +9,6 @@ import {
   contactFinder,
   type Found,
   isList,
-  isObject,
   type Json,
   lists,
   metaKinds,

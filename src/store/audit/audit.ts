@@ -6,7 +6,7 @@ import { seqRange } from "../read/pages.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { counters, deliveries, events, never, queue, queueState } from "../schema/tables.ts";
 import { ask, find, first, look, rows, together, type Work } from "../sql/ops.ts";
-import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { as, type RowFrom, raw, select, sql, typed } from "../sql/sql.ts";
 import { lastCopied, purgedBefore } from "../work/state-rows.ts";
 import { type Audited, alsoSettled, createEventAudit, isInLane, notPlanned, otherLane, strayAttempts } from "./event.ts";
 import { createPlans, type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
@@ -174,7 +174,7 @@ const sliceRows = 1_000;
 
 const q = as(queue, "q");
 const open = select({ lane: q.lane, route: q.route, event: q.event, state: q.state });
-type Open = NonNullable<ReturnType<typeof open>["row"]>;
+type Open = RowFrom<typeof open>;
 const ofEvent = look(events, ["seq"], ["seq", "subject", "plan"]);
 const settled = look(deliveries, ["event", "route"], ["event"]);
 

@@ -1,7 +1,7 @@
 import type { Disposition, KeptVerdict } from "../../model/states.ts";
 import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
-import { as, pick, select, sql, typed } from "../sql/sql.ts";
+import { as, pick, type RowFrom, select, sql, typed } from "../sql/sql.ts";
 import { verdictsOf } from "../work/plans.ts";
 
 /** On PostgreSQL a receiving process reads a slice in about 5 ms. */
@@ -18,15 +18,12 @@ const event = select({
   previousStatus: e.previous_status,
   isBare: typed<number>(sql`CASE WHEN e.fault IS NULL OR ${hasEnvelope} THEN 0 ELSE 1 END`),
 });
-const settled = select({
-  ...pick(d, "event", "route", "lane", "state", "attempts", "at", "status", "error", "reason"),
-});
-const attempt = select({ event: a.event, route: a.route, at: a.at, status: a.status, error: a.error });
+const settled = select(pick(d, "event", "route", "lane", "state", "attempts", "at", "status", "error", "reason"));
+const attempt = select(pick(a, "event", "route", "at", "status", "error"));
 
-type RowOfSelect<S extends (...parts: never[]) => { readonly row?: unknown }> = NonNullable<ReturnType<S>["row"]>;
-export type EventRow = RowOfSelect<typeof event>;
-export type SettledRow = RowOfSelect<typeof settled>;
-export type AttemptRow = RowOfSelect<typeof attempt>;
+export type EventRow = RowFrom<typeof event>;
+export type SettledRow = RowFrom<typeof settled>;
+export type AttemptRow = RowFrom<typeof attempt>;
 
 export interface Slice {
   readonly to: number;

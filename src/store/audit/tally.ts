@@ -3,6 +3,7 @@ import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
 import { countIn, kept } from "../../model/maps.ts";
 import { dispositions } from "../../model/states.ts";
 import { runStatusOf } from "../../model/statuses.ts";
+import { literals } from "../schema/ddl.ts";
 import { counters } from "../schema/tables.ts";
 import { compareTexts, first, query, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
@@ -100,7 +101,7 @@ type Fields = Map<string, number>;
 const c = as(counters, "c");
 const place = select({ at: c.at });
 const counted = select({ series: c.series, of: c.of, label: c.label, n: typed<number>(raw("sum(c.n)", "sum(c.n)::bigint")) });
-const isAudited = sql`c.series IN (${raw(auditedSeries.map((name) => `'${name}'`).join(", "))})`;
+const isAudited = raw(`c.series IN (${literals(auditedSeries)})`);
 
 const fieldOf = (series: string, of: string, label: string): string => `${series} of ${of}:${label}`;
 

@@ -2,10 +2,8 @@ import type { Socket } from "node:net";
 import pg from "pg";
 import { readPostgresUrl } from "../../model/postgres.ts";
 import { type TlsSettings, tlsOptions } from "../../net/tls.ts";
-import { StoreUnavailable } from "../port.ts";
+import { faultCode, StoreUnavailable } from "../port.ts";
 import type { Answer, Connection } from "./runner.ts";
-
-/** Pipelining is young in the client library (node-postgres #3652). */
 
 export interface PostgresSettings {
   readonly url: string;
@@ -59,6 +57,7 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
   const client = new pg.Client({
     ...{ host, port, user, password, database },
     ssl: isEncrypted || tls !== undefined ? tlsOptions(tls) : false,
+    // Young in the library (node-postgres #3652).
     pipeline: true,
     connectionTimeoutMillis: connectsWithinMs,
     query_timeout: limits.answer,
@@ -125,22 +124,20 @@ const socketOf = (client: pg.Client) => (client as unknown as { connection: { st
 const getTypeParser: typeof pg.types.getTypeParser = ((oid: number, format: "text" | "binary") =>
   oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser;
 
-export const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
-
 /** Another transaction was first: the same work succeeds when it is repeated. */
-export const isConflict = (error: unknown): boolean => ["23505", "40P01", "40001"].includes(codeOf(error));
+export const isConflict = (error: unknown): boolean => ["23505", "40P01", "40001"].includes(faultCode(error));
 
 /**
  * The statement itself is at fault (classes: data, constraints, syntax, limits), so the others of its batch can be stored. All
  * else is the server, the network, the disk or the permissions.
  */
-export const isOwnFault = (error: unknown): boolean => /^(?:21|22|23|42(?!501)|54)/.test(codeOf(error)) || !isFromServer(error);
+export const isOwnFault = (error: unknown): boolean => /^(?:21|22|23|42(?!501)|54)/.test(faultCode(error)) || !isFromServer(error);
 
 /** A working connection answered: a full disk, a replica that only reads, a lock. */
-export const isAnswered = (error: unknown): boolean => /^(?!08|28|3D|53300|57P)[0-9A-Z]{5}$/.test(codeOf(error));
+export const isAnswered = (error: unknown): boolean => /^(?!08|28|3D|53300|57P)[0-9A-Z]{5}$/.test(faultCode(error));
 
 function isFromServer(error: unknown): boolean {
-  return /^(?!ERR_(?!TLS|SSL))[A-Z0-9_]+$/.test(codeOf(error)) || lost.test((error as Error).message);
+  return /^(?!ERR_(?!TLS|SSL))[A-Z0-9_]+$/.test(faultCode(error)) || lost.test((error as Error).message);
 }
 
 const lost =

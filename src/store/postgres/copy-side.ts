@@ -1,9 +1,9 @@
 import pg from "pg";
 import type { CopySource, CopyTarget } from "../copy.ts";
-import { StoreRefused } from "../port.ts";
+import { faultCode, StoreRefused } from "../port.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
-import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
+import { connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 import { createPostgresRunner } from "./runner.ts";
 import { checkReadable, checkSchema, readPresences } from "./server.ts";
 import { createSessions } from "./sessions.ts";
@@ -80,7 +80,7 @@ async function lockTables(session: Session, mark: () => Work<void>, refusal: str
     return true;
   } catch (error) {
     await session.script("ROLLBACK").catch(() => {});
-    if (["40P01", "55P03"].includes(codeOf(error))) return false;
+    if (["40P01", "55P03"].includes(faultCode(error))) return false;
     throw unavailable(error);
   }
 }

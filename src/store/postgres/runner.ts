@@ -1,7 +1,7 @@
 import { kept } from "../../model/maps.ts";
-import { listOf, literals, quoted } from "../schema/ddl.ts";
+import { listOf, quoted } from "../schema/ddl.ts";
 import type { Kind, Table } from "../schema/tables.ts";
-import type { Change, Look, Op, Removal, Sums, Work } from "../sql/ops.ts";
+import { type Change, type Look, type Op, type Removal, summedText, type Work } from "../sql/ops.ts";
 import { render } from "../sql/sql.ts";
 
 const elements = { "bigint[]": 20, "smallint[]": 21, "text[]": 25, "bytea[]": 17 };
@@ -99,7 +99,7 @@ export function createPostgresRunner(connection: Connection) {
           note(write(op.table, `insert ${op.known}`, op.rows as readonly Row[], op.known === "stays" ? "ON CONFLICT DO NOTHING" : ""));
         return undefined;
       case "add":
-        if (op.rows.length > 0) note(write(op.sums.table, "add", op.rows as readonly Row[], addText(op.sums)));
+        if (op.rows.length > 0) note(write(op.sums.table, "add", op.rows as readonly Row[], summedText(op.sums, "greatest", "least")));
         return undefined;
       case "lock":
         if (op.keys.length > 0) note(find(op, op.keys));
@@ -269,11 +269,4 @@ function placedText({ table, by, names, isLocked }: Removal): string {
   const own = by.map((name) => `o.${quoted(name)} = x.${quoted(name)}`).join(" AND ");
   return `(SELECT x.*, o."@" FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")
     CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${own} LIMIT 1${isLocked ? "" : " FOR UPDATE"}) o) x WHERE t.ctid = x."@"`;
-}
-
-function addText({ table: { name, key }, max, min }: Sums): string {
-  return `ON CONFLICT (${listOf(key)}) DO UPDATE SET n = CASE
-    WHEN ${name}.series IN (${literals(max)}) THEN greatest(${name}.n, excluded.n)
-    WHEN ${name}.series IN (${literals(min)}) THEN least(${name}.n, excluded.n)
-    ELSE ${name}.n + excluded.n END`;
 }

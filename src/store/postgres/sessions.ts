@@ -137,15 +137,15 @@ function createPool(settings: PostgresSettings, { most, purpose, hooks }: Requir
   };
 }
 
+function reported(error: unknown, { isBroken }: Session, { lost }: Pick<SessionHooks, "lost">): unknown {
+  if (isOwnFault(error)) return error;
+  const fault = unavailable(error);
+  if (isBroken) lost(fault);
+  return fault;
+}
+
 export function createSessions(settings: PostgresSettings, { most, purpose = "hot", hooks = noHooks }: SessionParts) {
   const { take, takeToWrite, put, giveUp, close } = createPool(settings, { most, purpose, hooks });
-
-  function reported(error: unknown, session: Session): unknown {
-    if (isOwnFault(error)) return error;
-    const fault = unavailable(error);
-    if (session.isBroken) hooks.lost(fault);
-    return fault;
-  }
 
   async function once<T>(session: Session, work: Work<T>): Promise<T> {
     // It travels with the first operation, and the end with the last writes.
@@ -172,7 +172,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
     try {
       return await use(session);
     } catch (error) {
-      throw reported(error, session);
+      throw reported(error, session, hooks);
     } finally {
       put(session);
     }
@@ -190,7 +190,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
           return await once(session, make());
         } catch (error) {
           if (isConflict(error) && repeats < mostRepeats) continue;
-          throw reported(error, session);
+          throw reported(error, session, hooks);
         } finally {
           put(session);
         }
@@ -243,10 +243,7 @@ export function createReads(settings: PostgresSettings, hooks: Omit<SessionHooks
       try {
         return await createPostgresRunner(open).execute(work);
       } catch (error) {
-        if (isOwnFault(error)) throw error;
-        const fault = unavailable(error);
-        if (open.isBroken) hooks.lost(fault);
-        throw fault;
+        throw reported(error, open, hooks);
       }
     },
     giveUp(): void {

@@ -1,6 +1,6 @@
 import { type Clock, growingWait } from "../../model/clock.ts";
-import { StoreRefused, StoreUnavailable } from "../port.ts";
-import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
+import { faultCode, StoreRefused, StoreUnavailable } from "../port.ts";
+import { connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 
 /** While the database answers, and the bounds of the growing wait while it does not. */
 const everyMs = { up: 500, first: 100, longest: 2_000 };
@@ -123,9 +123,9 @@ export function refusalOf(error: unknown): StoreRefused | null {
   if (error instanceof StoreRefused) return error;
   const cause = error instanceof StoreUnavailable ? error.cause : error;
   const { message } = cause as Error;
-  const why = refusedCodes.get(codeOf(cause));
+  const why = refusedCodes.get(faultCode(cause));
   if (why !== undefined) return new StoreRefused(`${why} (${message})`, { cause });
-  if (/^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)/.test(codeOf(cause)) || /SSL/.test(message))
+  if (/^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)/.test(faultCode(cause)) || /SSL/.test(message))
     return new StoreRefused(`TLS fails: ${message}`, { cause });
   return null;
 }

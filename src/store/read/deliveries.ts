@@ -7,7 +7,7 @@ import { type DeliveryPlace, noDeliveries } from "../port.ts";
 import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
-import { allOf, as, hexOf, indexedBy, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, hexOf, indexedBy, pick, type RowFrom, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { seqsOf } from "./events.ts";
 import { type Conditions, conditionsOf, isBetween } from "./pages.ts";
 
@@ -92,7 +92,7 @@ function viewOf(
   return { id: deliveryId(account, eventId, route), event, eventId, route, state, attempts, replays, nextAt, settledAt, reason, cause };
 }
 
-type OpenRow = NonNullable<ReturnType<typeof open>["row"]>;
+type OpenRow = RowFrom<typeof open>;
 
 const a = as(attempts, "a");
 

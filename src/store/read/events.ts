@@ -9,7 +9,7 @@ import { dispositions, type KeptVerdict } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { allOf, as, hexOf, indexedBy, pick, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, hexOf, indexedBy, pick, type RowFrom, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { callsFor } from "../work/hydration-passes.ts";
 import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
@@ -85,7 +85,7 @@ const detailed = select({
   body: e.body,
   verdicts: typed<string | null>(p.verdicts),
 });
-type Row = NonNullable<ReturnType<typeof listed>["row"]>;
+type Row = RowFrom<typeof listed>;
 
 const named = look(subjects, ["key", "account"], ["seq"]);
 const isQuarantined = sql`e.disposition = ${raw(String(codeOf.disposition.quarantined))}`;

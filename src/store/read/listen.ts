@@ -6,7 +6,7 @@ import type { OpenPage, Wanted } from "../port.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, subjects } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { as, hexOf, pick, select, sql, typed } from "../sql/sql.ts";
+import { as, hexOf, pick, type RowFrom, select, sql, typed } from "../sql/sql.ts";
 import { boundsOf } from "./pages.ts";
 
 const e = as(events, "e");
@@ -21,7 +21,7 @@ const listed = select({
   name: typed<string | null>(s.name),
   registeredAt: s.registered_at,
 });
-type Row = NonNullable<ReturnType<typeof listed>["row"]>;
+type Row = RowFrom<typeof listed>;
 const content = look(events, ["seq"], ["format", "headers", "body"]);
 
 /** A page is made in one turn of the event loop. */

@@ -4,7 +4,7 @@ import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../mo
 import type { MessageQuery, OfAccounts, RunQuery } from "../../model/queries.ts";
 import { never, subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
-import { allOf, as, pick, raw, type Sql, select, sql } from "../sql/sql.ts";
+import { allOf, as, pick, type RowFrom, raw, type Sql, select, sql } from "../sql/sql.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
 import { beginsWith, type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
 
@@ -47,7 +47,7 @@ const message = select({
   sentAt: s.registered_sent_at,
 });
 const run = select({ ...shown, runId: s.name, error: s.error });
-type Message = NonNullable<ReturnType<typeof message>["row"]>;
+type Message = RowFrom<typeof message>;
 
 const isMessage = raw("s.type = 0");
 const isFailed = raw(`s.${whereFailed}`);

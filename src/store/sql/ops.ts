@@ -1,4 +1,5 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
+import { listOf, literals } from "../schema/ddl.ts";
 import type { ColumnOf, RowOf, Table } from "../schema/tables.ts";
 import type { Sql } from "./sql.ts";
 
@@ -158,6 +159,14 @@ export function remove<Item>(of: Removal, ...rows: Items<object, Item>): Typed<b
 export const add = (sums: Sums, rows: readonly object[]): Op => ({ op: "add", sums, rows });
 
 export const numbers = (table: Table, count: number): Typed<number[]> => ({ op: "numbers", table, count });
+
+/** `greatest` and `least`: the functions of the engine. */
+export function summedText({ table: { name, key }, max, min }: Sums, greatest: string, least: string): string {
+  return `ON CONFLICT (${listOf(key)}) DO UPDATE SET n = CASE
+    WHEN ${name}.series IN (${literals(max)}) THEN ${greatest}(${name}.n, excluded.n)
+    WHEN ${name}.series IN (${literals(min)}) THEN ${least}(${name}.n, excluded.n)
+    ELSE ${name}.n + excluded.n END`;
+}
 
 type Result<O> = O extends { readonly result?: infer R } ? Exclude<R, undefined> : undefined;
 

@@ -91,6 +91,13 @@ export const hexOf = (part: Sql): Column<string> => sql`${raw("lower(hex(", "enc
 
 type Selected<L> = { -readonly [K in keyof L]: L[K] extends Column<infer V> ? Exclude<V, undefined> : never };
 
+/** A row of what {@link select} or `look` made. */
+export type RowFrom<S> = S extends (...parts: never[]) => Sql<infer Row>
+  ? Row
+  : S extends { readonly row?: infer Row }
+    ? NonNullable<Row>
+    : never;
+
 /** `` select({ seq: e.seq })`FROM …` `` has rows of `{ seq: number }`. */
 export function select<const L extends Readonly<Record<string, Sql>>>(
   list: L,

@@ -1,9 +1,10 @@
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import type Database from "better-sqlite3";
+import { faultCode } from "../port.ts";
 
 /** Null: there is only its message. */
 export function reasonOf(error: unknown): string | null {
-  const code = codeOf(error);
+  const code = faultCode(error);
   const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
   return known === undefined ? null : `${reasons[known]} (${code})`;
 }
@@ -23,11 +24,9 @@ const storageFault =
   /^SQLITE_(?:FULL|IOERR|READONLY|BUSY|LOCKED|CORRUPT|NOTADB|CANTOPEN|NOMEM|PERM|AUTH|PROTOCOL|NOLFS|INTERNAL|INTERRUPT|SCHEMA)(?:_|$)/;
 const damage = /^SQLITE_(?:CORRUPT|NOTADB)(?:_|$)/;
 
-const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
+export const isStorageFault = (error: unknown): boolean => storageFault.test(faultCode(error));
 
-export const isStorageFault = (error: unknown): boolean => storageFault.test(codeOf(error));
-
-export const isDamage = (error: unknown): boolean => damage.test(codeOf(error));
+export const isDamage = (error: unknown): boolean => damage.test(faultCode(error));
 
 /** Rejected promises are translated already. */
 export function translateErrors<T>(port: T, translate: (error: unknown) => unknown): T {

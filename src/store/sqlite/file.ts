@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { StoreRefused } from "../port.ts";
+import { faultCode, StoreRefused } from "../port.ts";
 import { ddl, schemaVersion } from "../schema/ddl.ts";
 import { tables } from "../schema/tables.ts";
 import { logSizeLimit, reasonOf, reasons } from "./faults.ts";
@@ -220,8 +220,7 @@ export function lockFile(storePath: string): { release(): void } {
     return { release: () => db.close() };
   } catch (error) {
     db.close();
-    const code = (error as { code?: string }).code ?? "";
-    if (code.startsWith("SQLITE_BUSY")) {
+    if (faultCode(error).startsWith("SQLITE_BUSY")) {
       const who = holderOf(storePath);
       throw new StoreRefused(
         `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it`,
@@ -246,7 +245,7 @@ export function isLocked(storePath: string): boolean | null {
       db.close();
     }
   } catch (error) {
-    return ((error as { code?: string }).code ?? "").startsWith("SQLITE_BUSY") ? true : null;
+    return faultCode(error).startsWith("SQLITE_BUSY") ? true : null;
   }
 }
 

@@ -1,8 +1,8 @@
 import type Database from "better-sqlite3";
 import { kept } from "../../model/maps.ts";
-import { listOf, literals, quoted } from "../schema/ddl.ts";
+import { listOf, quoted } from "../schema/ddl.ts";
 import type { Table } from "../schema/tables.ts";
-import type { Change, Look, Op, Removal, Sums, Work } from "../sql/ops.ts";
+import { type Change, type Look, type Op, type Removal, type Sums, summedText, type Work } from "../sql/ops.ts";
 import { render } from "../sql/sql.ts";
 
 type Statement = Database.Statement<unknown[]>;
@@ -124,12 +124,9 @@ function updateText({ table, set, add, count, by }: Change): string {
   return `UPDATE ${table.name} SET ${parts.join(", ")} WHERE ${whereText(by)}`;
 }
 
-function addText({ table: { name, names, key }, max, min }: Sums): string {
-  return `INSERT INTO ${name} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})
-    ON CONFLICT (${listOf(key)}) DO UPDATE SET n = CASE
-      WHEN series IN (${literals(max)}) THEN max(n, excluded.n)
-      WHEN series IN (${literals(min)}) THEN min(n, excluded.n)
-      ELSE n + excluded.n END`;
+function addText(sums: Sums): string {
+  const { name, names } = sums.table;
+  return `INSERT INTO ${name} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")}) ${summedText(sums, "max", "min")}`;
 }
 
 type Known = "fails" | "stays";

@@ -45,7 +45,7 @@ import {
   update,
   type Work,
 } from "../sql/ops.ts";
-import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { as, type RowFrom, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { type Counts, outcomeOf } from "./counts.ts";
 import { briefOf } from "./hydrations.ts";
 import { type Held, lostLeases, type Process } from "./leases.ts";
@@ -150,10 +150,10 @@ function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
   return row?.at ?? null;
 }
 
-type WaitingRow = NonNullable<(typeof waiting)["row"]>;
-type SentRow = NonNullable<(typeof sent)["row"]>;
+type WaitingRow = RowFrom<typeof waiting>;
+type SentRow = RowFrom<typeof sent>;
 
-function subjectOf(subject: NonNullable<(typeof about)["row"]>, { previous_status, status, moved }: SentRow): DeliverySubject {
+function subjectOf(subject: RowFrom<typeof about>, { previous_status, status, moved }: SentRow): DeliverySubject {
   const { type, name, service_id, reference, metadata, registered_at } = subject;
   return {
     type: type === 0 ? "message" : "run",

@@ -13,6 +13,7 @@ import {
 } from "../../model/history.ts";
 import { countIn, kept } from "../../model/maps.ts";
 import type { Disposition } from "../../model/states.ts";
+import { literals } from "../schema/ddl.ts";
 import { counters, type RowOf } from "../schema/tables.ts";
 import { add, compareTexts, removal, remove, rows, type Sums, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql } from "../sql/sql.ts";
@@ -223,7 +224,7 @@ const whole = select({
   ...{ at: c.at, account: c.account, series: c.series, of: c.of, label: c.label },
   ...{ writer: c.writer, n: c.n },
 });
-const isOfHistory = raw(`c.series IN (${seriesNames.map((name) => `'${name}'`).join(", ")})`);
+const isOfHistory = raw(`c.series IN (${literals(seriesNames)})`);
 const inOrder = sql`ORDER BY c.at, c.series, c."of", c.account, c.label, c.writer`;
 /** A late count waits for these rows, or is in them. */
 const locked = raw("", "FOR UPDATE");

@@ -5,7 +5,7 @@ import type { QuarantinedEvent, ReplayCursor } from "../port.ts";
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import { blankRow, events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
 import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, indexedBy, pick, raw, select, sql } from "../sql/sql.ts";
+import { as, indexedBy, pick, type RowFrom, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
 
 export interface QuarantineFilter extends Pick<ReplayQuery, "accounts" | "from" | "to" | "source"> {
@@ -139,7 +139,7 @@ export function* quarantined(seq: number): Work<QuarantinedEvent | null> {
   return row === null ? null : bodyOf(row, row.disposition === codeOf.disposition.unassigned ? "unassigned" : "quarantined");
 }
 
-type BodyRow = NonNullable<ReturnType<typeof body>["row"]>;
+type BodyRow = RowFrom<typeof body>;
 
 function bodyOf({ origin, headers, format, request, place, ...row }: BodyRow, disposition: Word): QuarantinedEvent {
   return {
