@@ -120,7 +120,10 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
     session: () => session,
     time,
     reconfigure(settings: LaneSettings): void {
+      const isSame = breakerName(settings) === breakerName(session.settings);
       session = openSession(settings, parts, stored, time);
+      // What a route matches says nothing about its destination.
+      if (isSame) return;
       failing = null;
       slow = null;
     },

@@ -26,10 +26,10 @@ export interface LaneSettings {
 /** Attempts per second. */
 export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number => (to.rate ?? Number.POSITIVE_INFINITY) / shard.of;
 
-/** Changed settings start with a closed breaker and without a pause. Shards start with what one of them stored last. */
-export function breakerName({ shard: _, ...ofRoute }: LaneSettings): string {
-  const fingerprint = createHash("sha256").update(comparableText(ofRoute)).digest("hex").slice(0, 12);
-  return `${ofRoute.name}:${fingerprint}`;
+/** A changed destination starts with a closed breaker and without a pause. Shards start with what one of them stored last. */
+export function breakerName({ name, payload, to }: LaneSettings): string {
+  const fingerprint = createHash("sha256").update(comparableText({ payload, to })).digest("hex").slice(0, 12);
+  return `${name}:${fingerprint}`;
 }
 
 interface Kind<Schema extends z.ZodType> {

@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import type { SearchHit } from "../../client/relay-client.ts";
 import { Problem } from "../parts/notes.tsx";
@@ -19,8 +19,23 @@ export function hrefOf({ kind, id, seq, account }: SearchHit): string {
 export function SearchBox() {
   const [text, setText] = useState("");
   const [query, setQuery] = useState("");
+  const [location] = useLocation();
+  // Another page was opened below the results, or something beside them pressed: a phone has no Escape.
+  useEffect(() => setQuery(""), [location]);
+  useEffect(() => {
+    const pressed = ({ target }: PointerEvent) => (target as Element).closest(".search") === null && setQuery("");
+    document.addEventListener("pointerdown", pressed);
+    return () => document.removeEventListener("pointerdown", pressed);
+  }, []);
   return (
-    <search class="search">
+    <search
+      class="search"
+      onKeyDown={({ key }) => {
+        if (key !== "Escape") return;
+        setQuery("");
+        (document.activeElement as HTMLElement | null)?.blur();
+      }}
+    >
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -40,11 +55,6 @@ export function SearchBox() {
           onInput={({ currentTarget }) => {
             setText(currentTarget.value);
             if (currentTarget.value === "") setQuery("");
-          }}
-          onKeyDown={(event) => {
-            if (event.key !== "Escape") return;
-            setQuery("");
-            event.currentTarget.blur();
           }}
         />
         <kbd>/</kbd>

@@ -176,10 +176,10 @@ function FigureRow({ figures }: { figures: Figures }) {
 const dispositionColors: Readonly<Record<string, string>> = {
   routed: "--ok",
   filtered: "--quiet",
-  ignored: "--line",
+  ignored: "--dim",
   parked: "--open",
   unassigned: "--stopped",
-  released: "--dim",
+  released: "--accent",
   quarantined: "--attention",
 };
 

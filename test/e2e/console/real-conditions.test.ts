@@ -53,6 +53,23 @@ test("Enter follows the focused link, with and without a selected row, and press
   await dialog.waitFor({ state: "hidden" });
 });
 
+test("search results close by Escape, from each place in them, and by a press beside them", async () => {
+  const { relay, open } = await startConsole();
+  const wamids = await postMessages(relay, 2);
+  const body = wamids.map((wamid, n) => ({ wamid, reference: `order-${n}` }));
+  await relay.ask("/v1/messages/track", { method: "POST", body });
+  const { page } = await open("quality");
+  const search = page.getByLabel("Search", { exact: true });
+  const results = page.locator(".results");
+  for (const close of [() => page.keyboard.press("Escape"), () => page.getByRole("heading", { level: 1, name: "Quality" }).click()]) {
+    await search.fill("order-");
+    await search.press("Enter");
+    await results.getByRole("link").nth(1).focus();
+    await close();
+    await results.waitFor({ state: "detached" });
+  }
+});
+
 test("every list loads when answers take longer than its refresh, and the page says that it is slow", async () => {
   const { relay, open } = await startConsole();
   await twoMessages(relay);

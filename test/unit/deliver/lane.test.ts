@@ -496,6 +496,18 @@ describe.each([
     expect(memory.settlements).toHaveLength(4);
   });
 
+  test("remembers since when a destination fails, until it is another one", async () => {
+    const unavailable: AttemptOutcome = { result: { kind: "answered", status: 503, retryAfterMs: null }, tookMs: 1, response: null };
+    const { lane } = setUp(1, { concurrency: 1 }, () => unavailable);
+    await settled();
+    const failing = { attempts: 1, cause: "503" };
+    expect(lane.state().failing).toMatchObject(failing);
+    lane.reconfigure(Object.assign(settings({ concurrency: 1 }), { match: { events: ["*"] } }));
+    expect(lane.state().failing).toMatchObject(failing);
+    lane.reconfigure(settings({ concurrency: 1, url: "https://other.test/" }));
+    expect(lane.state().failing).toBeNull();
+  });
+
   test("starts nothing while suspended, and continues once reconfigured", async () => {
     const { hand, lane, memory } = setUp(3, { concurrency: 1 }, () => ok);
     lane.suspend();

@@ -30,3 +30,12 @@ test("shards divide the rate of a route, and start with its stored breaker", () 
   expect(rateOf(route)).toBe(90);
   expect(shards.map(breakerName)).toEqual(shards.map(() => breakerName(route)));
 });
+
+test("a breaker outlives a change of what its route matches, but not of the destination", () => {
+  const to = urlDestinationSchema.parse({ url: "https://x.example/" });
+  const route = { name: "crm", payload: "original", to } as const;
+  const names = [{ match: { statuses: ["failed"] } }, { to: { ...to, timeout: 1_000 } }].map((change) =>
+    breakerName({ ...route, ...change }),
+  );
+  expect(names.map((name) => name === breakerName(route))).toEqual([true, false]);
+});
