@@ -87,7 +87,8 @@ export function shownName(sort: IdSort, name: string): string {
 }
 
 const wordText = /wamid\.[A-Za-z0-9+/_=-]{8,}|[A-Za-z0-9+/_-]{11,}={0,2}/gi;
-const phoneText = /(?:\+|%2B)?\d(?:[ \t\u00a0().\-/_\u2010-\u2015]|%(?:20|2[89DEF])|\d){6,}\d/gi;
+/** Begins at no digit of `%20`: from each of a megabyte of them, it would search to the end. */
+const phoneText = /(?:\+|%2B)?(?<!%2(?=[089]))(?!(?<=%)2[089DEF])\d+(?:(?:[ \t\u00a0().\-/_\u2010-\u2015]|%(?:20|2[89DEF]))+\d+)*/gi;
 const fewestDigits = 8;
 const isPhone = (found: string): boolean => found.replace(/%..|\D/g, "").length >= fewestDigits;
 const plainText =

@@ -173,6 +173,13 @@ test("masks a phone number in a field of signatures, and digits of a digest in a
   expect(maskValue({ note: digest }, null)).toEqual({ note: `[phone]${"a".repeat(51)}` });
 });
 
+test("masks a phone number among escaped blanks, of which a megabyte takes no minutes", () => {
+  const blanks = "%20".repeat(400_000);
+  expect(maskText(`1${blanks}`) === `1${blanks}`).toBe(true);
+  expect(maskText("a%20%2B5491155550100%20b%205491155550100%28")).toBe("a%20[phone]%20b%20[phone]%28");
+  expect(maskText("%20123%20123")).toBe("%20123%20123");
+});
+
 test("leaves UUIDs in free text whole, and masks one with a possible phone number whole", () => {
   const plain = "a1998d3e-7c1a-4000-8000-00000000002a";
   expect(maskText(`no ${plain}, /v1/events/${plain}?x=${plain}`)).toBe(`no ${plain}, /v1/events/${plain}?x=${plain}`);
