@@ -11,12 +11,12 @@ import type { RegistrationOutcome, TrackPort } from "../control/track.ts";
 import { type App, fingerprintOf, shakeHands } from "../deliver/destinations/url.ts";
 import { appOf } from "../deliver/settings.ts";
 import type { Diagnosis } from "../inspect/diagnosis.ts";
-import { createExplaining } from "../inspect/explaining.ts";
 import { createGraphChecks } from "../inspect/graph-checks.ts";
+import { createReadHandlers } from "../inspect/handlers.ts";
 import type { Listening } from "../inspect/listening.ts";
 import { createLive } from "../inspect/live.ts";
 import { createOverview } from "../inspect/overview.ts";
-import { createReadingPort, createStoredHandlers, knownSources } from "../inspect/reading.ts";
+import { knownSources } from "../inspect/reading.ts";
 import { type HandshakeView, type ReloadView, reloadSchema, type SettingsView } from "../model/answers.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
@@ -69,17 +69,14 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     guess: createGuesses(now, (token, result) => metrics.guesses.inc({ token, result })),
     badToken: badTokenHook(parts, clock, parts.address),
     sending: service.sending,
-    explain: createExplaining({ read: store.read, now, breakers }),
     listening: listening.port,
-    history: { now, series: async (query) => store.browse.series(query), quality: async (query) => store.browse.quality(query) },
     live: createLive({ read: store.browse, onStored: store.onStored, overview, clock, slice: listening.slice }),
-    reading: createReadingPort(store.browse, store.inspecting),
     tracking: createRegistering(parts),
     plain: {
       ...service.reconcile,
       ...createActing(parts),
       getOverview: overview,
-      ...createStoredHandlers({ read: store.read, inspecting: store.inspecting, now, isRunning: parts.run.dispatch, settings }),
+      ...createReadHandlers({ ...store, now, breakers, isRunning: parts.run.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),
       checkSource: ({ source }) => checkSource(source),
       getInstance: () => viewInstance(instance, role, initial),

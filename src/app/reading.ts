@@ -2,11 +2,9 @@ import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { addEndpoints } from "../control/endpoint.ts";
 import { createHttp } from "../control/http.ts";
-import { createReadingHandlers } from "../control/reading.ts";
 import { createDiagnosis, storedBreakers } from "../inspect/diagnosis.ts";
-import { createExplaining } from "../inspect/explaining.ts";
+import { createReadHandlers } from "../inspect/handlers.ts";
 import { createOverview } from "../inspect/overview.ts";
-import { createReadingPort, createStoredHandlers } from "../inspect/reading.ts";
 import { createInstance } from "./engine.ts";
 import { openStoreForReading } from "./open-store.ts";
 
@@ -57,8 +55,7 @@ export async function createReadingApi(
     read,
   });
   addEndpoints(http, noToken, {
-    ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),
-    ...createStoredHandlers({ read, inspecting, now, isRunning: false, settings: () => settings }),
+    ...createReadHandlers({ read, browse: read, inspecting, now, breakers, isRunning: false, settings: () => settings }),
     getOverview: overview,
   });
   return {

@@ -3,40 +3,28 @@ import { type AllowParts, createAllow } from "./auth.ts";
 import { addEndpoints, type Handlers } from "./endpoint.ts";
 import { createListenHandlers, type ListenPort } from "./listen.ts";
 import { createLiveHandlers, type LivePort } from "./live.ts";
-import { createHistoryHandlers, createReadingHandlers, type ExplainPort, type HistoryPort, type Reading } from "./reading.ts";
 import { createSendingHandlers, type SendingPort } from "./sending.ts";
 import { createSessionHandlers, type Sessions } from "./session.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
 
-export type PlainHandlers = Pick<
+/** Those that need nothing of HTTP but what every handler gets. */
+export type PlainHandlers = Omit<
   Handlers,
-  | "getOverview"
-  | "audit"
-  | "getInstance"
-  | "getSettings"
-  | "listListeners"
-  | "listSecrets"
-  | "listSources"
-  | "reloadSettings"
-  | "getReload"
-  | "retryDelivery"
-  | "replay"
-  | "resumeRoute"
-  | "performHandshake"
-  | "checkSource"
-  | "resumeAccount"
-  | "reconcile"
-  | "listAccounts"
+  | keyof ReturnType<typeof createSendingHandlers>
+  | keyof ReturnType<typeof createListenHandlers>
+  | keyof ReturnType<typeof createLiveHandlers>
+  | keyof ReturnType<typeof createSessionHandlers>
+  | "getHealth"
+  | "getReadiness"
+  | "trackMessages"
+  | "describe"
 >;
 
 interface ControlParts extends Omit<AllowParts, "sessionOf"> {
   readonly plain: PlainHandlers;
-  readonly reading: Reading;
-  readonly explain: ExplainPort;
   readonly tracking: TrackPort;
   readonly sending: SendingPort;
   readonly listening: ListenPort;
-  readonly history: HistoryPort;
   readonly live: LivePort;
   readonly sessions: Sessions;
 }
@@ -46,8 +34,6 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
   const allow = createAllow({ ...parts, sessionOf: (request) => parts.sessions.of(request) });
   const handlers: Omit<Handlers, "getHealth" | "getReadiness" | "trackMessages"> = {
     ...parts.plain,
-    ...createReadingHandlers(parts.reading, parts.explain),
-    ...createHistoryHandlers(parts.history),
     ...createSendingHandlers(parts.sending),
     ...createListenHandlers(app, listening),
     ...createLiveHandlers(app, parts.live),

@@ -1,4 +1,3 @@
-import type { ExplainPort } from "../control/reading.ts";
 import type { DeliveryView, EventDetail, EventStory, NextStep, Story } from "../model/answers.ts";
 import { type BreakerView, isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
@@ -18,8 +17,11 @@ const noStep = { at: null, behind: null, ahead: 0, reason: null };
 const mostStories = 20;
 const mostAttempts = 20;
 
-/** Builds the story of an event, message or run from the stored rows and the breakers. */
-export function createExplaining({ read, now, breakers }: ExplainingParts): ExplainPort {
+/**
+ * Builds the story of an event, message or run from the stored rows and the breakers. Several when accounts, or messages with one
+ * reference, share the name; none when nothing has it.
+ */
+export function createExplaining({ read, now, breakers }: ExplainingParts) {
   async function nextOf(delivery: DeliveryView): Promise<NextStep> {
     const { route, event, state, nextAt } = delivery;
     const step = (kind: NextStep["kind"], more: Partial<NextStep> = {}): NextStep => ({ ...noStep, kind, ...more });
@@ -97,7 +99,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
 
   return {
     deliveriesOf,
-    async explain(query) {
+    async explain(query: ExplainQuery): Promise<readonly Story[]> {
       const { as } = query;
       if (as === "event") return eventsNamed(query);
       if (as !== undefined) return storiesOf(as, query);

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Settings } from "../config/schema.ts";
 import { accountsOf, metaOf, secretUsage } from "../config/sources.ts";
-import type { Reading } from "../control/reading.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { EventView, ListedEventView, SourceView } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
+import type { DeliveryQuery, EventQuery, GroupQuery } from "../model/queries.ts";
 import { type DeliveryPlace, type Inspecting, noDeliveries, type SourceNote } from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
+import { createSearching, createTrackedReading, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
 import { walkBack } from "./walk-back.ts";
 
 /** Events are stored in the order received, unless a clock was set; this allows for that. */
@@ -24,8 +24,8 @@ export async function withCounts(
   return events.map((event) => ({ ...event, ...(counts?.get(event.seq) ?? noDeliveries) }));
 }
 
-/** The reading part of the control API's port, over a store or a reader. `most`: see `mostIndexed`. */
-export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">, most = mostIndexed): Reading {
+/** Lists and names, over a store or a reader. `wholeOnly`: by whole names, not by a part of one. `most`: see `mostIndexed`. */
+export function createReading(read: StoreReading, most = mostIndexed) {
   /** Whether no event of these seqs, or of older ones, can be received from `from` on. */
   async function isReceivedBefore(from: number | undefined, after: number, before: number): Promise<boolean> {
     const latest = from === undefined ? null : await read.latestReceived(after, before);
@@ -33,8 +33,8 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
   }
 
   return {
-    ...createTrackedPort(read),
-    async listEvents({ wamid, subject, q, ...query }, wholeOnly) {
+    ...createTrackedReading(read),
+    async listEvents({ wamid, subject, q, ...query }: EventQuery, wholeOnly: boolean) {
       const { limit, from } = query;
       const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q, wholeOnly }, most);
       const filter = { ...query, ...names };
@@ -57,12 +57,13 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       });
       return { data: await withCounts(read, found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
     },
-    async findEvents(id) {
+    /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
+    async findEvents(id: string) {
       const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.getEvent(seq)));
       return events.filter((event) => event !== null);
     },
     search: createSearching(read),
-    async listDeliveries({ before: place, ...filter }) {
+    async listDeliveries({ before: place, ...filter }: DeliveryQuery) {
       const { from } = filter;
       const start = place === undefined ? null : parsePlace(place);
       const { found, reached } = await walkBack({
@@ -84,11 +85,10 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const next = last ?? (reached === null ? null : { event: reached, route: "" });
       return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
     },
-    async groupDeliveries(filter) {
+    async groupDeliveries(filter: GroupQuery) {
       const found = await read.groupDeliveries(filter);
       return { data: found.toSorted((a, b) => b.count - a.count) };
     },
-    stats: () => inspecting.stats(),
   };
 }
 
@@ -98,7 +98,7 @@ function parsePlace(text: string): DeliveryPlace {
   return { event: Number(text.slice(0, dot)), route: text.slice(dot + 1) };
 }
 
-interface StoredParts {
+export interface StoredParts {
   readonly read: Pick<StoreReading, "secretUses" | "sourceNotes">;
   readonly inspecting: Pick<Inspecting, "audit">;
   readonly now: () => number;

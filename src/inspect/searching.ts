@@ -1,9 +1,8 @@
-import type { Reading, SearchPort } from "../control/reading.ts";
 import type { MessageView, RunView } from "../model/answers.ts";
 import type { SearchHitView } from "../model/endpoints/read.ts";
 import { fewestPhoneDigits, parseMask, wholePhone } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { OfAccounts } from "../model/queries.ts";
+import type { MessageQuery, OfAccounts, RunQuery } from "../model/queries.ts";
 import type { EventFilter } from "../store/read/events.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import type { Numbered } from "../store/read/subjects.ts";
@@ -105,11 +104,11 @@ export async function runsNamed(
   return byId.length > 0 ? byId : listRuns({ ...all, reference: name });
 }
 
-export function createTrackedPort(read: StoreReading): Pick<Reading, "listMessages" | "findMessages" | "listRuns"> {
+export function createTrackedReading(read: StoreReading) {
   const walk = walksOver(read);
 
   return {
-    async listMessages({ q, phone: end, ...query }, wholeOnly) {
+    async listMessages({ q, phone: end, ...query }: MessageQuery, wholeOnly: boolean) {
       const { limit } = query;
       const phone = end !== undefined && wholeOnly ? wholePhone(end) : end;
       const filter = { ...query, phone };
@@ -128,8 +127,8 @@ export function createTrackedPort(read: StoreReading): Pick<Reading, "listMessag
         limit,
       );
     },
-    findMessages: (name, of) => read.findMessages(name, of),
-    async listRuns({ q, ...filter }, wholeOnly) {
+    findMessages: read.findMessages,
+    async listRuns({ q, ...filter }: RunQuery, wholeOnly: boolean) {
       const { limit, reference, runId } = filter;
       const isNamed = reference !== undefined || runId !== undefined;
       if (q === undefined) return pageOf([isNamed ? over(await read.listRuns(filter)) : await walk.runs(filter)], limit);
@@ -185,7 +184,7 @@ function joinDigits(digits: string | null, phone: string | undefined): string | 
 const mostHits = 20;
 const longestMs = 100;
 
-export function createSearching(read: StoreReading): SearchPort {
+export function createSearching(read: StoreReading) {
   const walk = walksOver(read);
 
   async function eventHit(seq: number): Promise<SearchHitView | null> {
@@ -203,7 +202,7 @@ export function createSearching(read: StoreReading): SearchPort {
     return { kind: "delivery", id, seq, account: event.account, label: route, status: state, at: settledAt ?? event.receivedAt };
   }
 
-  return async (q, wholeOnly, accounts) => {
+  return async (q: string, wholeOnly: boolean, accounts?: readonly string[]) => {
     const isVisible = ({ account }: { readonly account: string }) => accounts?.includes(account) ?? true;
     const [seqs, delivery, messages, runs] = await Promise.all([
       seqsNamed(read, q),

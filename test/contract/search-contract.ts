@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createReadingPort } from "../../src/inspect/reading.ts";
+import { createReading } from "../../src/inspect/reading.ts";
 import { maskId, maskWamid, shownDeliveryId, shownId } from "../../src/model/mask.ts";
 import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, openWith, settle } from "./contract-tools.ts";
@@ -19,7 +19,7 @@ export function wamidOf(phone: string, name: string): string {
 
 /** `wholeOnly`: as a caller without the scope pii reads. */
 const readingOf = ({ read }: ContractStore, wholeOnly = false) => {
-  const port = createReadingPort(read, { stats: () => Promise.reject(new Error("not counted here")) }, 100);
+  const port = createReading(read, 100);
   return {
     ...port,
     listMessages: (filter: Parameters<typeof port.listMessages>[0]) => port.listMessages(filter, wholeOnly),
