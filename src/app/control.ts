@@ -14,7 +14,7 @@ import type { Diagnosis } from "../inspect/diagnosis.ts";
 import { createGraphChecks } from "../inspect/graph-checks.ts";
 import { createReadHandlers } from "../inspect/handlers.ts";
 import type { Listening } from "../inspect/listening.ts";
-import { createLive } from "../inspect/live.ts";
+import { createLive, createLiveHandlers } from "../inspect/live.ts";
 import { createOverview } from "../inspect/overview.ts";
 import { knownSources } from "../inspect/reading.ts";
 import { type HandshakeView, type ReloadView, reloadSchema, type SettingsView } from "../model/answers.ts";
@@ -70,12 +70,12 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     badToken: badTokenHook(parts, clock, parts.address),
     sending: service.sending,
     listening: listening.port,
-    live: createLive({ read: store.browse, onStored: store.onStored, overview, clock, slice: listening.slice }),
     tracking: createRegistering(parts),
     plain: {
       ...service.reconcile,
       ...createActing(parts),
       getOverview: overview,
+      ...createLiveHandlers(http, createLive({ read: store.browse, onStored: store.onStored, overview, clock, slice: listening.slice })),
       ...createReadHandlers({ ...store, now, breakers, isRunning: parts.run.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),
       checkSource: ({ source }) => checkSource(source),

@@ -2,7 +2,6 @@ import type { FastifyInstance } from "fastify";
 import { type AllowParts, createAllow } from "./auth.ts";
 import { addEndpoints, type Handlers } from "./endpoint.ts";
 import { createListenHandlers, type ListenPort } from "./listen.ts";
-import { createLiveHandlers, type LivePort } from "./live.ts";
 import { createSendingHandlers, type SendingPort } from "./sending.ts";
 import { createSessionHandlers, type Sessions } from "./session.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
@@ -12,7 +11,6 @@ export type PlainHandlers = Omit<
   Handlers,
   | keyof ReturnType<typeof createSendingHandlers>
   | keyof ReturnType<typeof createListenHandlers>
-  | keyof ReturnType<typeof createLiveHandlers>
   | keyof ReturnType<typeof createSessionHandlers>
   | "getHealth"
   | "getReadiness"
@@ -25,7 +23,6 @@ interface ControlParts extends Omit<AllowParts, "sessionOf"> {
   readonly tracking: TrackPort;
   readonly sending: SendingPort;
   readonly listening: ListenPort;
-  readonly live: LivePort;
   readonly sessions: Sessions;
 }
 
@@ -36,7 +33,6 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     ...parts.plain,
     ...createSendingHandlers(parts.sending),
     ...createListenHandlers(app, listening),
-    ...createLiveHandlers(app, parts.live),
     ...createSessionHandlers(parts),
     describe: describing(listening.version),
   };

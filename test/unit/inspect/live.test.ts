@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createTexts, type LivePort, type LiveRow, liveStream } from "../../../src/control/live.ts";
-import { createLive } from "../../../src/inspect/live.ts";
+import { createLive, createTexts, type LivePort, type LiveRow, liveStream } from "../../../src/inspect/live.ts";
 import type { RelayEvent } from "../../../src/model/answers.ts";
 import type { OverviewView } from "../../../src/model/overview.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
