@@ -14,8 +14,8 @@ export interface Action {
   readonly verb: string;
   /** Counted before anything happens; 0 disables the button, unless there is something to do then. */
   readonly count?: () => Promise<number>;
-  /** What a count of 0 means. Without `next` there is still something to do. */
-  readonly whenNone?: { readonly text: string; readonly next?: Action | undefined };
+  /** What a count of 0 means. There is still something to do, or `next`, unless it `isEnd`. */
+  readonly whenNone?: { readonly text: string; readonly next?: Action | undefined; readonly isEnd?: true };
   /** Reports how many are done. Resolves with what happened. */
   run(progress: (done: number) => void, signal: AbortSignal): Promise<Result>;
   /** Called after it ran, however it ended. */
@@ -104,7 +104,11 @@ function Step({ action, proceed, cancel }: { action: Action; proceed(next: Actio
             {step.done > 0 && step.done.toLocaleString()}
           </>
         )}
-        {step.kind === "ended" && `${shapes[step.result.tone]} ${step.result.text}`}
+        {step.kind === "ended" && (
+          <>
+            <span class={`tone-${step.result.tone}`}>{shapes[step.result.tone]}</span> {step.result.text}
+          </>
+        )}
         {step.kind === "failed" && <span class="problem">■ {step.text}</span>}
       </p>
       <div class="buttons">
@@ -112,7 +116,7 @@ function Step({ action, proceed, cancel }: { action: Action; proceed(next: Actio
           <button
             type="button"
             class="primary"
-            disabled={step.kind !== "ready" || (isNone && action.whenNone === undefined)}
+            disabled={step.kind !== "ready" || (isNone && (action.whenNone?.isEnd ?? action.whenNone === undefined))}
             onClick={() => void run()}
           >
             {action.verb}

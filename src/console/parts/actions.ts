@@ -74,11 +74,14 @@ export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles
       });
       for (const each of failing) await relay.resumeRoute({ route: each });
       const { replayed, complete } = await relay.replay(which, { onProgress, signal });
-      const done = `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
+      const isTrial = replayed === 0 && failing.length > 0;
+      const done = isTrial
+        ? `What is due goes out to ${failing.join(", ")}.`
+        : `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
       if (next !== undefined)
         return { tone: "attention", text: `${done} ${blocked.join(", ")}: nothing goes out before you resume it.`, next };
       if (attempts === null) return { tone: "ok", text: done };
-      return whatHappened(done, await attempts.reach(replayed, signal));
+      return whatHappened(done, await attempts.reach(isTrial ? 1 : replayed, signal));
     },
     ended,
   };
@@ -142,8 +145,14 @@ async function resumeRoute(route: string, signal: AbortSignal): Promise<Result> 
 }
 
 const releaseTexts = {
-  quarantined: "The relay reads the stored bytes again. What is a valid event now is accepted and routed; the rest stays in quarantine.",
-  unassigned: "Events whose business number has an account now are accepted and routed; the rest stay as they are.",
+  quarantined: {
+    text: "The relay reads the stored bytes again. What is a valid event now is accepted and routed; the rest stays in quarantine.",
+    none: "No body is a valid event, as before.",
+  },
+  unassigned: {
+    text: "Events whose business number has an account now are accepted and routed; the rest stay as they are.",
+    none: "No account has a number of theirs yet. Add the numbers to accounts of their source, and reload.",
+  },
 };
 
 type Releasable = keyof typeof releaseTexts;
@@ -153,9 +162,10 @@ export function releaseAction(disposition: Releasable, filter: { source?: string
   const scope = { disposition, ...filter };
   return {
     title: filter.event === undefined ? `Release ${disposition} events` : `Release ${disposition} event ${filter.event}`,
-    text: releaseTexts[disposition],
+    text: releaseTexts[disposition].text,
     verb: "Release",
     count: async () => (await relay.countReplay(scope)).matching,
+    whenNone: { text: releaseTexts[disposition].none, isEnd: true },
     run: async (onProgress, signal) => {
       const { replayed, complete } = await relay.replay(scope, { onProgress, signal });
       return { tone: "ok", text: `${plural(replayed, "event")} released${complete ? "" : ", then stopped"}.` };

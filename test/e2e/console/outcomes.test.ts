@@ -36,7 +36,7 @@ test("Retry on the group without a cause takes that group alone", async () => {
   await dialog(page).getByText("Everything that waits is due already.").waitFor();
   await press(page, "Retry");
   await dialog(page)
-    .getByText(/retried\./)
+    .getByText(/What is due goes out to crm\. Attempts since: \d+ failed with 503\./)
     .waitFor();
   await closed(page);
   expect(asked).toEqual(["none", "none"]);

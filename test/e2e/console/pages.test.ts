@@ -119,6 +119,10 @@ test("resumes a destination that answered 410, and releases a quarantined event"
   await confirm(page, "Release", "1 matches now.", "● 1 event released.");
   await until("history gets it", () => downstream.counts("/history").arrivals === 2);
   await page.getByText("Nothing is in quarantine").waitFor();
+  await postEvent(relay.webhookUrl, Buffer.from("no event"));
+  await quarantined.getByRole("button", { name: "Release" }).click();
+  await dialog(page).getByText("No body is a valid event, as before.").waitFor();
+  expect(await dialog(page).getByRole("button", { name: "Release", exact: true }).isDisabled()).toBe(true);
 });
 
 test("follows events during traffic and over a restart of the relay, and shows each once", async () => {
