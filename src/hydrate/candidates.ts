@@ -34,9 +34,9 @@ export function registeredFrom({ oldest }: CoveredEvents, { reach }: Windows): n
  * The query excludes messages that were registered too early ({@link registeredFrom}).
  */
 export function isCandidate(message: TrackedMessage, { oldest, newest }: CoveredEvents, { settledAfter }: Windows): boolean {
-  const { status, changedAt, sentAt, isMissing } = message;
+  const { status, changedAt, sentAt } = message;
   const stage = stageOf(messageStatuses, status);
-  if (isMissing || stage === "final") return false;
+  if (stage === "final") return false;
   if (sentAt !== null && sentAt > newest + clockSlackMs) return false;
   return stage === "open" || changedAt >= oldest - settledAfter;
 }

@@ -59,10 +59,9 @@ export interface TrackedMessage {
   readonly changedAt: number;
   /** When it was last read, by any process; null: never. */
   readonly readAt: number | null;
-  readonly isMissing: boolean;
 }
 
-/** Tracked messages after `before`, registered at `from` or later, latest first; with or without the service's id. */
+/** Tracked messages that the service may know, after `before`, registered at `from` or later, latest first. */
 export interface TrackedQuery {
   readonly withId: boolean;
   readonly before: { readonly registeredAt: number; readonly message: number };

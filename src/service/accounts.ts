@@ -139,7 +139,6 @@ function stopsOf(account: string, { stops, resources }: LimiterState): StopView[
   return stopReasons.flatMap((reason) => {
     const until = stops[reason];
     if (until === null) return [];
-    const resource = reason === "unauthenticated" || reason === "blocked" ? null : (resources[reason] ?? null);
-    return [{ account, reason, resource, until }];
+    return [{ account, reason, resource: resources[reason] ?? null, until }];
   });
 }

@@ -63,7 +63,7 @@ interface CapState {
 export interface LimiterState {
   readonly caps: Readonly<Record<CallCap, CapState>>;
   readonly stops: StopState;
-  readonly resources: Readonly<Partial<Record<QuotaReason, string>>>;
+  readonly resources: Readonly<Partial<Record<StopReason, string>>>;
 }
 
 /**

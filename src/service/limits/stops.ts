@@ -184,7 +184,7 @@ export function createStops({ time, newest }: StopsParts) {
     },
     isKeyVerified: (): boolean => isKeyVerified,
     state,
-    resources: (): Readonly<Partial<Record<QuotaReason, string>>> =>
+    resources: (): Readonly<Partial<Record<StopReason, string>>> =>
       Object.fromEntries(
         quotaReasons.flatMap((reason) => {
           const resource = stops[reason].get()?.resource;

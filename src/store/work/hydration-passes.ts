@@ -74,7 +74,6 @@ const tracked = select({
   changedAt: s.updated_at,
   readAt: s.polled_at,
   answeredAt: p.answered_at,
-  missing: s.missing,
 });
 
 export function* waitingAccounts(): Work<readonly string[]> {
@@ -157,15 +156,11 @@ export function* trackedMessages(account: string, { withId, before, from, limit 
   const index = withId ? "readable" : "unreadable";
   const found = yield* rows(
     tracked`FROM subjects s ${indexedBy(`subjects_${index}`)} LEFT JOIN polls p ON p.message = s.seq
-      WHERE s.account = ${account} AND ${raw(withId ? whereReadable : whereUnreadable)} AND s.registered_at >= ${from}
+      WHERE s.account = ${account} AND ${raw(withId ? whereReadable : whereUnreadable)} AND s.missing IS NULL AND s.registered_at >= ${from}
         AND (s.registered_at, s.seq) < (${before.registeredAt}, ${before.message})
       ORDER BY s.registered_at DESC, s.seq DESC LIMIT ${limit}`,
   );
-  return found.map(({ answeredAt, readAt, missing, ...row }) => ({
-    ...row,
-    readAt: lastRead(readAt, answeredAt),
-    isMissing: missing === 1,
-  }));
+  return found.map(({ answeredAt, readAt, ...row }) => ({ ...row, readAt: lastRead(readAt, answeredAt) }));
 }
 
 const greatest = select({ seq: typed<number | null>(sql`max(e.seq)`) });

@@ -18,7 +18,6 @@ function aMessage(parts: Partial<TrackedMessage> = {}): TrackedMessage {
     sentAt: null,
     changedAt: now - hour,
     readAt: null,
-    isMissing: false,
     ...parts,
   };
 }
@@ -52,7 +51,6 @@ describe("candidates", () => {
     ["sent before the events", { sentAt: now - 1 }, true],
     ["sent a little after, by another clock", { sentAt: now + 60_000 }, true],
     ["sent well after the events", { sentAt: now + hour }, false],
-    ["unknown to the service", { isMissing: true }, false],
     ["without the service's id, which counts as unknown", { messageId: null }, true],
   ] as const)("%s", (_, parts, expected) => {
     expect(isCandidate(aMessage(parts), covered, settings)).toBe(expected);

@@ -20,7 +20,6 @@ function someMessages(count: number, parts: (n: number) => Partial<TrackedMessag
     sentAt: null,
     changedAt: start - hour,
     readAt: null,
-    isMissing: false,
     ...parts(n),
   }));
 }
@@ -205,7 +204,7 @@ test("settles every event once and counts what was not read, whatever the servic
         });
         expect(isOver).toBe(true);
         expect(settled.map(({ seq }) => seq).toSorted()).toEqual(given.map((_, n) => n + 1));
-        const unread = messages.filter(({ readAt, isMissing }) => readAt === null && !isMissing).length;
+        const unread = messages.filter(({ readAt }) => readAt === null).length;
         const full = settled.filter(({ reason }) => reason === null);
         for (const { unknown } of full) expect(unknown).toBe(unread);
         expect(polled.length).toBeLessThan(400);
