@@ -12,7 +12,6 @@ export const capOf = (operation: CallOperation): CallCap => (operation === "mess
 
 /** All reads are polls. */
 export type CallPriority = "send" | "poll";
-export const priorityOf = (operation: CallOperation): CallPriority => (operation === "reads" ? "poll" : "send");
 
 export interface CallRequest {
   readonly operation: CallOperation;

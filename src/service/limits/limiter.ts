@@ -6,11 +6,9 @@ import {
   type CallOutcome,
   type CallPriority,
   type CallRequest,
-  callOperations,
   capOf,
   defaultConcurrency,
   type Permit,
-  priorityOf,
 } from "../endpoints.ts";
 import type { ServiceError } from "../errors.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
@@ -170,14 +168,15 @@ export function createLimiter(options: LimiterOptions) {
 
   function capState(cap: CallCap): CapState {
     const { caps, share } = allowance;
-    const waiting = (priority: CallPriority): number =>
-      callOperations.reduce((sum, one) => sum + (capOf(one) === cap && priorityOf(one) === priority ? queue.waiting(one) : 0), 0);
     const until = holds.until(cap);
     return {
       planned: caps[cap],
       limit: shareOf(caps, share)[cap],
       used: account.used(cap, time.now()),
-      waiting: { send: waiting("send"), poll: waiting("poll") },
+      waiting:
+        cap === "messages"
+          ? { send: queue.waiting("messages"), poll: 0 }
+          : { send: queue.waiting("runs") + queue.waiting("contacts"), poll: queue.waiting("reads") },
       heldUntil: until > time.now() ? time.toUnix(until) : null,
     };
   }

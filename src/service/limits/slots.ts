@@ -1,6 +1,6 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import { type Clock, createPace, type SteadyTime } from "../../model/clock.ts";
-import { type CallOperation, type CallOutcome, type CallRequest, callOperations, priorityOf } from "../endpoints.ts";
+import { type CallOperation, type CallOutcome, type CallRequest, callOperations } from "../endpoints.ts";
 import { type Caps, mostPolls } from "./caps.ts";
 import type { Probes } from "./stops.ts";
 
@@ -168,7 +168,7 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
         if (first === undefined) continue;
         const at = readyAt(operation, now);
         if (at > now) wakeAt = Math.min(wakeAt, at);
-        else if (next === null || (priorityOf(operation) === "send" && first.arrived < next.arrived)) next = first;
+        else if (next === null || (operation !== "reads" && first.arrived < next.arrived)) next = first;
       }
       if (next === null) {
         if (wakeAt === Number.POSITIVE_INFINITY) alarm.cancel();
