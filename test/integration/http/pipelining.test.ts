@@ -24,7 +24,7 @@ const page = requestBytes({ method: "GET", target: "/healthz", lines: ["host: re
 
 test("answers all of as many pipelined requests as are allowed, repeatedly", async () => {
   const connection = await connect(relay.port);
-  for (let round = 0; round < 20; round += 1) {
+  for (let round = 0; round < 4; round += 1) {
     await connection.write(Buffer.concat(Array.from({ length: mostPipelined + 1 }, event)));
     for (let n = 0; n <= mostPipelined; n += 1) {
       expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });

@@ -1,22 +1,10 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import { signatureHeaders, verify } from "./schemes.ts";
+import { verify } from "./schemes.ts";
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const settings = { preset: "standard-webhooks" } as const;
 const body = '{"text":"ñandú"}';
-
-test("signs requests that the reference library verifies", () => {
-  const headers = signatureHeaders(settings, secret, {
-    method: "POST",
-    url: "/",
-    body: Buffer.from(body),
-    id: "msg_1",
-    timestampMs: Date.now(),
-  });
-  expect(new Webhook(secret).verify(body, headers)).toEqual({ text: "ñandú" });
-  expect(() => new Webhook(secret).verify(`${body} `, headers)).toThrow();
-});
 
 test("verifies what the reference library signs, next to other versions", () => {
   const at = new Date(1_800_000_000_000);
