@@ -30,7 +30,9 @@ const newPath = (): string => join(tempFolder(), "relay.db");
 async function filledFile(): Promise<string> {
   const path = newPath();
   const store = openSqliteStore(path, rules, hooks);
-  for (let n = 0; n < 300; n += 1) await store.accept({ ...anEvent({ wamid: `wamid.${n % 70}` }), body: Buffer.alloc(n * 20, n) });
+  const events = Array.from({ length: 300 }, (_, n) => ({ ...anEvent({ wamid: `wamid.${n % 70}` }), body: Buffer.alloc(n * 20, n) }));
+  // In one commit: alone, each would wait for the disk.
+  await Promise.all(events.map((event) => store.accept(event)));
   await store.register([{ account: "main", wamid: "wamid.3", id: "msg_3", reference: "vip", metadata: { a: "ä\u2028" } }], start);
   await store.claimOnce("once", start + 1_000);
   const { account, source, origin } = anEvent();

@@ -135,7 +135,8 @@ test("no command prints a wamid, a phone number or a name without --show-pii", a
     if (!isRunning) await relay.stop();
     for (const [command, runs] of Object.entries(runsIn(relay.folder, id))) {
       for (const args of runs) {
-        for (const more of command === "healthcheck" ? [[]] : [[], ["--json"]]) {
+        // What prints is the same without a relay: JSON is tried once.
+        for (const more of command === "healthcheck" || !isRunning ? [[]] : [[], ["--json"]]) {
           const config = command === "verify" ? [] : ["--config", relay.settingsPath];
           const ran = await runHere([...command.split(" "), ...args, ...config, ...more]);
           expect({ command, args, found: found(`${ran.out}\n${ran.err}`), out: ran.out, err: ran.err }).toMatchObject({ found: [] });
