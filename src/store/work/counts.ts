@@ -141,7 +141,8 @@ export function countMoved(
 
 type Level<T> = Map<string | number, T>;
 
-const under = <K, V, L>(level: Map<L, Map<K, V>>, key: L): Map<K, V> => kept(level, key, () => new Map());
+const nothing = () => new Map<never, never>();
+const under = <K, V, L>(level: Map<L, Map<K, V>>, key: L): Map<K, V> => kept(level, key, nothing as () => Map<K, V>);
 
 /** Two batches do not wait for each other in this order. Codes that became one are one row. */
 function merged(list: readonly Counted[]): Counted[] {
