@@ -184,7 +184,7 @@ interface StoryParts {
   readonly fix: (value: unknown) => unknown;
 }
 
-interface Asked {
+interface ExampleRequest {
   readonly of?: Readonly<Record<string, string | number | boolean>>;
   readonly body?: object;
   readonly headers?: Readonly<Record<string, string>>;
@@ -207,7 +207,7 @@ const metaBody = (wamid: string): string => {
 async function story({ relay, url, clock, service, remote, write, fix }: StoryParts): Promise<typeof examples> {
   const examples: Partial<Record<EndpointName, Example[]>> = {};
 
-  async function ask<T>(name: EndpointName, { of = {}, body, headers = bearer }: Asked = {}) {
+  async function ask<T>(name: EndpointName, { of = {}, body, headers = bearer }: ExampleRequest = {}) {
     const [method = "", path = ""] = paths[name].split(" ");
     const query = new URLSearchParams();
     let target = path;
@@ -222,9 +222,9 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
     });
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as T };
   }
-  async function show<T>(name: EndpointName, asked: Asked = {}) {
-    const answer = await ask<T>(name, asked);
-    const { when, body: request } = asked;
+  async function show<T>(name: EndpointName, given: ExampleRequest = {}) {
+    const answer = await ask<T>(name, given);
+    const { when, body: request } = given;
     const isUsual = String(answer.status) === Object.keys(endpoints[name].answers)[0];
     const example = {
       ...(when === undefined ? {} : { when }),
