@@ -40,8 +40,9 @@ Examples:
       const { day: from, source, json } = options;
       const times = from === undefined ? timeFilter(options) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
       const bar = createProgressBar(io, json === true);
-      const onProgress = ({ checked, of }: AuditProgress) =>
-        bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
+      const onProgress = ({ checked, of }: AuditProgress): void => {
+        if (of > 0) bar.show(checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
+      };
       const report = await withRelay(command, options, io, "read", (client) =>
         client.audit({ ...times, source, wait: waitSeconds }, { onProgress }),
       );

@@ -4,7 +4,7 @@ import type { ReplayCount, ReplayFilter } from "../client/relay-client.ts";
 import { chosen, replayFilters, withFilters } from "./filters.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { choice, rate as rateOf, withRelayOptions } from "./options.ts";
-import { print } from "./output.ts";
+import { counted, print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { withRelay } from "./relay.ts";
 import type { OptionsOf } from "./typed.ts";
@@ -72,12 +72,12 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   const filter = { states, ...chosen(options, replayFilters) };
   const words = wordsOf(options);
   await withRelay(command, options, io, "replay", async (client) => {
-    const counted = await client.countReplay(filter);
-    const { matching } = counted;
-    for (const line of remarks(counted, options)) io.err(line);
+    const found = await client.countReplay(filter);
+    const { matching } = found;
+    for (const line of remarks(found, options)) io.err(line);
     const cursor = options.resume ?? null;
     if (options.dryRun === true || (matching === 0 && cursor === null)) {
-      print(io, options, { ...counted, replayed: 0 }, words.counted);
+      print(io, options, { ...found, replayed: 0 }, words.counted);
       return;
     }
     const isPlain = (state === "dead" || state === "waiting") && options.disposition === undefined;
@@ -108,7 +108,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
       bar.end();
     }
     if (place !== null) throw left("stopped");
-    print(io, options, { ...counted, replayed }, () => [`${replayed} of ${matching} ${words.done}`]);
+    print(io, options, { ...found, replayed }, () => [`${replayed} of ${matching} ${words.done}`]);
   });
 }
 
@@ -139,14 +139,14 @@ function wordsOf({ state, disposition }: Options) {
 function remarks({ routes, notSent, invalid = [] }: ReplayCount, { disposition }: Options): string[] {
   const still = disposition === "unassigned" ? "unassigned" : "in quarantine";
   return [
-    ...invalid.map(({ reason, events }) => `note: ${events} stay ${still}: ${reason}`),
+    ...invalid.map(({ reason, events }) => `note: ${counted(events, "event")} left ${still}: ${reason}`),
     ...routes
       .filter(({ stopped }) => stopped !== null)
       .map(({ route }) => `warning: the destination of ${route} is stopped; start it with: wamid-relay resume ${route}`),
     ...notSent.map(({ route, matching }) =>
       route.startsWith("proxy:")
-        ? `note: ${matching} exchanges of ${route} match too and are over: the step has its answer`
-        : `warning: ${matching} deliveries of ${route} match too, but it is not in the settings: they stay`,
+        ? `note: ${counted(matching, "exchange")} of ${route} not sent: the step has its answer`
+        : `warning: ${counted(matching, "delivery")} of ${route} not sent: the route is not in the settings`,
     ),
   ];
 }

@@ -103,5 +103,5 @@ function unreported(error: unknown, config: string): Finding {
   if (status === 404)
     return skip("control API", "a process with the role work has no control API; give doctor the port of one that receives");
   if (status !== 401) return fail("attention", failure.message, "see the log of the relay");
-  return skip("control API", `the relay refuses the tokens of ${config} (401: ${message}); if you changed them, reload the relay`);
+  return skip("control API", `the relay refuses the tokens of ${config} (401: ${message}); if you changed them, send SIGHUP to the relay`);
 }

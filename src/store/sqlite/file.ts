@@ -223,7 +223,7 @@ export function lockFile(storePath: string): { release(): void } {
     if (faultCode(error).startsWith("SQLITE_BUSY")) {
       const who = holderOf(storePath);
       throw new StoreRefused(
-        `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it`,
+        `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it: stop it first`,
         { cause: error },
       );
     }

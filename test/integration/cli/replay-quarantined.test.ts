@@ -50,7 +50,7 @@ test("counts first, releases what is now valid byte for byte, keeps the rest, an
   expect(dry).toEqual({
     code: 0,
     out: "3 quarantined events are valid now and can be released\n",
-    err: "note: 1 stay in quarantine: the body is an envelope of Stripe; the relay reads {id, event, createdAt, data}\n",
+    err: "note: 1 event left in quarantine: the body is an envelope of Stripe; the relay reads {id, event, createdAt, data}\n",
   });
   expect((await listed(relay, "&disposition=quarantined")).length).toBe(4);
   const unasked = await runOn(relay, "replay", "--disposition", "quarantined");

@@ -101,7 +101,7 @@ test("replay and retry reject a route that is not in the settings", async () => 
   expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: unknown route "everything" (there are no routes)\n' });
   const all = await runOn(relay, "replay");
   expect(all.out).toBe("0 deliveries match\n");
-  expect(all.err).toBe("warning: 1 deliveries of everything match too, but it is not in the settings: they stay\n");
+  expect(all.err).toBe("warning: 1 delivery of everything not sent: the route is not in the settings\n");
   expect((await runOn(relay, "retry", id)).err).toContain('its route "everything" is not in the settings');
   expect((await counts(relay)).dead).toBe(1);
 });
