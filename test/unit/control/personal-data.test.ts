@@ -149,7 +149,13 @@ test("an answer holds no wamid, phone number or written text after masking", () 
     request: null,
     hydration: null,
     routes: [{ route: "crm", verdict: "skip", reason: `data.to is ${phone}` }],
-    deliveries: [{ ...delivery, attemptHistory: [attempt] }],
+    deliveries: [
+      {
+        ...delivery,
+        attemptHistory: [attempt],
+        next: { kind: "stopped", at: null, behind: null, ahead: 0, reason: `no more for ${phone}` },
+      },
+    ],
   } as never);
   const masked = maskAnswer(eventDetailSchema, clear);
   const texts = JSON.stringify({ ...masked, body: Buffer.from(masked.body, "base64").toString() });
