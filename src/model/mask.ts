@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { isCanonicalUuid, parseDeliveryId } from "./ids.ts";
-import { anySpelling } from "./redact.ts";
+import { anySpelling, literal } from "./redact.ts";
 
 /** The kind of a masked id, as a prefix of its hash. */
 export type IdSort = "wamid" | "message" | "event" | "run" | "delivery" | "automation" | "kind" | "listener";
@@ -243,13 +243,16 @@ export interface Known {
 /** Longer texts are not looked for: an error or an answer repeats a name, not a letter. */
 const longestKnown = 100;
 const mostKnown = 500;
+/** Of the texts beyond it, no other spellings are looked for: V8 refuses patterns of megabytes, and compiles others for seconds. */
+const longestSpellings = 64 * 1024;
 
 /** The names and short texts in parsed bodies, as {@link maskBody} hides them; null: there are none. */
 export function knownIn(bodies: Iterable<unknown>): Known | null {
   const texts = new Set<string>();
   const wamids = new Set<string>();
   const add = (text: string, fewest: number): void => {
-    if (text.length >= fewest && text.length <= longestKnown && texts.size < mostKnown) texts.add(text);
+    // Without letters and digits it says nothing of a person.
+    if (text.length >= fewest && text.length <= longestKnown && texts.size < mostKnown && /[\p{L}\p{N}]/u.test(text)) texts.add(text);
   };
   const note = (text: string, key: string): string => {
     const isWamid = /wamid$/i.test(key);
@@ -263,8 +266,24 @@ export function knownIn(bodies: Iterable<unknown>): Known | null {
   };
   for (const body of bodies) maskEach(body, note);
   if (texts.size === 0) return null;
-  const spellings = [...texts].toSorted((a, b) => b.length - a.length).map(anySpelling);
-  return { pattern: new RegExp(`(?<![A-Za-z0-9])(?:${spellings.join("|")})(?![A-Za-z0-9])`, "gi"), wamids };
+  let left = longestSpellings;
+  const spelled = [...texts]
+    .toSorted((a, b) => a.length - b.length)
+    .map((text) => {
+      const characters = Array.from(text, left > 0 ? anySpelling : literal);
+      left -= characters.join("").length;
+      return characters;
+    });
+  return { pattern: new RegExp(`(?<![A-Za-z0-9])${anyOf(spelled)}(?![A-Za-z0-9])`, "gi"), wamids };
+}
+
+/** The longest of texts that begin here. What they begin with alike is looked for once, whatever their number. */
+function anyOf(texts: readonly (readonly string[])[]): string {
+  const longer = texts.filter(({ length }) => length > 0);
+  if (longer.length === 0) return "";
+  const byFirst = Map.groupBy(longer, ([first]) => first as string);
+  const each = [...byFirst].map(([first, group]) => first + anyOf(group.map(([, ...rest]) => rest)));
+  return `(?:${each.join("|")})${longer.length < texts.length ? "?" : ""}`;
 }
 
 /** Masked, because the text of an error may quote the data that it failed on. */

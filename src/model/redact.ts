@@ -256,7 +256,7 @@ export function anySpelling(text: string): string {
 
 const entities: Readonly<Record<string, string>> = { '"': "&quot;", "&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&apos;" };
 
-function literal(character: string): string {
+export function literal(character: string): string {
   return character.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 }
 

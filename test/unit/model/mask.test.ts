@@ -180,6 +180,16 @@ test("masks a phone number among escaped blanks, of which a megabyte takes no mi
   expect(maskText("%20123%20123")).toBe("%20123%20123");
 });
 
+test("masks the texts of a body in an answer that repeats them, also hundreds of long ones without Latin letters", () => {
+  const texts = Array.from(
+    { length: 400 },
+    (_, n) => `${"é".repeat(40)}${"ب".repeat(40)} ${n} ${String.fromCodePoint(0x4e00 + n).repeat(8)}`,
+  );
+  const known = knownIn([texts.map((text) => ({ text })), { name: "Zoë", text: "!!!!" }]);
+  for (const text of [texts[0], texts[399]]) expect(maskText(`no "${text}" here!!!!`, known)).toBe('no "[text]" here!!!!');
+  expect(maskText(`Zo\\u00eb, Zo%C3%AB; ${"é".repeat(4000)}`, known)).toBe(`[text], [text]; ${"é".repeat(4000)}`);
+});
+
 test("leaves UUIDs in free text whole, and masks one with a possible phone number whole", () => {
   const plain = "a1998d3e-7c1a-4000-8000-00000000002a";
   expect(maskText(`no ${plain}, /v1/events/${plain}?x=${plain}`)).toBe(`no ${plain}, /v1/events/${plain}?x=${plain}`);
