@@ -13,6 +13,7 @@ import { appOf } from "../deliver/settings.ts";
 import type { Diagnosis } from "../inspect/diagnosis.ts";
 import { createGraphChecks } from "../inspect/graph-checks.ts";
 import { createReadHandlers } from "../inspect/handlers.ts";
+import { createListenHandlers } from "../inspect/listen.ts";
 import type { Listening } from "../inspect/listening.ts";
 import { createLive, createLiveHandlers } from "../inspect/live.ts";
 import { createOverview } from "../inspect/overview.ts";
@@ -69,12 +70,13 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     guess: createGuesses(now, (token, result) => metrics.guesses.inc({ token, result })),
     badToken: badTokenHook(parts, clock, parts.address),
     sending: service.sending,
-    listening: listening.port,
+    version: instance.version,
     tracking: createRegistering(parts),
     plain: {
       ...service.reconcile,
       ...createActing(parts),
       getOverview: overview,
+      ...createListenHandlers(http, listening.port),
       ...createLiveHandlers(http, createLive({ read: store.browse, onStored: store.onStored, overview, clock, slice: listening.slice })),
       ...createReadHandlers({ ...store, now, breakers, isRunning: parts.run.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),

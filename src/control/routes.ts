@@ -1,7 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { type AllowParts, createAllow } from "./auth.ts";
 import { addEndpoints, type Handlers } from "./endpoint.ts";
-import { createListenHandlers, type ListenPort } from "./listen.ts";
 import { createSendingHandlers, type SendingPort } from "./sending.ts";
 import { createSessionHandlers, type Sessions } from "./session.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
@@ -10,7 +9,6 @@ import { addTrackRoute, type TrackPort } from "./track.ts";
 export type PlainHandlers = Omit<
   Handlers,
   | keyof ReturnType<typeof createSendingHandlers>
-  | keyof ReturnType<typeof createListenHandlers>
   | keyof ReturnType<typeof createSessionHandlers>
   | "getHealth"
   | "getReadiness"
@@ -22,19 +20,17 @@ interface ControlParts extends Omit<AllowParts, "sessionOf"> {
   readonly plain: PlainHandlers;
   readonly tracking: TrackPort;
   readonly sending: SendingPort;
-  readonly listening: ListenPort;
+  readonly version: string;
   readonly sessions: Sessions;
 }
 
 export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {
-  const { listening } = parts;
   const allow = createAllow({ ...parts, sessionOf: (request) => parts.sessions.of(request) });
   const handlers: Omit<Handlers, "getHealth" | "getReadiness" | "trackMessages"> = {
     ...parts.plain,
     ...createSendingHandlers(parts.sending),
-    ...createListenHandlers(app, listening),
     ...createSessionHandlers(parts),
-    describe: describing(listening.version),
+    describe: describing(parts.version),
   };
   addEndpoints(app, allow, handlers);
   addTrackRoute(app, parts.tracking, allow);

@@ -1,8 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Listener, ListenPort } from "../control/listen.ts";
 import type { ListenerView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
-import type { ListenedContent, ListenQuery } from "../model/endpoints/stream.ts";
+import type { ListenedContent, ListenPage, ListenQuery } from "../model/endpoints/stream.ts";
 import { badRequest } from "../model/errors.ts";
 import { readContent } from "../model/formats/formats.ts";
 import { seqsBetween } from "../model/ids.ts";
@@ -25,15 +24,16 @@ export interface ListeningParts {
   readonly retention: () => number;
 }
 
-export interface Listening {
-  readonly port: ListenPort;
-  readonly slice: TimeSlicer;
-  /** How many events behind each listener is, by its name or without one, its slot. */
-  lags(): Promise<{ readonly listener: string; readonly behind: number }[]>;
-  list(): Promise<ListenerView[]>;
+interface Listener {
+  /** `as=` of the request, or null. */
+  readonly name: string | null;
+  /** Everything up to this seq was written to the connection. */
+  readonly position: () => number;
 }
 
-export function createListening({ store, clock, retention }: ListeningParts): Listening {
+export type Listening = ReturnType<typeof createListening>;
+
+export function createListening({ store, clock, retention }: ListeningParts) {
   /** By slot: the lowest free one, so that metrics get few labels. */
   const listeners = new Map<number, Listener & { readonly connectedAt: number }>();
   const slice = createTimeSlicer(clock);
@@ -41,10 +41,12 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
 
   return {
     slice,
+    /** Times are unix ms. */
     port: {
-      open(filter) {
+      /** Reads the next events after a seq. `use` runs at once, so that its time counts toward the share of time for listeners. */
+      open(filter: ListenQuery & Limited) {
         const wanted = compileFilter(filter, conditions);
-        return async (after, use) => {
+        return async <T>(after: number, use: (page: ListenPage) => T): Promise<T> => {
           const page = await store.read.listen.page(after, wanted);
           return slice(() => page(use));
         };
@@ -53,8 +55,9 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
       seqBefore: store.read.listen.seqBefore,
       onStored: store.onStored,
       cursor: store.findCursor,
-      moveCursor: (name, seq) => store.moveCursor(name, seq, clock.now()),
-      enter(listener) {
+      setCursor: (name: string, seq: number) => store.moveCursor(name, seq, clock.now()),
+      /** Reserves a slot; null when there is none. The returned function releases it. */
+      enter(listener: Listener) {
         let slot = 1;
         while (listeners.has(slot)) slot += 1;
         if (slot > mostListeners) return null;
@@ -66,6 +69,7 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
       retention,
       version: relayVersion(),
     },
+    /** How many events behind each listener is, by its name or without one, its slot. */
     async lags() {
       if (listeners.size === 0) return [];
       const { newest } = await store.read.listen.ends();

@@ -11,7 +11,7 @@ export async function controlApi(): Promise<{ http: FastifyInstance; endpoints: 
   const http = createHttp(null, () => {});
   const elsewhere = ["getHealth", "getReadiness", "trackMessages"];
   const plain = Object.fromEntries(Object.keys(paths).flatMap((name) => (elsewhere.includes(name) ? [] : [[name, () => {}]])));
-  addControlRoutes(http, { plain, listening: { version: "" } } as unknown as Parameters<typeof addControlRoutes>[1]);
+  addControlRoutes(http, { plain, version: "" } as unknown as Parameters<typeof addControlRoutes>[1]);
   addEndpoints(
     http,
     () => async () => {},

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type ListenPort, listenStream, startOf } from "../../../src/control/listen.ts";
+import { type ListenPort, listenStream, startOf } from "../../../src/inspect/listen.ts";
 import type { ListenPage } from "../../../src/model/endpoints/stream.ts";
 
 /** A store of which only the newest seq is known; nobody wants its events. */

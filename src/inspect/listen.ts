@@ -1,36 +1,12 @@
 import type { FastifyInstance } from "fastify";
+import type { Handlers } from "../control/endpoint.ts";
+import { createStreams, message, noRoom, type StreamEnds, streamTurns } from "../control/sse.ts";
 import type { ListenedEvent, ListenPage, ListenQuery } from "../model/endpoints/stream.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { Limited } from "../model/queries.ts";
-import type { Handlers } from "./endpoint.ts";
-import { createStreams, message, noRoom, type StreamEnds, type StreamPort, streamTurns } from "./sse.ts";
+import type { Listening } from "./listening.ts";
 
-/** Reads the next events after a seq. `use` runs at once, so that its time counts toward the share of time for listeners. */
-type ReadPage = <T>(after: number, use: (page: ListenPage) => T) => Promise<T>;
-
-export interface Listener {
-  /** `as=` of the request, or null. */
-  readonly name: string | null;
-  /** Everything up to this seq was written to the connection. */
-  readonly position: () => number;
-}
-
-/** Times are unix ms. */
-export interface ListenPort extends StreamPort {
-  open(query: ListenQuery & Limited): ReadPage;
-  /** Seqs of the oldest and newest stored event, 0 when there is none, and when the oldest was received. */
-  ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
-  /** The seq after which all events of this time and later are. */
-  seqBefore(time: number): MaybePromise<number>;
-  cursor(name: string): MaybePromise<number | null>;
-  /** A cursor never moves back; returns its current position. */
-  moveCursor(name: string, seq: number): Promise<number>;
-  /** Reserves a slot for one more listener; null when there is none. The returned function releases it. */
-  enter(listener: Listener): (() => void) | null;
-  retention(): number;
-  readonly version: string;
-}
+export type ListenPort = Listening["port"];
 
 export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
   const streams = createStreams(app, port);
@@ -56,12 +32,12 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
     async moveCursor({ name, seq }) {
       const { newest } = await port.ends();
       if (seq > newest) throw new RelayError("bad_request", `seq: no event has it yet, the newest is ${newest}`);
-      return { name, seq: await port.moveCursor(name, seq) };
+      return { name, seq: await port.setCursor(name, seq) };
     },
   } satisfies Partial<Handlers>;
 
   async function remember(name: string, seq: number): Promise<void> {
-    if ((await port.cursor(name)) === null) await port.moveCursor(name, seq);
+    if ((await port.cursor(name)) === null) await port.setCursor(name, seq);
   }
 }
 
@@ -93,7 +69,7 @@ const positionEveryMs = 1_000;
 
 interface ListenStreamParts extends StreamEnds {
   readonly port: ListenPort;
-  readonly read: ReadPage;
+  readonly read: ReturnType<ListenPort["open"]>;
   readonly start: Start;
   readonly textOf: EventTexts;
   readonly moved: (seq: number) => void;
