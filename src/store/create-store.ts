@@ -49,6 +49,8 @@ import { findReplay, type ReplayingFound, type Retrying, replay, retry } from ".
 import { createRetention } from "./work/retention.ts";
 import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleSends } from "./work/sends.ts";
 import {
+  addServiceCalls,
+  type CountedCalls,
   endPause,
   type Naming,
   nameRequests,
@@ -139,6 +141,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     nameRequest: uncounted<Naming, EventId>(nameRequests),
     resume: each(resume),
     endPause: each(endPause),
+    serviceCalls: uncounted<CountedCalls, null>(addServiceCalls),
     register: uncounted<Registering, readonly Registered[]>((batch) => register(batch, parking)),
     acknowledged: counted<Acknowledged, void>(function* (batch, counts) {
       return { outcomes: batch.map((acknowledged) => countAcknowledged(counts, acknowledged)), plans: [] };
@@ -255,6 +258,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     replay: (found: ReplayFound["found"], states: ReplayFilter["states"], at: number) => run(commands.replay, { found, states, at }),
     backfill: (events: readonly number[], filter: BackfillFilter, at: number) => run(commands.backfill, { events, filter, at }),
     settle: (settling: Settling) => run(commands.settle, settling),
+    addServiceCalls: (account: string, day: number, calls: CountedCalls["calls"]) => run(commands.serviceCalls, { account, day, calls }),
     // Processes that share a database share the caps, too.
     recentCalls: (account: string, from: number) => (isAlone ? (database.read(recentCalls(account, from)) as readonly RecentCall[]) : []),
     noteCall: async (account: string, call: RecentCall) => (isAlone ? write(() => noteCall(account, call)) : undefined),

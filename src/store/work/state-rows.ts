@@ -163,8 +163,23 @@ function* serviceCalls(account: string, from: number): Work<readonly (ServiceCal
   return days.map(({ name, value: { polls, others } }) => ({ day: Number(name), polls, others }));
 }
 
-export const addServiceCalls = (account: string, day: number, calls: ServiceCalls): Work<void> =>
-  addTo(daysOf(account) + timeName(day), calls, day + callsKeptMs);
+export interface CountedCalls {
+  readonly account: string;
+  readonly day: number;
+  readonly calls: ServiceCalls;
+}
+
+/** Counted together, because all processes that call for an account write one row. */
+export function* addServiceCalls(batch: readonly CountedCalls[]): Work<readonly null[]> {
+  const sums = new Map<string, ServiceCalls & { readonly day: number }>();
+  for (const { account, day, calls } of batch) {
+    const key = daysOf(account) + timeName(day);
+    const { polls = 0, others = 0 } = sums.get(key) ?? {};
+    sums.set(key, { day, polls: polls + calls.polls, others: others + calls.others });
+  }
+  for (const [key, { day, ...calls }] of [...sums].sort(([a], [b]) => compareTexts(a, b))) yield* addTo(key, calls, day + callsKeptMs);
+  return batch.map(() => null);
+}
 
 export function* recentCalls(account: string, from: number): Work<readonly RecentCall[]> {
   const calls = yield* list<RecentCall>(recentOf(account), timeName(from));
@@ -279,5 +294,5 @@ export function* stopReason(route: string): Work<string | null> {
 /** What a store offers as it is. */
 export const stateReads = { notesOf, serviceCalls, findCursor, listCursors, isClaimed, alarms, watched, lastPasses };
 export const stateWrites = {
-  ...{ addServiceCalls, moveCursor, claimOnce, keepAlarm, noteWatched, notePass, noteHandshake, noteSource, probe },
+  ...{ moveCursor, claimOnce, keepAlarm, noteWatched, notePass, noteHandshake, noteSource, probe },
 };

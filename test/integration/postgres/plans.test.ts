@@ -129,7 +129,7 @@ async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) 
   );
   await run(() => commands.writes.settleCovered(pass, { reason: null, unknown: 0, receivedBy: start }, start, count));
   await run(() => endPass(pass));
-  await run(() => addServiceCalls("main", start, { polls: 1, others: 1 }));
+  await run(() => addServiceCalls([{ account: "main", day: start, calls: { polls: 1, others: 1 } }]));
 }
 
 /** Runs commands on a hot connection, and keeps the plan of each of their statements. */
