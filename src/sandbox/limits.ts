@@ -135,7 +135,7 @@ function blocked(): ApiFault {
 
 export function capReached(cap: Cap, limit: number, seconds: number): ApiFault {
   const what = cap === "messages" ? "mensajes por minuto" : "pedidos por minuto";
-  const error = `Superaste el límite de ${limit} ${what} de tu cuenta. Esperá ${seconds} segundos y volvé a intentar.`;
+  const error = `Superaste el límite de ${limit} ${what} de tu cuenta. Esperá ${seconds} ${seconds === 1 ? "segundo" : "segundos"} y volvé a intentar.`;
   return new ApiFault(429, { error }, { "retry-after": String(seconds), "x-ratelimit-limit": String(limit) });
 }
 

@@ -120,6 +120,7 @@ async function startOn(
     call: (method: string, path: string, body?: unknown) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
     /** Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
     control: (method: string, path: string, body?: unknown) => ask(method, `${url}/sandbox${path}`, {}, body),
+    /** A customer writes to the account: the 24-hour window opens. */
     customerWrites: (phone: string, text: string, name?: string) =>
       structuredClone(service.customerWrites(mainAccount, { phone, text, ...(name !== undefined && { name }) })),
     /** Of the format `meta`, it is posted to once its handshake succeeded. */
@@ -143,6 +144,7 @@ async function startOn(
       const deliveries = Map.groupBy(world.deliveries.list(mainAccount), ({ eventId }) => eventId);
       return structuredClone(world.events.list(mainAccount).map((event) => ({ ...event, deliveries: deliveries.get(event.id) ?? [] })));
     },
+    /** Resolves once no event waits to be delivered; rejects after `withinMs`. */
     async idle(withinMs = 5_000) {
       const late = Promise.withResolvers<never>();
       const cancel = baseClock.after(withinMs, () =>

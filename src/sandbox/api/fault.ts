@@ -98,5 +98,5 @@ function problemText(issue: z.core.$ZodRawIssue): string {
 }
 
 function sized(origin: string, bound: string, size: number | bigint): string {
-  return origin === "string" ? `tener ${bound} ${size} caracteres` : `ser ${bound} ${size}`;
+  return origin === "string" ? `tener ${bound} ${size} ${size === 1 ? "carácter" : "caracteres"}` : `ser ${bound} ${size}`;
 }

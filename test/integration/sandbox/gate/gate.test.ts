@@ -87,6 +87,7 @@ test("what a schema finds is listed with its place", async () => {
     return JSON.parse(answer.body.error.message);
   };
   expect(await post({})).toEqual([{ path: ["to"], message: "Falta este campo." }]);
+  expect(await post({ to: "+549112233", text: "" })).toEqual([{ path: ["text"], message: "Tiene que tener por lo menos 1 carácter." }]);
   expect(await post({ to: "+549112233" })).toEqual([{ path: ["text"], message: "Mandá exactamente uno de text y template." }]);
   expect(await post({ to: "+54", template: { id: 7 } })).toEqual([
     { path: ["to"], message: "Tiene que tener por lo menos 6 caracteres." },
