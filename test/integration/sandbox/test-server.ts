@@ -11,7 +11,8 @@ export interface SeenRequest {
 /** A server that notes each request whole and lets `answer` reply; `count` is 1 for the first. */
 export async function startTestServer(answer: (response: ServerResponse, request: SeenRequest, count: number) => void) {
   const seen: SeenRequest[] = [];
-  const server = createServer((request, response) => {
+  // A connection closed as idle while a stalled process writes to it would lose a post that is made once.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
