@@ -44,6 +44,11 @@ async function follow(relay: RelayHere, query: string, lastEventId?: string, tok
     ended,
     byes: () => of("bye").map(({ data }) => data),
     overviews: () => of("overview").map(({ data }) => data as RelayOverview),
+    /** PostgreSQL on a slow machine is strained. */
+    attention() {
+      const overview = of("overview").at(-1)?.data as RelayOverview | undefined;
+      return (overview?.attention ?? []).map(({ kind }) => kind).filter((kind) => kind !== "database-strained");
+    },
     pages: () => of("events").map(({ data }) => data as { data: RelayEvent[]; skipped: number }),
     events: () => of("events").flatMap(({ data }) => (data as { data: RelayEvent[] }).data),
     lastId: () => received.findLast(({ id }) => id !== null)?.id ?? undefined,
@@ -65,15 +70,15 @@ describe.each(engines)("GET /v1/live on %s", (engine: Engine) => {
     const first = await follow(relay, "?tail=true");
     expect(first).toMatchObject({ status: 200, type: "text/event-stream" });
     await until("the overview", () => first.overviews().length > 0);
-    expect(first.overviews()[0]?.attention).toEqual([]);
+    expect(first.attention()).toEqual([]);
     const early = await post(relay, 3);
     await until("three events", () => first.events().length === 3);
     const rows = (await relay.ask("/v1/events?limit=3")).body as { data: RelayEvent[] };
     expect(first.events()).toEqual(rows.data.toReversed());
 
     await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'));
-    await until("the overview has changed", () => first.overviews().at(-1)?.attention[0]?.kind === "quarantined");
-    await until("it has for the other one", () => quiet.overviews().at(-1)?.attention[0]?.kind === "quarantined");
+    await until("the overview has changed", () => first.attention()[0] === "quarantined");
+    await until("it has for the other one", () => quiet.attention()[0] === "quarantined");
     expect(quiet.pages()).toEqual([]);
 
     await relay.stop();
