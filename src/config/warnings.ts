@@ -7,7 +7,7 @@ import { readRedisUrl } from "../net/redis.ts";
 import type { Match } from "../route/settings.ts";
 import { pathText } from "./fault.ts";
 import type { AccountSettings, Settings, SourceSettings } from "./schema.ts";
-import { accountsOf, inboundSecrets } from "./sources.ts";
+import { accountsOf, inboundSecrets, metaOf } from "./sources.ts";
 
 type Warn = (path: readonly (string | number)[], message: string) => void;
 
@@ -41,8 +41,10 @@ export function warnings(settings: Settings): Warning[] {
     );
   }
   if (settings.log.pii === "clear") warn(["log", "pii"], "logs will show people's phone numbers");
+  const hasMeta = sources.some(([, source]) => metaOf(source) !== null);
   for (const [index, route] of settings.routes.entries()) {
-    warnAboutWords(route.match, ["routes", index, "match"], warn);
+    // Meta's kinds are in no document of the service, and more follow.
+    warnAboutWords(hasMeta ? { ...route.match, events: [] } : route.match, ["routes", index, "match"], warn);
     if (route.shards > 1 && settings.storage.driver !== "postgres")
       warn(["routes", index, "shards"], "has an effect with storage.driver postgres only: one process delivers the whole route");
     const path = ["routes", index, "to"];

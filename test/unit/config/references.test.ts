@@ -259,6 +259,10 @@ routes: [{ name: r, to: { url: "https://a.example", secret: whsec_aGVyZSBhcmUgbW
     expect(match("events: [mesage.status]")).toEqual([`routes[0].match.events[0] ${kind} (did you mean message.status?)`]);
     expect(match("events: [campaign.finished]")).toEqual([expect.stringContaining(`${kind} (there are: message.status, `)]);
     expect(warned(complete.replace("name: r,", "name: r, match: { events: ['mesage.*'] },"))).toEqual(["routes[0].match.events[0]"]);
+    const meta = complete
+      .replace("name: r,", "name: r, match: { events: [message.received, meta.flows] },")
+      .replace("account: m,", "account: m, format: meta,");
+    expect(warned(meta)).toEqual([]);
   });
 
   test("an account with only one of baseUrl and apiKey, or with its key over plain http", () => {
