@@ -334,6 +334,19 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
   await show("reconcile");
   await show("getQuality");
   await show("listAccounts");
+
+  // A truncated event: the relay polls the message that it may be about.
+  await ask("sendMessage", { body: { ...order, text: "Ya llega.", reference: "order-18" } });
+  await clock.advance(30 * secondMs);
+  const truncated = { id: "01998d3e-7c1a-7000-8000-00000000002a", event: "message.status", createdAt: "2026-11-21T12:02:50.605Z" };
+  await post("main", JSON.stringify({ ...truncated, data: { truncated: true, id: null, size: 300_000 } }));
+  await clock.advance(5 * secondMs);
+  await until("the event is hydrated", async () => {
+    const { body } = await ask<{ hydration: { state: string } }>("getEvent", { of: { id: truncated.id } });
+    return body.hydration.state === "done";
+  });
+  await show("getEvent", { of: { id: truncated.id }, when: "A truncated event, with the changes that polling found." });
+
   await show("resumeAccount", { of: { account: "main" } });
   await show("moveCursor", { of: { name: "ana" }, body: { seq: 1 } });
   await show("listListeners");
