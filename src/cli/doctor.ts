@@ -4,7 +4,6 @@ import { withConfigOption } from "./options.ts";
 import { print } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
-/** Adds `doctor`. Exit code 1 when a check fails, and with `--strict` when one warns; skipped checks leave it 0. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => doctor(options, io));
 }

@@ -35,7 +35,6 @@ export function withRelayOptions(command: Command) {
 }
 export type RelayOptions = OptionsOf<typeof withRelayOptions> & { readonly showPii?: boolean | undefined };
 
-/** Adds `--from`, `--to` and `--since`: when events were received. */
 export function withTimeOptions<Options, Arguments extends unknown[]>(command: Typed<Options, Arguments>) {
   return command
     .option("--from <time>", "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)", time)
@@ -49,7 +48,6 @@ export function timeFilter({ from, to, since }: TimeOptions) {
   return { from: from ?? since, to };
 }
 
-/** An option that takes one of some words, and suggests the nearest for another. */
 export function choice<Flags extends string, Word extends string, Fallback extends NoInfer<Word> | undefined = undefined>(
   flags: Flags,
   description: string,
@@ -88,7 +86,6 @@ export function several(text: string, earlier: readonly string[] = []): string[]
   return [...earlier, text];
 }
 
-/** A repeatable option `key=value`. */
 export function pairs(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("It must be key=value.");

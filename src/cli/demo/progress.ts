@@ -30,7 +30,6 @@ export function createProgress(io: Io) {
         io.out(`${seconds.toFixed(1)}s ${rows.map(([name]) => `${name}=${counts[name]}`).join(" ")} downstream=${downstream}`);
       }
     },
-    /** Prints a line that stays, above what is shown. */
     say: io.isTerminal ? drawing.print : io.out,
   };
 }

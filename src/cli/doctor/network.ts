@@ -94,7 +94,6 @@ export interface Probed {
   readonly skewMs: number | null;
 }
 
-/** Whether each destination accepts connections, and how far its clock differs. */
 export function probeDestinations({ routes, sources }: Pick<Settings, "routes" | "sources">): Promise<readonly Probed[]> {
   const proxied = Object.entries(sources).flatMap(([name, source]) =>
     "to" in source && source.to !== undefined ? [{ name: `proxy:${name}`, to: source.to }] : [],

@@ -30,7 +30,6 @@ export function checkSettings(
   return { settings, findings: [ok("settings", `${path} is valid: ${sums}`), ...found] };
 }
 
-/** Secrets written into a file that everybody on the machine may read. */
 export function checkReaders(path: string, settings: Settings): Finding {
   const check = "settings file";
   const text = readFileSync(path, "utf8");
@@ -99,7 +98,6 @@ function assessUse(use: SecretUse, isFirst: boolean, othersAt: number, now: numb
 
 const expiresSoonMs = 14 * 86_400_000;
 
-/** Certificates of the settings that have expired, or soon will. */
 export function assessExpiries(
   { server, accounts, routes, sources }: Pick<Settings, "server" | "accounts" | "routes" | "sources">,
   now: number,

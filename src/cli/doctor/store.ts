@@ -67,7 +67,6 @@ async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
   }
 }
 
-/** The process that holds the file, which the reader names. */
 function holderOf(path: string, reader: StoreReader | null): Pick<OwnStore, "isHeld" | "users"> {
   const isHeld = isLocked(path);
   if (isHeld !== true) return { isHeld: false, users: isHeld === null ? null : [] };
@@ -86,7 +85,6 @@ const MiB = 1024 ** 2;
 /** Above this size, the WAL is not being checkpointed. */
 const largeWalBytes = 256 * MiB;
 
-/** Permissions and owners of the store's files, and whether its folder takes new ones. */
 function* checkFiles(path: string): Generator<Finding> {
   const folder = dirname(resolve(path));
   if (!existsSync(path)) {
@@ -137,7 +135,6 @@ function mayWrite(folder: string): boolean {
   }
 }
 
-/** Free disk space beside the store. */
 export function assessSpace(freeBytes: number, usedBytes: number): Finding {
   const check = "disk space";
   const text = `${bytesText(freeBytes)} free, the store has ${bytesText(usedBytes)}`;
@@ -176,7 +173,6 @@ function assessServer({ version, isReplica, roundTripMs, bytes, connectionsLeft,
   return ok(check, seesSessions ? text : `${text}; its user may not see long transactions of others, as pg_read_all_stats lets it`);
 }
 
-/** Without a worker, accepted events wait. */
 function assessProcesses(presences: readonly Presence[]): Finding {
   const check = "processes";
   const count = (role: "receive" | "work") => presences.filter((each) => each.role === role || each.role === "both").length;
@@ -190,7 +186,6 @@ function assessProcesses(presences: readonly Presence[]): Finding {
 
 const processText = ({ pid, host }: Pick<Presence, "pid" | "host">) => `process ${pid} on ${host}`;
 
-/** A finding when processes of different versions share a store. */
 export function assessVersions(presences: readonly Presence[]): Finding[] {
   const serving = presences.filter(({ role }) => role !== "command").toSorted((a, b) => a.version.localeCompare(b.version));
   const versions = Map.groupBy(serving, ({ version }) => version);
