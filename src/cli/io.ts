@@ -11,6 +11,9 @@ export interface Io {
   readonly closed?: Promise<void>;
 }
 
+/** Of an argument or option. */
+export const emptyText = "It is empty; is a variable not set?";
+
 export class CommandFailed extends Error {
   override readonly name = "CommandFailed";
 }

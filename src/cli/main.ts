@@ -1,8 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { relayVersion } from "../model/version.ts";
 import { commands } from "./commands.ts";
-import { type Io, isForUser, processIo, safeIo } from "./io.ts";
-import { emptyText } from "./options.ts";
+import { emptyText, type Io, isForUser, processIo, safeIo } from "./io.ts";
 
 export async function createProgram(io: Io, loaded: string | undefined): Promise<Command> {
   const program = new Command("wamid-relay")

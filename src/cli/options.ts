@@ -2,9 +2,8 @@ import { existsSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { nearest } from "../model/nearest.ts";
 import { durationUnits, inUnits, mostMs, mostRate, perSecond } from "../model/unit-text.ts";
+import { emptyText } from "./io.ts";
 import { type Always, type Given, type OptionsOf, optionOf, type Typed, type TypedOption, typed } from "./typed.ts";
-
-export const emptyText = "It is empty; is a variable not set?";
 
 /** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
 export function givenArgument(text: string): string {
