@@ -25,8 +25,7 @@ import type { RereadSettings } from "./reload.ts";
  * | `work` | operator pages | plans, delivers, hydrates, reconciles, maintains the store |
  * | `both` | all | all |
  */
-export const roles = ["receive", "work", "both"] as const;
-export type Role = (typeof roles)[number];
+export type Role = "receive" | "work" | "both";
 
 /** Throws `StoreRefused` for a role that the engine does not support: one process opens a file, and it does everything. */
 export function checkRole(role: Role, { driver }: StorageSettings): void {

@@ -1,9 +1,11 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { roles } from "../app/engine.ts";
+import type { Role } from "../app/engine.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { choice, withConfigOption } from "./options.ts";
+
+const roles = ["receive", "work", "both"] as const satisfies readonly Role[];
 
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
