@@ -517,7 +517,7 @@ export const accountsSchema = component("Accounts", "The accounts of the setting
         isCallable: z.boolean().describe("Whether the settings have `baseUrl` and `apiKey`. Only then the relay sends and polls."),
         plan: z.enum(["escala", "enterprise"]).describe("The plan in the settings."),
         stops: z.array(stopSchema).describe("Stopped calls; empty when there are none."),
-        budget: component("AccountBudget", "The month's calls.", {
+        budget: component("AccountBudget", "What an account may call, and has called, in a month.", {
           from: time.describe("When the month began."),
           until: time.describe("When the quota renews."),
           quota: count.nullable().describe("The relay's share of the month's calls; null when the plan has no limit."),
