@@ -5,10 +5,25 @@ import { refuseUnknown } from "../model/nearest.ts";
 import type { LastPass } from "../model/poll.ts";
 import type { OfAccounts } from "../model/queries.ts";
 import { createTimetable, nextRun } from "../model/schedule.ts";
+import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import { type AccountSummary, createPasses } from "../reconcile/passes.ts";
 import { type BudgetFacts, budgetOf, isFaultStop } from "../reconcile/polls.ts";
-import { type AccountSummary, createPasses, type PassesParts } from "./passes.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
+import { StoreUnavailable } from "../store/port.ts";
+import type { CallUsage } from "./call-usage.ts";
+import type { Polling, StatusIntake } from "./polling.ts";
+import type { Stored } from "./store.ts";
+import type { Watching } from "./watching.ts";
+
+interface ReconcilingParts extends Stored {
+  readonly services: ServiceAccounts;
+  readonly usage: CallUsage;
+  readonly intake: StatusIntake;
+  readonly polling: Polling;
+  readonly watching: Watching;
+}
 
 /** One API call ends after this and returns whether there is more, so that the relay can stop and the client show progress. */
 const longestMs = 5_000;
@@ -17,15 +32,33 @@ const longestMs = 5_000;
 const leaseMs = 90_000;
 
 /** Polls on the configured schedule and on request. */
-export function createReconciling(parts: PassesParts) {
-  const { run, settings, store, services, usage, clock, supervise, log, metrics } = parts;
-  const passes = createPasses(parts);
+export function createReconciling(parts: ReconcilingParts) {
+  const { run, settings, store, services, usage, intake, polling, watching, clock, supervise, log, metrics } = parts;
+  const passes = createPasses({
+    ...polling,
+    settings: () => settings().reconcile,
+    store,
+    clock,
+    facts: usage.facts,
+    async submit(account, { wamid, messageId, state }, { status, errorCode }) {
+      const isNews = await intake(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
+      if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
+      return isNews;
+    },
+    polled: (account, outcome) => metrics.reconcile.polls.inc({ account, outcome }),
+    failed,
+  });
   const closing = new AbortController();
   const inFlight = new Set<Promise<unknown>>();
   const scheduled = new Set<string>();
   const timetable = createTimetable(clock.now);
   const report = createReport(log, metrics);
   const callable = (): readonly string[] => [...services.limiters().keys()];
+
+  function failed(account: string, error: unknown): void {
+    // The store reports itself when it is unavailable.
+    if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "polling a message failed");
+  }
 
   async function pass(account: string, dueBy: number, signal: AbortSignal): Promise<AccountSummary> {
     const summary = await passes.pass(account, dueBy, AbortSignal.any([signal, closing.signal]));
@@ -49,7 +82,7 @@ export function createReconciling(parts: PassesParts) {
     try {
       if (await store.holdLease(`reconcile ${account}`, leaseMs)) await pass(account, clock.now(), closing.signal);
     } catch (error) {
-      passes.failed(account, error);
+      failed(account, error);
     } finally {
       scheduled.delete(account);
     }

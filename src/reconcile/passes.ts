@@ -1,5 +1,6 @@
-import type { PassCounts, SettledPoll } from "../model/poll.ts";
-import { isSentByWebhook } from "../model/statuses.ts";
+import type { Clock } from "../model/clock.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { ClaimedPoll, Hold, PassCounts, PollAnswer, PollClaim, PollCounts, PollQuery, SettledPoll } from "../model/poll.ts";
 import {
   type BudgetFacts,
   budgetOf,
@@ -15,20 +16,24 @@ import {
   restingStatuses,
   settledStatuses,
   waitAfterFailure,
-} from "../reconcile/polls.ts";
-import type { ServiceAccounts } from "../service/accounts.ts";
-import { StoreUnavailable } from "../store/port.ts";
-import type { CallUsage } from "./call-usage.ts";
-import type { Polling, StatusIntake } from "./polling.ts";
-import type { Stored } from "./store.ts";
-import type { Watching } from "./watching.ts";
+} from "./polls.ts";
+import type { ReconcileSettings } from "./settings.ts";
 
-export interface PassesParts extends Stored {
-  readonly services: ServiceAccounts;
-  readonly usage: CallUsage;
-  readonly intake: StatusIntake;
-  readonly polling: Polling;
-  readonly watching: Watching;
+interface PassesParts {
+  readonly settings: () => ReconcileSettings;
+  readonly store: {
+    claimPolls(claim: PollClaim): Promise<readonly ClaimedPoll[]>;
+    settlePolls(settled: readonly SettledPoll[]): Promise<void>;
+    countPolls(query: PollQuery): MaybePromise<PollCounts>;
+  };
+  readonly clock: Clock;
+  readonly facts: (account: string) => Promise<BudgetFacts>;
+  readonly hold: (account: string) => Hold | null;
+  readonly poll: (account: string, messageId: string, signal: AbortSignal) => Promise<PollAnswer>;
+  /** Submits a status like a received event if it changes the message; true when it did. */
+  readonly submit: (account: string, claim: ClaimedPoll, found: Extract<PollAnswer, { type: "found" }>) => Promise<boolean>;
+  readonly polled: (account: string, outcome: PollOutcome) => void;
+  readonly failed: (account: string, error: unknown) => void;
 }
 
 export interface AccountSummary extends PassCounts {
@@ -43,7 +48,8 @@ const chunk = 100;
 const leaseMs = 600_000;
 
 /** Polls the service for messages without a recent status. Concurrent passes never poll the same message. */
-export function createPasses({ settings, store, usage, intake, polling, watching, clock, log, metrics }: PassesParts) {
+export function createPasses(parts: PassesParts) {
+  const { settings, store, clock } = parts;
   /** Polls that passes in flight may still make, because a budget does not count them yet. */
   const reserved = new Map<string, number>();
   /** Of accounts whose last pass met one. */
@@ -53,20 +59,20 @@ export function createPasses({ settings, store, usage, intake, polling, watching
   const reserve = (account: string, polls: number): void => void reserved.set(account, (reserved.get(account) ?? 0) + polls);
 
   function countsOf(account: string, dueBy: number) {
-    const { after, giveUpAfter, until } = settings().reconcile;
+    const { after, giveUpAfter, until } = settings();
     const rare = { statuses: settledStatuses(), sentBy: dueBy - firstSettledAge(after) };
     return store.countPolls({ account, dueBy, after, from: clock.now() - giveUpAfter, resting: restingStatuses(until), rare });
   }
 
   /** After the wait, the limiter lets one call probe a refused key or a used-up quota. */
   function holdNow(account: string): PassStop | null {
-    const hold = polling.hold(account);
+    const hold = parts.hold(account);
     return hold !== null && hold.until !== null && hold.until <= clock.now() ? null : hold;
   }
 
   async function pollChunk(account: string, dueBy: number, signal: AbortSignal, sums: Record<PollOutcome, number>) {
     const now = clock.now();
-    const times = settings().reconcile;
+    const times = settings();
     const claims = await store.claimPolls({ account, now, dueBy, after: times.after, limit: chunk, leaseMs });
     const settled: SettledPoll[] = [];
     const due = claims.filter((claim) => {
@@ -74,7 +80,7 @@ export function createPasses({ settings, store, usage, intake, polling, watching
       if (notDue !== null) settled.push(notDue);
       return notDue === null;
     });
-    const facts = await usage.facts(account);
+    const facts = await parts.facts(account);
     // No await between this and the reservation, so no other pass takes the same room.
     const polled = due.slice(0, roomFor(account, facts));
     settled.push(...due.slice(polled.length).map(released));
@@ -86,16 +92,12 @@ export function createPasses({ settings, store, usage, intake, polling, watching
       const done = await pollClaimed(polled, ending, {
         times,
         now: clock.now,
-        poll: ({ messageId }) => polling.poll(account, messageId, ending),
-        async submit({ wamid, messageId, state }, { status, errorCode }) {
-          const isNews = await intake(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
-          if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
-          return isNews;
-        },
+        poll: ({ messageId }) => parts.poll(account, messageId, ending),
+        submit: (claim, found) => parts.submit(account, claim, found),
         ended(outcome, error) {
           sums[outcome] += 1;
-          metrics.reconcile.polls.inc({ account, outcome });
-          if (error !== undefined) failed(account, error);
+          parts.polled(account, outcome);
+          if (error !== undefined) parts.failed(account, error);
         },
       });
       settled.push(...done.settled);
@@ -107,13 +109,7 @@ export function createPasses({ settings, store, usage, intake, polling, watching
     }
   }
 
-  function failed(account: string, error: unknown): void {
-    // The store reports itself when it is unavailable.
-    if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "polling a message failed");
-  }
-
   return {
-    failed,
     /** Before it, scheduled passes skip the account. */
     faultyUntil: (account: string): number => faults.get(account)?.stop.until ?? 0,
     forgetFaults: (): void => faults.clear(),
@@ -121,7 +117,7 @@ export function createPasses({ settings, store, usage, intake, polling, watching
     async pass(account: string, dueBy: number, signal: AbortSignal): Promise<AccountSummary> {
       const sums = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
       let stopped = holdNow(account);
-      while (stopped === null && !signal.aborted && roomFor(account, await usage.facts(account)) > 0) {
+      while (stopped === null && !signal.aborted && roomFor(account, await parts.facts(account)) > 0) {
         const done = await pollChunk(account, dueBy, signal, sums);
         stopped = done.stopped;
         if (done.isLast) break;
@@ -132,7 +128,7 @@ export function createPasses({ settings, store, usage, intake, polling, watching
         faults.set(account, { stop: stopped, passes });
       } else if (sums.changed + sums.unchanged > 0) faults.delete(account);
       const { due, unpollable } = await countsOf(account, dueBy);
-      const facts = await usage.facts(account);
+      const facts = await parts.facts(account);
       const isBudget = due > 0 && stopped === null && roomFor(account, facts) === 0;
       const postponed = isBudget ? due : 0;
       return {
@@ -148,7 +144,7 @@ export function createPasses({ settings, store, usage, intake, polling, watching
     },
     async plan(account: string, dueBy: number) {
       const counts = await countsOf(account, dueBy);
-      const facts = await usage.facts(account);
+      const facts = await parts.facts(account);
       const hold = holdNow(account);
       const room = roomFor(account, facts);
       const postponed = Math.max(0, counts.due - room);
