@@ -239,8 +239,9 @@ async function connect(url: string, tlsSettings: TlsSettings | undefined): Promi
         ? tls.connect({ ...to, ...tlsOptions(tlsSettings), ...(net.isIP(host) === 0 ? { servername: host } : {}) })
         : net.connect(to);
       this.stream = stream;
-      stream.once("error", (error) => {
-        this.firstError = error;
+      // Not once: with TLS, an alert of the server can follow the first error, and one without a listener ends the process.
+      stream.on("error", (error) => {
+        this.firstError ??= error;
       });
       return stream;
     }
