@@ -9,7 +9,7 @@ import { type FileBytes, openStoreFile, parkForMs, type StoreFile } from "./stor
 const perCommit = 32;
 const hour = 3_600_000;
 const keep = { events: 720 * hour, ignored: 24 * hour, deliveries: 720 * hour, messages: 4320 * hour, history: 9600 * hour };
-/** As large a step as the relay asks for (src/app/deliver.ts). */
+/** As large a step as the relay asks for (src/app/upkeep.ts). */
 const stepRows = 2_000;
 
 export interface Steps {

@@ -17,13 +17,14 @@ import { createReceiver, type Receiver } from "../receive/receiver.ts";
 import { noQuarantine } from "../store/port.ts";
 import { createIntake } from "./accept.ts";
 import { addRelayRoutes } from "./control.ts";
-import { type Delivering, endLeftExchanges } from "./deliver.ts";
+import type { Delivering } from "./deliver.ts";
 import { storePlace } from "./engine.ts";
 import { receiverHooks } from "./hooks.ts";
 import { createReloading, type Reloading } from "./reload.ts";
 import { inboundSources } from "./rules.ts";
 import type { Service } from "./service.ts";
 import type { Stored } from "./store.ts";
+import { endLeftExchanges } from "./upkeep.ts";
 import { inForce } from "./watching.ts";
 import { createWebServers } from "./web-server.ts";
 

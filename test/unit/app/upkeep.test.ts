@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { startUpkeep, type UpkeepParts } from "../../../src/app/deliver.ts";
 import { createSupervisor } from "../../../src/app/supervise.ts";
+import { startUpkeep, type UpkeepParts } from "../../../src/app/upkeep.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { createSharedStore } from "./shared-observations.ts";
 
