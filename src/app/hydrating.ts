@@ -5,7 +5,8 @@ import type { HydrationPass } from "../model/hydration.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import { unobserved } from "../model/tracking.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { Polling, StatusIntake } from "./polling.ts";
+import type { Polling } from "../service/polling.ts";
+import type { StatusIntake } from "./accept.ts";
 import type { Stored } from "./store.ts";
 import type { Supervised } from "./supervise.ts";
 

@@ -11,9 +11,10 @@ import type { Metrics } from "../observe/metrics.ts";
 import { type AccountSummary, createPasses } from "../reconcile/passes.ts";
 import { type BudgetFacts, budgetOf, isFaultStop } from "../reconcile/polls.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
+import type { Polling } from "../service/polling.ts";
 import { StoreUnavailable } from "../store/port.ts";
+import type { StatusIntake } from "./accept.ts";
 import type { CallUsage } from "./call-usage.ts";
-import type { Polling, StatusIntake } from "./polling.ts";
 import type { Stored } from "./store.ts";
 import type { Watching } from "./watching.ts";
 

@@ -7,9 +7,9 @@ import type { ReceivedEvent } from "../model/event.ts";
 import type { HydrationPass } from "../model/hydration.ts";
 import type { Privacy } from "../observe/logger.ts";
 import { createTraces, readTraceparent, type Traces, type TracesParts, traceparentOf } from "../observe/traces.ts";
+import type { Polling } from "../service/polling.ts";
 import type { AcceptOutcome } from "../store/port.ts";
 import type { Accepting } from "./accept.ts";
-import type { Polling } from "./polling.ts";
 
 export type Tracing = ReturnType<typeof createTracing>;
 

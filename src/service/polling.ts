@@ -1,16 +1,8 @@
-import type { Settings } from "../config/schema.ts";
-import { accountsOf } from "../config/sources.ts";
-import type { Clock } from "../model/clock.ts";
-import { type PolledStatus, polledEvent } from "../model/event.ts";
-import type { Wamid } from "../model/ids.ts";
 import { kept } from "../model/maps.ts";
 import { type Hold, holdReasons, type PollAnswer, type PollFault } from "../model/poll.ts";
-import { type MessageState, stepMessage } from "../model/tracking.ts";
-import type { ServiceAccounts } from "../service/accounts.ts";
-import type { ServiceClient } from "../service/client.ts";
-import { ServiceError } from "../service/errors.ts";
-import type { Accepting } from "./accept.ts";
-import { fieldsOf } from "./rules.ts";
+import type { ServiceAccounts } from "./accounts.ts";
+import type { ServiceClient } from "./client.ts";
+import { ServiceError } from "./errors.ts";
 
 export interface PollingParts {
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;
@@ -124,37 +116,4 @@ function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null 
     default:
       return null;
   }
-}
-
-interface FoundStatus extends Omit<PolledStatus, "source" | "fields" | "wamid" | "errorCode" | "at"> {
-  readonly wamid: string;
-  readonly errorCode: string | null;
-  /** Default: the first source of the account's events, or if it has none, the account's name. */
-  readonly source?: string;
-}
-
-interface StatusIntakeParts {
-  readonly settings: () => Settings;
-  readonly clock: Pick<Clock, "now">;
-  readonly accepting: Pick<Accepting, "accept">;
-}
-
-export type StatusIntake = ReturnType<typeof createStatusIntake>;
-
-/** Submits polled statuses as the events that webhooks of the account's source would have brought. */
-export function createStatusIntake({ settings, clock: { now }, accepting }: StatusIntakeParts) {
-  /** False: the status does not change a message of this state, or was submitted before. */
-  return async (state: MessageState, { wamid, source, ...found }: FoundStatus): Promise<boolean> => {
-    const { status, errorCode } = found;
-    if (stepMessage(state, { status, error: errorCode, at: now() }).transition === null) return false;
-    const from = source ?? sourceOf(settings(), found.account);
-    const fields = fieldsOf(settings().sources[from]);
-    const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
-    return (await accepting.accept(event)).result === "accepted";
-  };
-}
-
-function sourceOf({ sources }: Settings, account: string): string {
-  const found = Object.entries(sources).find(([, source]) => source.kind === "events" && accountsOf(source).includes(account));
-  return found?.[0] ?? account;
 }

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPolling, type PollingParts } from "../../../src/app/polling.ts";
 import type { ServiceClient } from "../../../src/service/client.ts";
 import { ServiceError, type ServiceFailure } from "../../../src/service/errors.ts";
+import { createPolling, type PollingParts } from "../../../src/service/polling.ts";
 
 type Step = "found" | "missing" | "refused" | "unreadable" | "down" | "another client";
 const failures: Record<Exclude<Step, "found" | "another client">, ServiceFailure> = {
