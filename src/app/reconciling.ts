@@ -8,7 +8,7 @@ import { createTimetable, nextRun } from "../model/schedule.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { type AccountSummary, createPasses } from "../reconcile/passes.ts";
+import { type AccountSummary, createPasses, unreachable } from "../reconcile/passes.ts";
 import { type BudgetFacts, budgetOf, isFaultStop } from "../reconcile/polls.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { Polling } from "../service/polling.ts";
@@ -166,22 +166,6 @@ export function createReconciling(parts: ReconcilingParts) {
       await Promise.allSettled([schedule.close(), ...inFlight]);
     },
   };
-}
-
-/** Polls of a service that does not answer wait for an hour at most. After two hours without one, nothing is due any more. */
-const forgottenMs = 2 * 3_600_000;
-
-/** A pass without a poll shows nothing; faults that no wait mends raise an alarm instead. */
-function unreachable(
-  { polled, failed, stopped }: Omit<AccountSummary, "more">,
-  before: LastPass | undefined,
-  at: number,
-): Pick<LastPass, "unreachableSince" | "unansweredAt"> {
-  const { unreachableSince: since = null, unansweredAt = null } = before ?? {};
-  const isKnown = polled === 0 && since !== null && unansweredAt !== null && at - unansweredAt < forgottenMs;
-  if (isKnown) return { unreachableSince: since, unansweredAt };
-  const isUnanswered = polled > 0 && failed === polled && (stopped === null || stopped.reason === "unreachable");
-  return isUnanswered ? { unreachableSince: since ?? at, unansweredAt: at } : { unreachableSince: null, unansweredAt: null };
 }
 
 function passView({ account: _, unansweredAt: __, ...view }: LastPass): AccountsView["data"][number]["lastPass"] {

@@ -1,16 +1,13 @@
 import { onlyAccount, type Settings } from "../config/schema.ts";
 import type { SendCaller, SendingPort } from "../control/sending.ts";
-import { type ErrorCode, RelayError } from "../model/errors.ts";
+import { RelayError } from "../model/errors.ts";
 import { uuidv7 } from "../model/ids.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { OfAccounts } from "../model/queries.ts";
-import { type Caller, createOnce, fingerprintOf, type OnceHooks, type Order, type SendDone } from "../send/once.ts";
+import { createCalling, untilRoom } from "../send/calling.ts";
+import { type Caller, createOnce, fingerprintOf, type OnceHooks } from "../send/once.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { CallOptions, ServiceClient } from "../service/client.ts";
-import type { CallCap, CallOperation } from "../service/endpoints.ts";
-import { ServiceError } from "../service/errors.ts";
-import type { LimiterState } from "../service/limits/limiter.ts";
-import { coveringReasons, type QuotaReason } from "../service/limits/stops.ts";
+import type { CallCap } from "../service/endpoints.ts";
 import type { Background } from "./store.ts";
 
 /** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
@@ -128,92 +125,4 @@ function sendingHooks({ log, privacy, metrics }: Pick<Background, "log" | "priva
       log.error({ account, kind, end, err: error }, "what became of a send cannot be stored; it is tried again while this process lives");
     },
   };
-}
-
-/** Calls the service for a send, and answers what it did not do. */
-export function createCalling(services: SendingParts["services"], now: () => number) {
-  function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
-    const { failure, status, message } = error;
-    const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
-    const answer = (code: ErrorCode, more: object = {}, retryAfterMs: number | null = null, text = error.text ?? message) =>
-      new RelayError(code, text, { ...about, ...more }, { retryAfterMs });
-    const cause = "cause" in failure && failure.cause !== null ? { cause: failure.cause } : {};
-    switch (failure.kind) {
-      case "rate-limited":
-        return answer("service_rate_limited", {}, untilRoom(services.limiters().get(account), "requests", now()));
-      case "quota": {
-        const { until = failure.until, ...stop } = stopOf(services.limiters().get(account), operation);
-        return answer("service_quota_used_up", { ...stop, until: new Date(until).toISOString(), ...cause });
-      }
-      case "unauthenticated":
-        return answer("service_key_refused");
-      case "blocked":
-        return answer("service_key_refused", {}, 60_000);
-      case "caps-unknown":
-        return answer("store_unavailable", {}, 1_000, "what the account's other processes send cannot be known now; nothing was sent");
-      case "network":
-        return failure.code === "closed"
-          ? answer("shutting_down", {}, 5_000, "the relay is stopping; nothing was sent")
-          : answer("service_unreachable", { reason: failure.code }, null, message);
-      case "timeout":
-        return answer("service_unreachable", {}, null, message);
-      case "validation": {
-        const why = failure.problems.map((problem) => `${problem.path}: ${problem.message}`);
-        return answer("service_refused", { problems: failure.problems }, null, [error.text ?? message, ...why].join("; "));
-      }
-      default:
-        return answer("service_refused", cause);
-    }
-  }
-
-  return (
-    account: string,
-    operation: CallOperation,
-    call: (client: ServiceClient, options: CallOptions) => Promise<Pick<SendDone, "answer" | "sent">>,
-  ): Order["call"] =>
-    async ({ signal, starting, repeating }) => {
-      const client = services.client(account);
-      if (client === null) {
-        const why = "the settings give it no baseUrl or no apiKey";
-        const error = new RelayError("conflict", `the account "${account}" cannot send: ${why}`, { account });
-        return { type: "not-done", error, why: error.message };
-      }
-      try {
-        const done = await call(client, { signal, watch: { starting, repeating } });
-        return { type: "done", value: { end: "done", at: now(), ...done } };
-      } catch (error) {
-        if (!(error instanceof ServiceError)) throw error;
-        if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
-        return { type: "not-done", error: answerTo(error, account, operation), why: error.message };
-      }
-    };
-}
-
-/** The stop that covers an operation: until when it refuses calls, and what the service calls its quota. */
-function stopOf(
-  state: LimiterState | undefined,
-  operation: CallOperation,
-): { readonly stop?: QuotaReason; readonly resource?: string; readonly until?: number } {
-  for (const stop of coveringReasons(operation)) {
-    const until = state?.stops[stop];
-    const resource = state?.resources[stop];
-    if (until != null) return { stop, until, ...(resource === undefined ? {} : { resource }) };
-  }
-  return {};
-}
-
-/** One-minute windows (messaging-service-api.md, "Per-minute caps"). */
-const windowMs = 60_000;
-
-/**
- * About how many ms until one more send may find room, for `Retry-After`: after the waiting ones at the pace of the cap, and
- * not while it is held. At least a second, and at most a window after a hold.
- */
-function untilRoom(state: LimiterState | undefined, cap: CallCap, now: number): number {
-  if (state === undefined) return windowMs;
-  const { caps } = state;
-  const held = Math.max(caps.requests.heldUntil ?? 0, caps[cap].heldUntil ?? 0) - now;
-  const { waiting, limit } = caps[cap];
-  const turn = ((waiting.send + 1) * windowMs) / Math.max(limit, 1);
-  return Math.max(held, 0) + Math.min(Math.max(turn, 1_000), windowMs);
 }

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { Settings } from "../config/schema.ts";
 import { addEndpoints } from "../control/endpoint.ts";
 import { addMetricsRoute, createProbeHandlers } from "../control/probes.ts";
+import { inForce } from "../inspect/alarms.ts";
 import { routeFacts } from "../inspect/attention.ts";
 import { answerOr, createCount } from "../inspect/count.ts";
 import { createDiagnosis, type Diagnosis } from "../inspect/diagnosis.ts";
@@ -25,7 +26,6 @@ import { inboundSources } from "./rules.ts";
 import type { Service } from "./service.ts";
 import type { Stored } from "./store.ts";
 import { endLeftExchanges } from "./upkeep.ts";
-import { inForce } from "./watching.ts";
 import { createWebServers } from "./web-server.ts";
 
 type Parts = Stored & Delivering & { readonly service: Service };

@@ -1,6 +1,6 @@
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { ClaimedPoll, Hold, PassCounts, PollAnswer, PollClaim, PollCounts, PollQuery, SettledPoll } from "../model/poll.ts";
+import type { ClaimedPoll, Hold, LastPass, PassCounts, PollAnswer, PollClaim, PollCounts, PollQuery, SettledPoll } from "../model/poll.ts";
 import {
   type BudgetFacts,
   budgetOf,
@@ -159,4 +159,20 @@ export function createPasses(parts: PassesParts) {
       };
     },
   };
+}
+
+/** Polls of a service that does not answer wait for an hour at most. After two hours without one, nothing is due any more. */
+const forgottenMs = 2 * 3_600_000;
+
+/** A pass without a poll shows nothing; faults that no wait mends raise an alarm instead. */
+export function unreachable(
+  { polled, failed, stopped }: Omit<AccountSummary, "more">,
+  before: LastPass | undefined,
+  at: number,
+): Pick<LastPass, "unreachableSince" | "unansweredAt"> {
+  const { unreachableSince: since = null, unansweredAt = null } = before ?? {};
+  const isKnown = polled === 0 && since !== null && unansweredAt !== null && at - unansweredAt < forgottenMs;
+  if (isKnown) return { unreachableSince: since, unansweredAt };
+  const isUnanswered = polled > 0 && failed === polled && (stopped === null || stopped.reason === "unreachable");
+  return isUnanswered ? { unreachableSince: since ?? at, unansweredAt: at } : { unreachableSince: null, unansweredAt: null };
 }

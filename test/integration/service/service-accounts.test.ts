@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from "vitest";
 import { limiterHooks } from "../../../src/app/hooks.ts";
-import { createCalling } from "../../../src/app/sending.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { systemClock } from "../../../src/model/clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
+import { createCalling } from "../../../src/send/calling.ts";
 import { createServiceAccounts } from "../../../src/service/accounts.ts";
 import { until } from "../../harness/until.ts";
 import { startHttp } from "../url-destination/downstream.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createReplaying, type ReplayingParts } from "../../../src/app/replaying.ts";
+import { createReplaying, type ReplayingParts } from "../../../src/replay/replaying.ts";
 
 /** Events from 1 on with a dead delivery on the routes a and b. */
 function replayingOf(events: number, more: Partial<ReplayingParts> = {}) {

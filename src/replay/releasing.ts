@@ -1,93 +1,14 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.ts";
+import type { ReplayCountView, ReplayStep } from "../model/answers.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
 import { type FieldPaths, unstorable } from "../model/event.ts";
 import { accountOf, type FormatName, readStoredItems } from "../model/formats/formats.ts";
 import { countIn } from "../model/maps.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import type { Store } from "../store/create-store.ts";
-import type { AcceptOutcome, DueDelivery, QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound } from "../store/port.ts";
+import type { AcceptOutcome, QuarantinedEvent, ReleasedEvent, ReplayCursor } from "../store/port.ts";
+import { cursorText, longestMs, parseCursor, start, walk } from "./steps.ts";
 
-export interface ReplayingParts {
-  readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findBackfill" | "backfill">;
-  readonly now: () => number;
-  readonly isRouted: (route: string) => boolean;
-  readonly announce: (due: readonly DueDelivery[]) => void;
-  /** True once the relay is stopping: a later call continues. */
-  readonly stopping: () => boolean;
-}
-
-interface Steps {
-  find(cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
-  replay(found: ReplayFound["found"]): Promise<Replayed>;
-}
-
-/** Deliveries read, and at most replayed, between two turns of the event loop. */
-const stepRows = 250;
-/** Quarantined bodies read at once: each may be as large as `server.bodyLimit`. */
-const stepBodies = 16;
-/** One call ends after this and returns where to continue, so that the relay can stop and the client show progress. */
-const longestMs = 5_000;
-const mostReasons = 20;
-
-/** Replays all deliveries that match a filter, in small steps: memory holds one step. */
-export function createReplaying({ store, now, isRouted, announce, stopping }: ReplayingParts) {
-  /** Settled deliveries, or those that unrouted events would get from a backfill. */
-  function stepsOf({ disposition, ...filter }: ReplayQuery): Steps {
-    if (disposition === "filtered" || disposition === "ignored") {
-      const unrouted = { ...filter, disposition };
-      return {
-        find: (cursor, limit) => store.findBackfill(unrouted, cursor, limit),
-        replay: (found) => store.backfill([...new Set(found.map(({ event }) => event))], unrouted, now()),
-      };
-    }
-    return {
-      find: (cursor, limit) => store.findReplay(filter, cursor, now(), limit),
-      replay: (found) => store.replay(found, filter.states, now()),
-    };
-  }
-
-  return {
-    async count(filter: ReplayQuery): Promise<ReplayCountView> {
-      const counts = new Map<string, number>();
-      const steps = stepsOf(filter);
-      for await (const { found } of walk(start(now()), (cursor) => steps.find(cursor, stepRows), stopping)) {
-        for (const { route } of found) countIn(counts, route);
-        await nextTurn();
-      }
-      const all = [...counts].map(([route, matching]) => ({ route, matching }));
-      const routes = await Promise.all(
-        all.filter(({ route }) => isRouted(route)).map(async (entry) => ({ ...entry, stopped: await store.read.stopReason(entry.route) })),
-      );
-      return {
-        matching: routes.reduce((sum, { matching }) => sum + matching, 0),
-        routes,
-        notSent: all.filter(({ route }) => !isRouted(route)),
-      };
-    },
-    async replay(filter: ReplayQuery, from: string | null, limit: number): Promise<{ replayed: number; next: string | null }> {
-      const startedAt = performance.now();
-      const steps = stepsOf(filter);
-      let replayed = 0;
-      let cursor: ReplayCursor | null = from === null ? start(now()) : parseCursor(from);
-      while (cursor !== null && replayed < limit && performance.now() - startedAt < longestMs && !stopping()) {
-        const step = await steps.find(cursor, Math.min(stepRows, limit - replayed));
-        const found = step.found.filter(({ route }) => isRouted(route));
-        if (found.length === 0) await nextTurn();
-        else {
-          const done = await steps.replay(found);
-          replayed += done.replayed;
-          announce(done.due);
-        }
-        cursor = step.cursor;
-      }
-      return { replayed, next: cursor === null ? null : cursorText(cursor) };
-    },
-  };
-}
-
-interface ReleasingParts {
+export interface ReleasingParts {
   readonly store: Pick<Store, "findQuarantined" | "quarantined">;
   readonly now: () => number;
   readonly sourceOf: (source: string) => ReadableSource | null;
@@ -102,6 +23,10 @@ interface ReadableSource {
   readonly accounts: Readonly<Record<string, string>>;
   readonly fields: FieldPaths;
 }
+
+/** Bodies read at once: each may be as large as `server.bodyLimit`. */
+const stepBodies = 16;
+const mostReasons = 20;
 
 type ReadBody = { readonly ok: true; readonly event: ReleasedEvent } | { readonly ok: false; readonly error: string };
 
@@ -142,7 +67,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
   }
 
   return {
-    async count(query: ReplayQuery): Promise<ReplayCount> {
+    async count(query: ReplayQuery): Promise<ReplayCountView> {
       refuseOthers(query);
       const reasons = new Map<string, number>();
       let matching = 0;
@@ -183,36 +108,10 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
   };
 }
 
-async function* walk<Step extends { readonly cursor: ReplayCursor | null }>(
-  from: ReplayCursor,
-  find: (cursor: ReplayCursor) => MaybePromise<Step>,
-  stopping: () => boolean,
-) {
-  for (let cursor: ReplayCursor | null = from; cursor !== null && !stopping(); ) {
-    const step: Step = await find(cursor);
-    yield step;
-    cursor = step.cursor;
-  }
-}
-
 /** A quarantined body has no deliveries and was never parsed. */
 function refuseOthers({ route, errorCode }: ReplayQuery): void {
   if (route === undefined && errorCode === undefined) return;
   const path = route === undefined ? "errorCode" : "route";
   const message = "does not apply to quarantined events";
   throw badRequest([{ path, message }]);
-}
-
-function start(since: number): ReplayCursor {
-  return { since, event: 0, lane: 0, route: "" };
-}
-
-function parseCursor(text: string): ReplayCursor {
-  const [since = 0, event = 0, lane = 0] = text.split(".", 3).map(Number);
-  return { since, event, lane, route: text.split(".").slice(3).join(".") };
-}
-
-/** The route comes last: it is a name and may have dots. */
-function cursorText({ since, event, lane, route }: ReplayCursor): string {
-  return `${since}.${event}.${lane}.${route}`;
 }
