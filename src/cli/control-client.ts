@@ -1,3 +1,4 @@
+import type { Command } from "commander";
 import type { FastifyInstance } from "fastify";
 import type { Agent } from "undici";
 import { pagesOf } from "../client/calls.ts";
@@ -5,6 +6,7 @@ import { RelayClient, RelayClientError } from "../client/relay-client.ts";
 import { allEndpoints } from "../model/endpoints/table.ts";
 import type { ListenTls } from "../net/tls.ts";
 import { CommandFailed, isForUser } from "./io.ts";
+import { refuseOptions } from "./options.ts";
 
 export interface Reachable {
   /** Without a slash at its end. */
@@ -124,6 +126,23 @@ export function failureOf(error: unknown): unknown {
       `the relay refuses the token (${message}): use one of its control.tokens, and send it SIGHUP after you change them`,
     );
   return new CommandFailed(code === "bad_answer" ? `${message}${proxyHint(status)}` : message);
+}
+
+/** {@link failureOf}. Ends in wrong usage where the relay refuses what an option gave. */
+export function failureFor(command: Command, error: unknown): unknown {
+  if (error instanceof RelayClientError && error.code === "bad_request" && Array.isArray(error.details))
+    refuseOptions(
+      command,
+      error.details.filter((each) => typeof each?.path === "string"),
+    );
+  return failureOf(error);
+}
+
+/** Adds the next step to the refusal of a name that the relay does not know. */
+export function orLookUp(step: string): (error: unknown) => never {
+  return (error) => {
+    throw error instanceof RelayClientError && error.code === "not_found" ? new CommandFailed(`${error.message}; ${step}`) : error;
+  };
 }
 
 class Unreachable extends CommandFailed {

@@ -63,7 +63,11 @@ function withEvent(command: Command) {
 }
 
 async function readEvent(command: Command, id: string, options: OptionsOf<typeof withEvent>, io: Io, showPii?: boolean) {
-  return withRelay(command, { ...options, showPii }, io, "read", (client) => client.getEvent({ id, account: options.account }));
+  const { orLookUp } = await import("./control-client.ts");
+  const unknown = orLookUp('"wamid-relay events list --query" finds events by id, reference or the last digits of a phone');
+  return withRelay(command, { ...options, showPii }, io, "read", (client) =>
+    client.getEvent({ id, account: options.account }).catch(unknown),
+  );
 }
 
 function buildShow(command: Command, io: Io): void {

@@ -27,9 +27,12 @@ Examples:
     )
     .action(async (name, options) => {
       const { as, account, after, limit } = options;
-      const { storyLines } = await import("./story-lines.ts");
+      const [{ storyLines }, { orLookUp }] = await Promise.all([import("./story-lines.ts"), import("./control-client.ts")]);
+      const unknown = orLookUp('"wamid-relay events list" shows what there is, and its --query finds the last digits of a phone');
       // Only the running relay knows whether a circuit breaker is open.
-      const found = await withRelay(command, options, io, "read", (client) => client.explain({ name, as, account, after, limit }));
+      const found = await withRelay(command, options, io, "read", (client) =>
+        client.explain({ name, as, account, after, limit }).catch(unknown),
+      );
       print(io, options, found, ({ data }) => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));
       if (options.json === true) return;
       for (const { next } of found.data) if (next !== null) io.err(`there are later events: --after ${next}, or a greater --limit`);

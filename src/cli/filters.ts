@@ -20,8 +20,8 @@ export const eventFilters: FilterOptions<"listEvents"> = {
   status: new Option("--status <word>", "with this status, such as failed"),
   disposition: choice("--disposition <word>", "with this disposition", dispositions),
   errorCode: new Option("--error-code <code>", "with this error code, such as 131026"),
-  wamid: new Option("--wamid <wamid>", "about this message"),
-  subject: new Option("--subject <id>", "about this message or run, by its wamid or run id"),
+  wamid: new Option("--wamid <wamid>", "about this message").conflicts(["subject", "q"]),
+  subject: new Option("--subject <id>", "about this message or run, by its wamid or run id").conflicts("q"),
   request: new Option("--request <digest>", "that came in this request, as events show names it"),
   q: new Option("--query <name>", "of this event, delivery, message or run: id, seq, reference, or last digits of the phone"),
 };

@@ -51,14 +51,16 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   const wrong = (message: string): never => command.error(`error: ${message}`);
   const needing = forwardTo.length > 0 ? undefined : givenFlag(command, options, ["headers", "secret", "maxAttempts"]);
   if (needing !== undefined) wrong(`${needing} is for --forward-to`);
-  const [{ queryOf }, { createTargets }, { relayAddress }, { runListen }, { printHints }, { systemClock }] = await Promise.all([
-    import("../client/connection.ts"),
-    import("./listen/forward.ts"),
-    import("./listen/relay.ts"),
-    import("./listen/run.ts"),
-    import("./hints.ts"),
-    import("../model/clock.ts"),
-  ]);
+  const [{ queryOf }, { failureFor }, { createTargets }, { relayAddress }, { runListen }, { printHints }, { systemClock }] =
+    await Promise.all([
+      import("../client/connection.ts"),
+      import("./control-client.ts"),
+      import("./listen/forward.ts"),
+      import("./listen/relay.ts"),
+      import("./listen/run.ts"),
+      import("./hints.ts"),
+      import("../model/clock.ts"),
+    ]);
   const relay = await relayAddress(command, options, io);
   const targets = forwardTo.length === 0 ? null : createTargets({ forwardTo, allowRemote, headers, secret }, systemClock.now, wrong);
   await printHints({ event: events, status }, options, io);
@@ -76,6 +78,8 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     clock: systemClock,
     random: Math.random,
     stop: stopSignal(io.closed),
+  }).catch((error: unknown) => {
+    throw failureFor(command, error);
   });
 }
 

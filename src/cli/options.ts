@@ -130,6 +130,37 @@ export function givenFlag<Name extends string>(
   return command.options.find((option) => option.attributeName() === given)?.long;
 }
 
+interface Fault {
+  /** Of a field or parameter, such as `metadata.team`. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** What an option gives under another name. */
+const givenAs: Readonly<Record<string, readonly string[]>> = {
+  from: ["from", "since", "day"],
+  to: ["to", "day"],
+  phoneNumberId: ["from"],
+  states: ["state"],
+  cursor: ["resume"],
+  api: ["fail"],
+  file: ["state"],
+  phoneNumberIds: ["number"],
+  "faults.meta.batch": ["batch"],
+  webhooks: ["webhook"],
+};
+
+/** Ends in wrong usage that names the options as they are typed. Returns when no option gave a faulty value. */
+export function refuseOptions(command: Command, faults: readonly Fault[]): void {
+  const texts = faults.map(({ path, message }) => {
+    const names = givenAs[path] ?? path.split(".").flatMap((part) => givenAs[part] ?? part);
+    const possible = names.flatMap((name) => command.options.filter((option) => option.attributeName() === name));
+    const option = possible.find((each) => command.getOptionValue(each.attributeName()) !== undefined) ?? possible[0];
+    return { isOption: option !== undefined, text: `${option?.long ?? path}: ${message}` };
+  });
+  if (texts.some(({ isOption }) => isOption)) command.error(`error: ${texts.map(({ text }) => text).join("; ")}`);
+}
+
 export function webUrl(text: string): URL | null {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) ? url : null;

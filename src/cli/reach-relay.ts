@@ -5,7 +5,7 @@ import type { ReadingSettings } from "../app/reading.ts";
 import { RelayClientError } from "../client/connection.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
 import type { StorageSettings } from "../store/settings.ts";
-import { type ControlClient, connectRelay, failureOf, injected, probeListener, probeWithinMs, type Reachable } from "./control-client.ts";
+import { type ControlClient, connectRelay, failureFor, injected, probeListener, probeWithinMs, type Reachable } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, webUrl } from "./options.ts";
 
@@ -33,7 +33,7 @@ export async function withRelay<T>(
       await client.close();
     }
   } catch (error) {
-    throw failureOf(error);
+    throw failureFor(command, error);
   }
 }
 

@@ -34,7 +34,8 @@ Examples:
           } catch (error) {
             // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
             if (!(error instanceof RelayClientError && (error.status === 404 || error.status === 409))) throw error;
-            data.push({ id, error: error.message });
+            const { code, message } = error;
+            data.push({ id, error: code === "not_found" ? `${message}; "wamid-relay deliveries list" shows the ids` : message });
           }
         }
       });

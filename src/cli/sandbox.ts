@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, SandboxOptions } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { choice, givenFlag, httpUrl, portFrom, several } from "./options.ts";
+import { choice, givenFlag, httpUrl, portFrom, refuseOptions, several } from "./options.ts";
 import { readyLines, readyOf, usualWebhooks } from "./sandbox/ready.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -98,13 +98,21 @@ function webhook(text: string, before: readonly string[] | boolean = []): string
 }
 
 async function playService(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ SandboxRefused, startSandbox }, { isLoopbackHost }] = await Promise.all([
+  const [{ SandboxRefused, startSandbox }, { sandboxOptionsSchema }, { issueText }, { isLoopbackHost }] = await Promise.all([
     import("../sandbox/start-sandbox.ts"),
+    import("../sandbox/options.ts"),
+    import("../model/issue-text.ts"),
     import("../net/addresses.ts"),
   ]);
   const { json = false, quiet = false } = options;
   const idle = options.format === "meta" ? undefined : givenFlag(command, options, ["meta", "batch", "verifyToken"]);
   if (idle !== undefined) command.error(`error: ${idle} needs --format meta`);
+  const settings = settingsOf(options, io);
+  const { issues = [] } = sandboxOptionsSchema.safeParse(settings, { error: (issue) => issueText(issue) }).error ?? {};
+  refuseOptions(
+    command,
+    issues.map(({ path, message }) => ({ path: path.join("."), message })),
+  );
   const origin = `http://${options.host.includes(":") ? `[${options.host}]` : options.host}`;
   if (!URL.canParse(origin) || !isLoopbackHost(origin)) {
     io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
@@ -117,10 +125,10 @@ async function playService(command: Command, options: Options, io: Io): Promise<
   // Work restored from a state file continues at once; it is printed after the setup.
   let early: Happening[] | null = [];
   const running = await startSandbox({
-    ...settingsOf(options, io),
+    ...settings,
     onHappening: (happening) => (early === null ? print(happening) : void early.push(happening)),
   }).catch((error: unknown) => {
-    throw error instanceof SandboxRefused ? new CommandFailed(error.message) : optionFault(command, error);
+    throw error instanceof SandboxRefused ? new CommandFailed(error.message) : error;
   });
   await using _ = running;
   const stopped = stopSignal(io.closed);
@@ -159,21 +167,6 @@ function settingsOf(options: Options, io: Io): SandboxOptions {
     phoneNumberIds: number,
   };
 }
-
-/** Ends in wrong usage for a value that the sandbox's options do not take. */
-function optionFault(command: Command, error: unknown): unknown {
-  const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
-  if (name !== "ZodError" || issues === undefined) return error;
-  const faults = issues.map(({ path, message }) => {
-    const names = path.map((part) => renamed[String(part)] ?? String(part));
-    const flag = command.options.find((option) => names.includes(option.attributeName()))?.long;
-    return `${flag ?? path.map(String).join(".")}: ${message}`;
-  });
-  return command.error(`error: ${faults.join("; ")}`);
-}
-
-/** Options of the sandbox whose flag has another name. */
-const renamed: Readonly<Record<string, string>> = { api: "fail", file: "state", phoneNumberIds: "number", webhooks: "webhook" };
 
 /** Phones are in clear: the people are made up. */
 const happeningLine = (happening: Happening, now: Date) => `${now.toISOString().slice(11, 19)} ${textOf(happening)}`;

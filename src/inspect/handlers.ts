@@ -9,7 +9,7 @@ import type { OfAccounts } from "../model/queries.ts";
 import type { Inspecting } from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import { createExplaining } from "./explaining.ts";
-import { createReading, createStoredHandlers, type StoredParts } from "./reading.ts";
+import { createReading, createStoredHandlers, refuseReversed, type StoredParts } from "./reading.ts";
 
 interface ReadParts extends StoredParts, Omit<Parameters<typeof createExplaining>[0], "read"> {
   readonly read: StoreReading;
@@ -101,7 +101,3 @@ function onlyOne<T>(found: readonly T[], what: "event" | "message", name: (one: 
 }
 
 const dayMs = 86_400_000;
-
-function refuseReversed(from: number | undefined, to: number): void {
-  if (from !== undefined && from >= to) throw badRequest([{ path: "from", message: "must be before to" }]);
-}

@@ -4,13 +4,13 @@ import { accountsOf, metaOf, secretUsage } from "../config/sources.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { EventView, ListedEventView, SourceView } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
-import { RelayError } from "../model/errors.ts";
+import { badRequest, RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { DeliveryQuery, EventQuery, GroupQuery } from "../model/queries.ts";
 import { type DeliveryPlace, type Inspecting, noDeliveries, type SourceNote } from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import { createSearching, createTrackedReading, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
-import { walkBack } from "./walk-back.ts";
+import { readIndexed, walkBack } from "./walk-back.ts";
 
 /** Events are stored in the order received, unless a clock was set; this allows for that. */
 const clockSlackMs = 3_600_000;
@@ -42,8 +42,8 @@ export function createReading(read: StoreReading, most = mostIndexed) {
       // The events of a few messages are indexed.
       const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
       if (filter.wamid !== undefined || filter.request !== undefined || isIndexed) {
-        const data = await read.listEvents(filter);
-        return { data: await withCounts(read, data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
+        const { found, reached } = await readIndexed(read.listEvents, filter);
+        return { data: await withCounts(read, found), next: reached };
       }
       const { found, reached } = await walkBack({
         before: filter.before,
@@ -55,7 +55,10 @@ export function createReading(read: StoreReading, most = mostIndexed) {
         read: (after, before, most) => read.listEvents({ ...filter, after, before, limit: most }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
-      return { data: await withCounts(read, found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
+      return {
+        data: await withCounts(read, found),
+        next: reached === null || found.length < limit ? reached : (found.at(-1)?.seq ?? null),
+      };
     },
     /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
     async findEvents(id: string) {
@@ -81,9 +84,8 @@ export function createReading(read: StoreReading, most = mostIndexed) {
           }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
-      const last = found.length >= filter.limit ? found.at(-1) : undefined;
-      const next = last ?? (reached === null ? null : { event: reached, route: "" });
-      return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
+      const { event, route } = (found.length >= filter.limit && found.at(-1)) || { event: reached, route: "" };
+      return { data: found, next: reached === null ? null : `${event}.${route}` };
     },
     async groupDeliveries(filter: GroupQuery) {
       const found = await read.groupDeliveries(filter);
@@ -153,7 +155,8 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
   }
 
   return async ({ wait, ...filter }, { reply }) => {
-    const { source } = filter;
+    const { source, from, to = Number.POSITIVE_INFINITY } = filter;
+    refuseReversed(from, to);
     // The sums of no events always match, so a misspelled source would pass.
     if (source !== undefined) refuseUnknown("not_found", "source", source, await knownSources(settings(), read));
     const key = JSON.stringify([filter.from, filter.to, filter.source]);
@@ -166,6 +169,10 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
     if (audits.get(key) === audit) audits.delete(key);
     return report;
   };
+}
+
+export function refuseReversed(from: number | undefined, to: number): void {
+  if (from !== undefined && from >= to) throw badRequest([{ path: "from", message: "must be before to" }]);
 }
 
 /** The sources of the settings, with what was noted of them. */

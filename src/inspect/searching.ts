@@ -6,7 +6,7 @@ import type { MessageQuery, OfAccounts, RunQuery } from "../model/queries.ts";
 import type { EventFilter } from "../store/read/events.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import type { Numbered } from "../store/read/subjects.ts";
-import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
+import { mergeWalks, readIndexed, type Walked, walkBack } from "./walk-back.ts";
 
 /** Most messages or runs of one name whose events are read by their index. Events about more are found by reading all events. */
 export const mostIndexed = 1_000;
@@ -113,11 +113,11 @@ export function createTrackedReading(read: StoreReading) {
       const phone = end !== undefined && wholeOnly ? wholePhone(end) : end;
       const filter = { ...query, phone };
       // Few have the same reference, and references are indexed.
-      if (q === undefined && query.reference !== undefined) return pageOf([over(await read.listMessages(filter))], limit);
+      if (q === undefined && query.reference !== undefined) return pageOf([await readIndexed(read.listMessages, filter)], limit);
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
       const named = await read.findMessages(q, { account: query.account, accounts: query.accounts });
       if (named.some(({ reference }) => reference !== q))
-        return pageOf([over(await read.listMessages({ ...filter, seen: true, only: named.map(({ seq }) => seq) }))], limit);
+        return pageOf([await readIndexed(read.listMessages, { ...filter, seen: true, only: named.map(({ seq }) => seq) })], limit);
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
@@ -131,13 +131,14 @@ export function createTrackedReading(read: StoreReading) {
     async listRuns({ q, ...filter }: RunQuery, wholeOnly: boolean) {
       const { limit, reference, runId } = filter;
       const isNamed = reference !== undefined || runId !== undefined;
-      if (q === undefined) return pageOf([isNamed ? over(await read.listRuns(filter)) : await walk.runs(filter)], limit);
+      if (q === undefined) return pageOf([await (isNamed ? readIndexed(read.listRuns, filter) : walk.runs(filter))], limit);
+      const byId = async (page: typeof filter) =>
+        (await read.listRuns({ ...page, runId: q })).filter((run) => run.runId === (runId ?? run.runId));
       const isId = (await read.listRuns({ runId: q, limit: 1 })).length > 0;
-      const byId = isId ? await read.listRuns({ ...filter, runId: q }) : [];
       const found = isId
-        ? over(byId.filter((run) => run.runId === (runId ?? run.runId)))
-        : await walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: reference ?? q } : {}) });
-      return pageOf([found], limit);
+        ? readIndexed(byId, filter)
+        : walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: reference ?? q } : {}) });
+      return pageOf([await found], limit);
     },
   };
 }
@@ -162,8 +163,6 @@ function walksOver(read: StoreReading) {
     runs: over(read.listRuns),
   };
 }
-
-const over = <T>(found: readonly T[]): Walked<T> => ({ found: [...found], reached: null });
 
 function pageOf<V extends { readonly seq: number }>(
   walks: readonly Walked<V>[],

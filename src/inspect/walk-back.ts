@@ -19,10 +19,24 @@ interface WalkBack<T> {
   readonly longestMs?: number | undefined;
 }
 
-/** What a walk found. Everything down to the seq `reached` was searched; null: nothing older exists. */
+/**
+ * What a walk found. Everything down to the seq `reached` was searched, or more rows than `limit` were found; null: nothing older
+ * exists.
+ */
 export interface Walked<T> {
   readonly found: T[];
   readonly reached: number | null;
+}
+
+/** A page of what an index finds at once. One row more shows whether there is another page. */
+export async function readIndexed<Filter extends { readonly limit: number }, T extends { readonly seq: number }>(
+  list: (filter: Filter) => MaybePromise<readonly T[]>,
+  filter: Filter,
+): Promise<Walked<T>> {
+  const { limit } = filter;
+  const rows = await list({ ...filter, limit: limit + 1 });
+  const found = rows.slice(0, limit);
+  return { found, reached: rows.length > limit ? (found.at(-1)?.seq ?? 0) : null };
 }
 
 /** Seqs in one window. Without an index, reading the largest blocks the thread for a few milliseconds. */
@@ -57,12 +71,13 @@ export async function walkBack<T>(walk: WalkBack<T>): Promise<Walked<T>> {
   while (before > ends.oldest) {
     const after = Math.max(before - size - 1, ends.oldest - 1);
     const windowAt = performance.now();
-    found.push(...(await read(after, before, limit - found.length)));
-    if (found.length >= limit) return { found, reached: before };
+    // The same here.
+    found.push(...(await read(after, before, limit + 1 - found.length)));
+    if (found.length > limit) return { found: found.slice(0, limit), reached: before };
     if ((await isPast?.(after, before)) === true) return { found, reached: null };
     before = after + 1;
     const now = performance.now();
-    if (now - startedAt > longestMs) return { found, reached: before > ends.oldest ? before : null };
+    if (found.length === limit || now - startedAt > longestMs) return { found, reached: before > ends.oldest ? before : null };
     if (now - windowAt < short) size = Math.min(4 * size, largest);
     else if (now - windowAt > long) size = Math.max(Math.ceil(size / 4), smallest);
     await nextTurn();
@@ -75,7 +90,7 @@ export function mergeWalks<T extends { readonly seq: number }>(
   walks: readonly Walked<T>[],
   limit: number,
 ): { found: T[]; next: number | null } {
-  const floors = walks.map(({ found, reached }) => (found.length >= limit ? (found.at(-1)?.seq ?? 0) : (reached ?? 0)));
+  const floors = walks.map(({ found, reached }) => (reached !== null && found.length >= limit ? (found.at(-1)?.seq ?? 0) : (reached ?? 0)));
   const floor = Math.max(0, ...floors);
   const bySeq = new Map(walks.flatMap(({ found }) => found.filter(({ seq }) => seq >= floor).map((row) => [row.seq, row] as const)));
   const found = [...bySeq.values()].sort((a, b) => b.seq - a.seq);

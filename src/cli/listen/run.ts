@@ -1,7 +1,6 @@
 import { follow, sleepAware } from "../../client/follow.ts";
 import { opening } from "../../client/live.ts";
 import { type Clock, pause } from "../../model/clock.ts";
-import { failureOf } from "../control-client.ts";
 import type { Io } from "../io.ts";
 import { createForwarder, type Targets } from "./forward.ts";
 import { connectListener, createCursor, type RelayAddress } from "./relay.ts";
@@ -24,7 +23,7 @@ interface ListenRun extends Omit<ScreenParts, "io" | "isForwarding" | "url"> {
 /** Grace period at the end for a post in flight and for the last cursor update. */
 const lastWordsMs = 2_000;
 
-/** Listens until `stop` resolves. Throws CommandFailed when the relay permanently refuses the first connection. */
+/** Listens until `stop` resolves. Throws when the relay permanently refuses the first connection. */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
   const { relay, targets, query, as, random, maxAttempts } = run;
   const clock = sleepAware(run.clock);
@@ -73,7 +72,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   }
 
   const following = followRelay().catch((error: unknown) => {
-    if (!quitting.signal.aborted) throw failureOf(error);
+    if (!quitting.signal.aborted) throw error;
   });
 
   try {

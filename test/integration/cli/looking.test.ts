@@ -167,9 +167,26 @@ describe("events show", () => {
     expect(clear.text).toBe(bodyOf(failed).toString("utf8"));
   });
 
-  test("prints one line on stderr for an unknown event", async () => {
-    expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err: "wamid-relay: no such event\n" });
+  test("prints one line on stderr for an unknown event, with the command that finds events", async () => {
+    const err =
+      'wamid-relay: no such event; "wamid-relay events list --query" finds events by id, reference or the last digits of a phone\n';
+    expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err });
   });
+});
+
+test.each([
+  [["events", "list", "--request", "abc"], "--request: is not a digest of 64 hex digits"],
+  [["events", "list", "--wamid", "a", "--query", "b"], "option '--wamid <wamid>' cannot be used with option '--query <name>'"],
+  [["explain", "x", "--limit", "500"], "--limit: must be at most 200"],
+  [["deliveries", "list", "--cause", "x".repeat(65)], "--cause: must have at most 64 characters"],
+  [["replay", "--event", "5"], "--event: only with disposition: quarantined or unassigned"],
+  [["audit", "--from", "2026-11-20", "--to", "2026-11-19"], "--from: must be before to"],
+  [["track", "--wamid", "w", "--id", "x".repeat(2_000)], "--id: must have at most 256 characters"],
+  [["send", "--to", "nobody", "--text", "hola"], "--to: is not in international format"],
+  [["listen", "--since", "soon"], "--since: is not a duration"],
+])("a value that the relay refuses is wrong usage of the option: %j", async (args, told) => {
+  const { code, out, err } = await runOn(relay, ...args);
+  expect([code, out, err]).toEqual([2, "", expect.stringContaining(`error: ${told}`)]);
 });
 
 describe("deliveries list", () => {
