@@ -28,7 +28,8 @@ concerns all rows.
 
 Exit codes:
   0  the sums match
-  1  they do not, and standard error names the rows; or the audit failed
+  1  the audit failed
+  3  the sums do not match, and standard error names the rows
 
 Examples:
   wamid-relay audit
@@ -80,7 +81,7 @@ function sumColumns<Word extends string>(sums: Readonly<Record<Word, number>>) {
   return Object.fromEntries((Object.keys(sums) as Word[]).map((word) => [word.toUpperCase(), cellOf(word)]));
 }
 
-/** Whether the sums match, of how many rows, and how fast. When they do not, the rows on standard error, and exit code 1. */
+/** Whether the sums match, of how many rows, and how fast. When they do not, the rows on standard error, and exit code 3. */
 export function printVerdict(io: Io, { json }: { readonly json?: boolean | undefined }, audit: Verdict, of = ""): void {
   const { balanced, broken, offenders, rows, tookMs } = audit;
   const seconds = Math.max(tookMs, 1) / 1000;
@@ -95,5 +96,5 @@ export function printVerdict(io: Io, { json }: { readonly json?: boolean | undef
     io.err(`${rule}: ${event === null ? "" : `event ${event}${id}: `}${route === null ? "" : `route ${route}: `}${what}`);
   }
   for (const [rule, count] of Object.entries(broken)) io.err(`${rule}: ${withCommas(count)} in all`);
-  process.exitCode = 1;
+  process.exitCode = 3;
 }

@@ -19,7 +19,8 @@ checked every table and an audit checked every row. With another storage.driver,
 
 Exit codes:
   0  the backup is complete, and its sums match
-  1  there is no backup; or its sums do not match, and standard error names the rows
+  1  there is no backup
+  3  there is one, but its sums do not match, and standard error names the rows
 
 Examples:
   wamid-relay backup /backups/relay.db
@@ -50,7 +51,8 @@ in one step. Deliveries since the backup may go out again, with the same webhook
 
 Exit codes:
   0  the backup is the store now
-  1  nothing changed; or the sums do not match: the backup is in place, and standard error names the rows
+  1  nothing changed
+  3  the backup is in place, but its sums do not match, and standard error names the rows
 
 Examples:
   wamid-relay restore /backups/relay.db

@@ -38,7 +38,8 @@ the source.
 
 Exit codes:
   0  both sides have the same counts, and the audit of the target balances
-  1  they do not, or the copy failed
+  1  the copy failed, or the counts differ
+  3  the audit of the target does not balance, and standard error names the rows
 
 Examples:
   wamid-relay migrate --from sqlite --to postgres

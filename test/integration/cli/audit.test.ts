@@ -81,7 +81,7 @@ test("refuses a source that neither the settings nor the store have", async () =
   expect(jsonOf<Report>(await runOn(relay, "audit", "--source", "main", "--json")).events["received"]).toBe(6);
 });
 
-test("names a deleted delivery with its event and route, and exits with 1", async () => {
+test("names a deleted delivery with its event and route, and exits with 3", async () => {
   const { relay, ids } = await busyRelay();
   await relay.stop();
   const db = new Database(relay.storePath);
@@ -89,14 +89,14 @@ test("names a deleted delivery with its event and route, and exits with 1", asyn
   db.exec("UPDATE events SET disposition = 1 WHERE seq = 4");
   db.close();
   const { code, out, err } = await runProcessOn(relay, "audit");
-  expect(code).toBe(1);
+  expect(code).toBe(3);
   expect(out).toMatch(/\nall +6 +3 +0 +0 +1 +0 +0 +0 +2 +5 +0\n/);
   expect(out).toMatch(/\nthe sums do not match: 5 offences; /);
   expect(err).toContain(`delivery missing: event 2 (${ids[1]}): route everything: was to be delivered, and there is no delivery\n`);
   expect(err).toContain(`wrong disposition: event 4 (${ids[3]}): is filtered; by the verdicts of its routes it is routed\n`);
   expect(err).toContain("delivery missing: 1 in all\n");
   const { code: same, out: json } = await runOn(relay, "audit", "--json");
-  expect(same).toBe(1);
+  expect(same).toBe(3);
   const report = JSON.parse(json) as Report;
   expect(report.offenders.map(({ rule, event, eventId, route }) => [rule, event, eventId, route])).toEqual([
     ["delivery missing", 2, ids[1], "everything"],
