@@ -98,7 +98,8 @@ export function eventLine({ event, status, id, subject, origin, source }: Listen
 
 /** `<-- [200] POST url [id] 12ms`: what the local server made of it. */
 export function answerLine({ id }: Pick<ListenedEvent, "id">, url: string, { status, error, tookMs }: PostOutcome, again: boolean): string {
-  const after = again ? "; trying until it is taken" : "";
+  const isDown = status === null && error?.includes("ECONNREFUSED") === true;
+  const after = again ? `; ${isDown ? "start your server: the event is" : "it is"} posted again until it is taken` : "";
   const result = status === null ? `failed: ${error ?? "no answer"}` : `${Math.round(tookMs)}ms`;
   return `<-- [${status ?? "---"}] POST ${url} [${id}] ${result}${after}`;
 }

@@ -28,7 +28,10 @@ test("shows an event and its answer, with personal data masked by default", () =
   expect(answerLine(event, "http://localhost:3000/hook", taken, false)).toBe("<-- [200] POST http://localhost:3000/hook [e-7] 12ms");
   const down = { taken: false, status: null, error: "connection refused", tookMs: 1 };
   expect(answerLine(event, "http://localhost:3000/hook", down, true)).toBe(
-    "<-- [---] POST http://localhost:3000/hook [e-7] failed: connection refused; trying until it is taken",
+    "<-- [---] POST http://localhost:3000/hook [e-7] failed: connection refused; it is posted again until it is taken",
+  );
+  expect(answerLine(event, "http://localhost:3000/hook", { ...down, error: "no connection (ECONNREFUSED)" }, true)).toBe(
+    "<-- [---] POST http://localhost:3000/hook [e-7] failed: no connection (ECONNREFUSED); start your server: the event is posted again until it is taken",
   );
 });
 
