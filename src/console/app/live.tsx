@@ -1,8 +1,8 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RelayEvent, RelayOverview, RequestOf } from "../../client/relay-client.ts";
-import { relay } from "./api.ts";
-import { reportError, useSession } from "./session.tsx";
+import { isForbidden, relay } from "./api.ts";
+import { endSession, lacksRead, reportError, useSession } from "./session.tsx";
 
 /** `polling`: other tabs have the streams. `lost`: the stream broke, and the page connects again. */
 export type Connection = "connecting" | "live" | "polling" | "lost";
@@ -78,7 +78,7 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
   const [tail, setTail] = useState<Tail | null>(null);
 
   const isVisible = useIsVisible();
-  const { isLimited } = useSession();
+  const { isLimited, name } = useSession();
 
   useEffect(() => {
     if (!isVisible) {
@@ -97,7 +97,8 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
       } catch (error) {
         if (abort.signal.aborted) return;
         setConnection("lost");
-        reportError(error);
+        if (isForbidden(error)) endSession(lacksRead(name));
+        else reportError(error);
       }
     };
     const poll = async () => {

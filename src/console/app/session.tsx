@@ -29,10 +29,20 @@ type State =
   | { readonly kind: "signed-out"; readonly reason: string | null }
   | { readonly kind: "signed-in"; readonly session: RelaySession };
 
+const sessionEnded = "Your session has ended. Sign in again.";
+
+export const lacksRead = (token: string): string =>
+  `The token "${token}" lacks the scope read, which the console needs. Sign in with another one.`;
+
 /** Called when any request is answered 401: the session has expired, or its token has changed. */
-const expired = new Set<() => void>();
+const expired = new Set<(reason: string) => void>();
 export function reportError(error: unknown): void {
-  if (isSignedOut(error)) for (const notify of expired) notify();
+  if (isSignedOut(error)) endSession(sessionEnded);
+}
+
+/** Shows the sign-in page, and why. */
+export function endSession(reason: string): void {
+  for (const notify of expired) notify(reason);
 }
 
 /** Shows `children` to signed-in people, and the sign-in page to everybody else. The URL stays. */
@@ -44,18 +54,24 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
     // At once, so that the code is in no history.
     if (code !== null) window.history.replaceState(null, "", window.location.pathname + window.location.search);
     const session = code === null ? relay.getSession() : relay.startSession({ code });
-    session.then(
-      (session) => setState({ kind: "signed-in", session }),
-      (error: unknown) => setState({ kind: "signed-out", reason: code === null && isSignedOut(error) ? null : (error as Error).message }),
-    );
+    session
+      .then(enter)
+      .catch((error: unknown) =>
+        setState({ kind: "signed-out", reason: code === null && isSignedOut(error) ? null : (error as Error).message }),
+      );
   }, []);
+
+  function enter(session: RelaySession): void {
+    if (!session.scopes.includes("read")) throw new Error(lacksRead(session.name));
+    setState({ kind: "signed-in", session });
+  }
 
   const expiresAt = state.kind === "signed-in" ? state.session.expiresAt : null;
   useEffect(() => {
     if (expiresAt === null) return undefined;
-    const end = () => setState({ kind: "signed-out", reason: "Your session has ended. Sign in again." });
+    const end = (reason: string) => setState({ kind: "signed-out", reason });
     expired.add(end);
-    const timer = setTimeout(end, Date.parse(expiresAt) - now());
+    const timer = setTimeout(end, Date.parse(expiresAt) - now(), sessionEnded);
     return () => {
       expired.delete(end);
       clearTimeout(timer);
@@ -63,7 +79,7 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
   }, [expiresAt]);
 
   if (state.kind === "asking") return <p class="boot">Loading…</p>;
-  if (state.kind === "signed-out") return <SignIn reason={state.reason} signedIn={(session) => setState({ kind: "signed-in", session })} />;
+  if (state.kind === "signed-out") return <SignIn reason={state.reason} signedIn={enter} />;
   const { name, scopes, accounts } = state.session;
   const session: Session = {
     name,

@@ -5,6 +5,7 @@ import { errorText, relay } from "./api.ts";
 interface SignInProps {
   /** Why the person is not signed in; null on a first visit. */
   readonly reason: string | null;
+  /** Throws when the session does not allow the console. */
   signedIn(session: RelaySession): void;
 }
 

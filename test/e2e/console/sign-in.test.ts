@@ -84,6 +84,21 @@ test("a token that may only read sees no action, and the relay refuses one all t
   expect(statuses).toEqual([403, 403]);
 });
 
+test("a token that may not read cannot sign in, and one that loses the scope is signed out", async () => {
+  const { relay, downstream, open } = await startConsole();
+  const { page, expectMessages } = await open("", { token: readerToken });
+  expectMessages(/status of 40[13]/);
+  const sender = { name: "reader", token: readerToken, scopes: ["send"] };
+  relay.writeSettings(consoleSettings(downstream.url, [sender]));
+  await relay.reload();
+  await page.getByText('The token "reader" lacks the scope read').waitFor();
+  for (let each = 0; each < 2; each += 1) {
+    await page.getByLabel("Token").fill(readerToken);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").getByText('The token "reader" lacks the scope read, which the console needs.').waitFor();
+  }
+});
+
 test("a token limited to accounts opens the pages that it may see, and sends a group again", async () => {
   const { relay, downstream, answer, open } = await startConsole();
   await postMessages(relay, 2);
