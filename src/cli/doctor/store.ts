@@ -159,8 +159,12 @@ async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
     }
   } catch (error) {
     if (!(error instanceof StoreRefused)) throw error;
-    // A newer version, an unfinished migration, or an empty database.
-    if (!(error instanceof StoreMissing)) return { ...unread, findings: [{ check: "store", level: "fail", message: error.message }] };
+    if (!(error instanceof StoreMissing)) {
+      // Otherwise a newer version or an unfinished migration, whose message has the remedy.
+      const isUnreachable = (error.cause as Error | undefined)?.cause !== undefined;
+      const todo = "check storage.url, that PostgreSQL runs and listens there, its pg_hba.conf, and firewalls on the way";
+      return { ...unread, findings: [{ check: "store", level: "fail", message: error.message, ...(isUnreachable && { todo }) }] };
+    }
     const facts = await readServer(storage);
     return { ...unread, findings: [assessServer(facts), ...databaseRisks(facts).map(assessRisk), ok("store", error.message)] };
   }

@@ -111,6 +111,18 @@ test("a relay that holds the file and does not answer, and a stranger on its por
   }
 });
 
+test("a PostgreSQL that does not answer fails, with what to look at", async () => {
+  const relay = await makeRelayHere({ settings: { storage: { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" } } });
+  const { code, checks } = await doctorOn(relay, "--offline");
+  expect(code).toBe(1);
+  expect(checks).toContainEqual({
+    check: "store",
+    level: "fail",
+    message: expect.stringContaining("127.0.0.1:9"),
+    todo: expect.stringContaining("check storage.url, that PostgreSQL runs and listens there"),
+  });
+});
+
 test("finds a damaged file, with and without --deep", async () => {
   const relay = await startRelayHere();
   for (let each = 0; each < 40; each++) await postEvent(relay.webhookUrl, messages.event());
