@@ -44,5 +44,6 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
   CMD ["node", "dist/cli/wamid-relay.js", "healthcheck", "--config", "config/relay.yaml"]
 # SIGTERM drains: give `docker stop` more time than server.shutdownTimeout.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "dist/cli/wamid-relay.js"]
+# Without `--`, Node would read --env-file itself.
+ENTRYPOINT ["node", "--", "dist/cli/wamid-relay.js"]
 CMD ["serve", "--config", "config/relay.yaml"]

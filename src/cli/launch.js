@@ -27,7 +27,8 @@ function missingFlags() {
  */
 function restart(flags) {
   if (process.platform === "win32" || process.execve === undefined || process.send !== undefined) return;
-  process.execve(process.execPath, [process.execPath, ...process.execArgv, ...flags, process.argv[1], ...args], {
+  // Without `--`, Node would read --env-file itself.
+  process.execve(process.execPath, [process.execPath, ...process.execArgv, ...flags, "--", process.argv[1], ...args], {
     ...serveEnvironment,
     ...process.env,
   });

@@ -35,12 +35,26 @@ async function startOf(flags: readonly string[], env: Readonly<Record<string, st
   expect(await ended).toEqual([0, null]);
   expect(log()).toContain('"stopped"');
   const arenas = variables?.find((variable) => variable.startsWith("MALLOC_ARENA_MAX="));
-  return { flags: seen.slice(1, seen.indexOf(entry)), arenas };
+  return { flags: seen.slice(1, seen.indexOf(entry)).filter((flag) => flag !== "--"), arenas };
 }
 
 test("serve restarts itself with its flags and environment, in the same process", async () => {
   expect(await startOf([])).toEqual({ flags: serveFlags, arenas: `MALLOC_ARENA_MAX=${serveEnvironment.MALLOC_ARENA_MAX}` });
   expect(await startOf([], { MALLOC_ARENA_MAX: "3" })).toMatchObject({ arenas: "MALLOC_ARENA_MAX=3" });
+});
+
+test("a missing --env-file is reported by the command, where the project starts Node", async () => {
+  const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: Record<string, string> };
+  const starts = [scripts["start"], scripts["relay"], /^ENTRYPOINT \[(.*)\]$/m.exec(readFileSync("Dockerfile", "utf8"))?.[1]];
+  for (const start of starts) expect(start).toMatch(/^"?node"?,? "?--"?,? /);
+  const { settingsPath } = await makeRelay();
+  for (const command of ["serve", "events list"]) {
+    const args = ["--", entry, ...command.split(" "), "--config", settingsPath, "--env-file", "/nowhere/env"];
+    await expect(promisify(execFile)(process.execPath, args)).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^wamid-relay: .*\n.*\/nowhere\/env: file not found \(--env-file sets its path\)\n$/),
+    });
+  }
 });
 
 test("serve keeps flags that are given by hand", async () => {
