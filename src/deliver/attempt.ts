@@ -1,8 +1,8 @@
 import { type Clock, pause } from "../model/clock.ts";
 import type { Settlement, StoredDelivery } from "../model/delivery.ts";
-import { rawOf, readContent } from "../model/formats/formats.ts";
+import { formatOf, readContent } from "../model/formats/formats.ts";
 import { deliveryId } from "../model/ids.ts";
-import { asciiJson, isObject } from "../model/json.ts";
+import { asciiJson, isObject, parseVerbatim } from "../model/json.ts";
 import { faultText } from "../model/mask.ts";
 import { type AttemptReport, type Decision, decide, type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
@@ -193,38 +193,27 @@ export function compose(delivery: StoredDelivery, payload: Payload, passSignatur
   const outgoing = delivery.format === undefined ? original : { ...original, body: standardBody(delivery) };
   if (payload === "standard") return outgoing;
   const part = relayPart(delivery, outgoing.id);
-  const isReceived = delivery.origin === "webhook";
-  return { ...outgoing, body: isReceived ? enrich(outgoing.body, part) : extend(delivery.body, part) };
+  return { ...outgoing, body: enrich(outgoing.body, delivery.origin === "webhook" ? part : { ...ownRelay(delivery), ...part }) };
 }
 
 function standardBody({ format, eventId, kind, body }: StoredDelivery): Buffer {
-  const content = readContent(format ?? null, body);
-  const raw = rawOf(format ?? null, body);
-  if (content === null || raw === null) return body;
-  const { raw: _, ...data } = content.data;
-  const text = JSON.stringify({ id: eventId, event: kind, createdAt: content.createdAt, data });
-  const open = Object.keys(data).length === 0 ? "" : ",";
-  return Buffer.from(asciiJson(`${text.slice(0, -2)}${open}"raw":${raw.toString("utf8")}}}`), "latin1");
+  const content = readContent(format, body);
+  const { raw } = formatOf(format);
+  if (content === null || raw === undefined) return body;
+  const data = { ...content.data, raw: raw(body) };
+  return Buffer.from(asciiJson(JSON.stringify({ id: eventId, event: kind, createdAt: content.createdAt, data })), "latin1");
 }
 
-/** An event that the relay made has a `relay` object already; a second one would be the same key twice. */
-function extend(body: Buffer, part: Readonly<Record<string, unknown>>): Buffer {
-  const { relay, ...envelope } = JSON.parse(body.toString("utf8")) as { readonly relay?: object };
-  return Buffer.from(JSON.stringify({ ...envelope, relay: { ...relay, ...part } }), "utf8");
+/** Of an event that the relay made. */
+function ownRelay({ body }: StoredDelivery): object | undefined {
+  return (JSON.parse(body.toString("utf8")) as { readonly relay?: object }).relay;
 }
 
-// TypeScript's library lacks both.
-const { parse, rawJSON } = JSON as unknown as {
-  parse(text: string, reviver: (key: string, value: unknown, context: { readonly source: string }) => unknown): unknown;
-  rawJSON(source: string): object;
-};
-
-/** Numbers stay as they were written. */
 function withoutRelay(body: Buffer): Buffer {
   // The key may have escapes.
   if (!body.includes('"relay"') && !body.includes("\\u00")) return body;
   try {
-    const value = parse(body.toString("utf8"), (_key, each, { source }) => (typeof each === "number" ? rawJSON(source) : each));
+    const value = parseVerbatim(body.toString("utf8"));
     if (!isObject(value) || !Object.hasOwn(value, "relay")) return body;
     const { relay: _, ...others } = value;
     return Buffer.from(JSON.stringify(others), "utf8");

@@ -29,8 +29,8 @@ export interface ReadingOf {
 /** How the signed bodies of one kind of sender are read. Pure, and never throws. */
 export interface Format {
   items(body: Buffer, of: ReadingOf): readonly Item[];
-  /** The sender's item in the body of one item, as it was written. Absent: the whole body is. */
-  raw?(body: Buffer): Buffer | null;
+  /** The sender's item in the valid body of one item, as {@link parseVerbatim} reads it. Absent: the whole body is. */
+  raw?(body: Buffer): unknown;
   /** Bytes of the largest body, where the sender says it. `server.bodyLimit` may be larger. */
   readonly largestBody?: number;
 }

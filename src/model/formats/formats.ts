@@ -30,18 +30,14 @@ export function readStoredItems({ format, source, body, request, place }: Stored
 }
 
 /** The kind and data of a stored event, as routes match them. Null: its body is not an event. */
-export function readContent(format: string | null, body: Buffer): Omit<Envelope, "id"> | null {
+export function readContent(format: string | null | undefined, body: Buffer): Omit<Envelope, "id"> | null {
   const [item] = formatOf(format).items(body, { source: "", fields: noFields });
   return item?.content.ok === true ? item.content.envelope : null;
 }
 
 const noFields: FieldPaths = { wamid: [], status: [], errorCode: [], runId: [], error: [] };
 
-export function rawOf(format: string | null, body: Buffer): Buffer | null {
-  return formatOf(format).raw?.(body) ?? null;
-}
-
-export function formatOf(name: string | null): Format {
+export function formatOf(name: string | null | undefined): Format {
   const format = name ?? "standard";
   if (Object.hasOwn(formats, format)) return formats[format as FormatName];
   return { items: (body) => [{ body, numbers: [], content: { ok: false, error: `this relay has no format "${format}"` } }] };

@@ -54,9 +54,9 @@ export function otherKind(word: string): string {
 export type Json = Readonly<Record<string, unknown>>;
 
 export const lists = ["statuses", "messages", "message_echoes", "calls", "errors"] as const;
-type List = (typeof lists)[number];
+export type List = (typeof lists)[number];
 
-export const isList = (key: string): boolean => (lists as readonly string[]).includes(key);
+export const isList = (key: string): key is List => (lists as readonly string[]).includes(key);
 
 /** Where an item is in a request. Without `change` it is the entry; without `list` what the change has beside its lists. */
 export interface Place {

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import { type Envelope, otherEnvelope, readTime } from "../envelope.ts";
 import { derivedUuid, type EventId } from "../ids.ts";
-import { bodyLimits, isObject, parseWithin } from "../json.ts";
+import { asciiJson, bodyLimits, isObject, parseVerbatim, parseWithin } from "../json.ts";
 import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
-import { createFrames, itemIn } from "./meta-frames.ts";
 import {
   type About,
   contactFinder,
@@ -19,6 +18,7 @@ import {
   readItem,
   textOf,
 } from "./meta-items.ts";
+import { itemAt, type Request, requestAt } from "./meta-split.ts";
 
 /*
  * Webhooks of Meta's Cloud API, and of those who pass them on:
@@ -45,11 +45,9 @@ export const meta: Format = {
   largestBody: 4 * 1024 ** 2,
   items: readMeta,
   raw(body) {
-    try {
-      return isObject(JSON.parse(body.toString("utf8"))) ? itemIn(body) : null;
-    } catch {
-      return null;
-    }
+    const request = parseVerbatim(body.toString("utf8")) as Request;
+    const [part] = partsOf(String(request.object), request.entry);
+    return part && itemAt(request, part);
   },
 };
 
@@ -72,10 +70,10 @@ function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
   if (parts.length === 0) return invalid("the body has no updates");
   let digest = from?.digest;
   const digestOfAll = (): string => (digest ??= createHash("sha256").update(body).digest("hex"));
-  const frames = parts.length === 1 ? null : createFrames(body);
+  const request = parts.length === 1 ? null : (parseVerbatim(body.toString("utf8")) as Request);
   return parts.map((part, place) => {
     return {
-      body: frames === null ? body : frames(part),
+      body: request === null ? body : Buffer.from(asciiJson(JSON.stringify(requestAt(request, part))), "latin1"),
       numbers: part.numbers,
       content: contentOf(part, { source, digestOfAll, place: from?.place ?? place }),
     };

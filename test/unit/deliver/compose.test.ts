@@ -40,6 +40,24 @@ test("leaves a body that is not an object unchanged", () => {
   }
 });
 
+test.each([
+  ["messages", '{"statuses":[{"id":"wamid.1","status":"sent","n":1.50}]}', '{"id":"wamid.1","status":"sent","n":1.50}'],
+  ["flows", '{"event":"CLIENT_ERROR_RATE","errors":[{"rate":1e2}],"name":"\u00f1"}', null],
+])("sends Meta's item as `raw` of the envelope, numbers as they were written: %s", (field, value, item) => {
+  const delivery = {
+    format: "meta",
+    account: "main",
+    eventId: "e1" as EventId,
+    route: "crm",
+    kind: "x",
+    headers: {},
+    body: Buffer.from(`{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"${field}","value":${value}}]}]}`),
+  } as unknown as StoredDelivery;
+  const text = compose(delivery, "standard", false).body.toString("utf8");
+  expect(text).toMatch(/^\{"id":"e1","event":"x","createdAt":null,"data":\{/);
+  expect(text.endsWith(`"raw":${item ?? value.replace("\u00f1", "\\u00f1")}}}`)).toBe(true);
+});
+
 test("an event that the relay made keeps one `relay` object, with the members of both", () => {
   const { body } = polledEvent({
     account: "main",
