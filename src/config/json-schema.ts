@@ -34,33 +34,24 @@ const variablePattern = "\\$\\{([A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?|file:[^-}][^}]*
 
 /** The schema for editors: {@link inputSchema}, where every scalar may also contain `${…}`. */
 export function editorSchema(): JsonSchema {
-  return { title: "wamid-relay settings", ...withVariables(inputSchema()) };
-}
-
-function withVariables(schema: JsonSchema): JsonSchema {
-  const { title, description, default: fallback, type, ...rest } = schema;
-  // Strict validators refuse several types in one schema. Each of ours includes text, and so `${…}`.
-  if (Array.isArray(type)) {
-    const { type: _, ...others } = schema;
-    return { ...others, anyOf: type.map((each: string) => ({ type: each })) };
-  }
-  const isText = type === "string" && Object.keys(rest).length === 0;
-  if (isText || !["string", "number", "integer", "boolean"].includes(type as string)) return mapSchemas(schema, withVariables);
-  const about = Object.entries({ title, description, default: fallback }).filter(([, value]) => value !== undefined);
-  return { ...Object.fromEntries(about), anyOf: [{ type, ...rest } as JsonSchema, { type: "string", pattern: variablePattern }] };
-}
-
-function mapSchemas(schema: JsonSchema, change: (part: JsonSchema) => JsonSchema): JsonSchema {
-  const changeAll = (parts: object): object =>
-    // `kind` takes no variable: it selects the shape of a source, and a variable would match every shape.
-    Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, name === "kind" ? part : change(part)]));
-  const changed = Object.entries(schema).map(([key, value]: [string, unknown]) => {
-    if (key === "properties" || key === "$defs") return [key, changeAll(value as object)];
-    if (key === "anyOf" || key === "oneOf") return [key, (value as JsonSchema[]).map(change)];
-    const isPart = (key === "items" || key === "additionalProperties") && typeof value === "object";
-    return [key, isPart ? change(value as JsonSchema) : value];
+  const schema = z.toJSONSchema(settingsSchema, {
+    io: "input",
+    override: ({ jsonSchema, path }) => allowVariable(jsonSchema, path.at(-1)),
   });
-  return Object.fromEntries(changed);
+  return { title: "wamid-relay settings", ...(schema as JsonSchema) };
+}
+
+function allowVariable(schema: z.core.JSONSchema.BaseSchema, key: PropertyKey | undefined): void {
+  // `kind` selects the shape of a source, and a variable would match every shape.
+  if (key === "kind" || key === "propertyNames") return;
+  const { title, description, default: fallback, type, ...rest } = schema;
+  const isText = type === "string" && Object.keys(rest).length === 0;
+  if (isText || type === undefined || !["string", "number", "integer", "boolean"].includes(String(type))) return;
+  for (const name of ["type", ...Object.keys(rest)]) delete schema[name];
+  schema.anyOf = [
+    { type, ...rest },
+    { type: "string", pattern: variablePattern },
+  ];
 }
 
 export function shapesOf(schema: JsonSchema): JsonSchema[] {
