@@ -8,6 +8,7 @@ if (process.env["TEST_SEED"] === "random") process.env["TEST_SEED"] = String(ran
 // Without it, each worker, thread and process strips the types of all files anew.
 process.env["NODE_COMPILE_CACHE"] ??= `${root}node_modules/.cache/tests`;
 const { ClosingLine } = await import("./setup/closing-line.ts");
+const { LongestFirst } = await import("./setup/longest-first.ts");
 
 /** Crash loops, whole commands and short benches. */
 const long = ["test/e2e/**/*.test.ts", "test/bench/**/*.test.ts"];
@@ -15,8 +16,8 @@ const long = ["test/e2e/**/*.test.ts", "test/bench/**/*.test.ts"];
 const always = ["test/setup/programs.ts", "test/setup/postgres-run.ts"];
 
 /**
- * `npm test` runs the project `everyday` without the tests tagged `slow`, `npm run test:rest` all others, `npm run test:all`
- * everything with a random seed.
+ * `npm test` runs the project `everyday` without the tests tagged `slow`, `npm run test:rest` those tagged so of both projects,
+ * `npm run test:all` everything with a random seed.
  * The deadlines are for a machine ten times slower than ours: a hang fails late, and a slow machine never.
  */
 export default defineConfig({
@@ -30,6 +31,7 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     setupFiles: "test/setup/fast-check.ts",
+    sequence: { sequencer: LongestFirst },
     tags: [{ name: "slow", description: "Takes over three seconds; its first line says why. Runs in `npm run test:all`." }],
     projects: [
       { extends: true, test: { name: "everyday", include: ["test/**/*.test.ts"], exclude: long, globalSetup: always } },

@@ -1,4 +1,4 @@
-// Slow: each bench starts servers, and measures for seconds. Machines that run tests are too noisy for the aims: no speed is asserted.
+// @module-tag slow: each bench starts servers, and measures for seconds. Machines that run tests are too noisy for the aims: no speed is asserted.
 import { expect, test } from "vitest";
 import { type BenchResult, runBench } from "./run-bench.ts";
 

@@ -1,3 +1,4 @@
+// @module-tag slow: only the benches need it.
 import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";

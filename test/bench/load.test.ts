@@ -1,3 +1,4 @@
+// @module-tag slow: it measures for a second.
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";

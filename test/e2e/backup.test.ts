@@ -1,4 +1,4 @@
-// Slow: it backs up under load, kills backups at random moments, and runs the commands of docs/how-to/back-up-and-restore.md.
+// @module-tag slow: it backs up under load, kills backups at random moments, and runs the commands of docs/how-to/back-up-and-restore.md.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

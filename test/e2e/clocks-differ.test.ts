@@ -1,4 +1,4 @@
-// Slow: it starts receivers and workers with clocks hours apart.
+// @module-tag slow: it starts receivers and workers with clocks hours apart.
 import { expect, test } from "vitest";
 import { auditOf } from "../harness/ask-relay.ts";
 import { openDownstream } from "../harness/downstream.ts";

@@ -1,4 +1,4 @@
-// Slow: it starts every process of compose.yaml and stops one.
+// @module-tag slow: it starts every process of compose.yaml and stops one.
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

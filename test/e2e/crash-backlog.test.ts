@@ -1,4 +1,4 @@
-// Slow: it receives a large backlog, kills the relay and delivers all of it.
+// @module-tag slow: it receives a large backlog, kills the relay and delivers all of it.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { processorSeconds } from "../../bench/load/measure.ts";

@@ -1,4 +1,4 @@
-// Slow: it kills the relay at many random moments.
+// @module-tag slow: it kills the relay at many random moments.
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createRandom, type Random } from "../../src/sandbox/ids.ts";

@@ -1,4 +1,4 @@
-// Slow: it starts and stops real processes under load.
+// @module-tag slow: it starts and stops real processes under load.
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";

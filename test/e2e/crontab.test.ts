@@ -1,4 +1,4 @@
-// Slow: it starts the sandbox, a relay and four times what cron starts.
+// @module-tag slow: it starts the sandbox, a relay and four times what cron starts.
 import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @module-tag slow: it needs programs of systemd.
 import { execFile } from "node:child_process";
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

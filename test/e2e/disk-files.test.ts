@@ -1,4 +1,4 @@
-// Slow: it starts a process for each fault of a file.
+// @module-tag slow: it starts a process for each fault of a file.
 import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

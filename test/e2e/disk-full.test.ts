@@ -1,4 +1,4 @@
-// Slow: it fills a disk and waits for recovery.
+// @module-tag slow: it fills a disk and waits for recovery.
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// Slow: it removes or damages the file of a running relay.
+// @module-tag slow: it removes or damages the file of a running relay.
 import { renameSync, truncateSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";

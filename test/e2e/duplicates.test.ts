@@ -1,4 +1,4 @@
-// Slow: it restarts the relay between duplicates.
+// @module-tag slow: it restarts the relay between duplicates.
 import { expect, test } from "vitest";
 import type { Arrival } from "../../src/sandbox/downstream.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/publisher.ts";

@@ -1,4 +1,4 @@
-// Slow: it runs the commands of how-to pages with a sandbox, a relay and a destination.
+// @module-tag slow: it runs the commands of how-to pages with a sandbox, a relay and a destination.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// Slow: it kills the relay during a hydration pass.
+// @module-tag slow: it kills the relay during a hydration pass.
 import { expect, test } from "vitest";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";

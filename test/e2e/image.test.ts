@@ -1,4 +1,4 @@
-// Slow: it installs the production packages as the Dockerfile does.
+// @module-tag slow: it installs the production packages as the Dockerfile does.
 import { execFile } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

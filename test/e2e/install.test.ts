@@ -1,4 +1,4 @@
-// Slow: it installs the package with two versions of Node, about a minute.
+// @module-tag slow: it installs the package with two versions of Node, about a minute.
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

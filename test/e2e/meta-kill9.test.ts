@@ -1,4 +1,4 @@
-// Slow: it kills the relay at random moments, on both databases.
+// @module-tag slow: it kills the relay at random moments, on both databases.
 import { createHmac } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";

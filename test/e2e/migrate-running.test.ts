@@ -1,4 +1,4 @@
-// Slow: it moves a relay under load from SQLite to PostgreSQL and back, and kills some of the copies.
+// @module-tag slow: it moves a relay under load from SQLite to PostgreSQL and back, and kills some of the copies.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// Slow: it promotes standbys of PostgreSQL under load.
+// @module-tag slow: it promotes standbys of PostgreSQL under load.
 import { expect, test } from "vitest";
 import { openNetwork } from "../harness/network.ts";
 import { openSession } from "../harness/postgres-session.ts";

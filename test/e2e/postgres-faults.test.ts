@@ -1,4 +1,4 @@
-// Slow: it takes disk, network, sessions and the server itself from relays under load.
+// @module-tag slow: it takes disk, network, sessions and the server itself from relays under load.
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";

@@ -1,4 +1,4 @@
-// Slow: it kills and freezes receivers and workers under load.
+// @module-tag slow: it kills and freezes receivers and workers under load.
 import { setTimeout as wait } from "node:timers/promises";
 import { test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";

@@ -1,4 +1,4 @@
-// Slow: the shards of a killed worker move after ten seconds.
+// @module-tag slow: the shards of a killed worker move after ten seconds.
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
 import { auditOf } from "../harness/ask-relay.ts";

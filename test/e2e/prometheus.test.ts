@@ -1,4 +1,4 @@
-// Slow: it starts a real Prometheus and waits for the rates of several scrapes.
+// @module-tag slow: it starts a real Prometheus and waits for the rates of several scrapes.
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

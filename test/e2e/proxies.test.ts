@@ -1,4 +1,4 @@
-// Slow: it starts HAProxy, nginx and Caddy, each in front of a relay.
+// @module-tag slow: it starts HAProxy, nginx and Caddy, each in front of a relay.
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";

@@ -1,4 +1,4 @@
-// Slow: it starts a Redis with TLS and relays that trust it or not.
+// @module-tag slow: it starts a Redis with TLS and relays that trust it or not.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Redis as Client } from "ioredis";

@@ -1,4 +1,4 @@
-// Slow: it kills and restarts a Redis while both engines deliver.
+// @module-tag slow: it kills and restarts a Redis while both engines deliver.
 import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Queue } from "bullmq";

@@ -1,4 +1,4 @@
-// Slow: it runs the commands of README.md and docs/start.
+// @module-tag slow: it runs the commands of README.md and docs/start.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Slow: it sends, loses and repairs the statuses of many messages.
+// @module-tag slow: it sends, loses and repairs the statuses of many messages.
 import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { routeTo } from "../harness/relay-settings.ts";

@@ -1,4 +1,4 @@
-// Slow: it reloads a running relay many times under load.
+// @module-tag slow: it reloads a running relay many times under load.
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
-// Slow: it rotates secrets of a running relay under load, by the steps of docs/how-to/rotate-secrets.md.
+// @module-tag slow: it rotates secrets of a running relay under load, by the steps of docs/how-to/rotate-secrets.md.
 import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

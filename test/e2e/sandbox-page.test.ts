@@ -1,4 +1,4 @@
-// Slow: it runs the commands of docs/contributing/sandbox.md.
+// @module-tag slow: it runs the commands of docs/contributing/sandbox.md.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// Slow: it kills the relay at each stage of a send.
+// @module-tag slow: it kills the relay at each stage of a send.
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";

@@ -1,4 +1,4 @@
-// Slow: two relays share the caps of a minute.
+// @module-tag slow: two relays share the caps of a minute.
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { storageOf } from "../harness/engines.ts";

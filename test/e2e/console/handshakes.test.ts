@@ -1,4 +1,4 @@
-// Slow: it drives the console in Chromium.
+// @module-tag slow: it drives the console in Chromium.
 import { expect, test } from "vitest";
 import { openPage } from "../../harness/browser.ts";
 import { allTokens, readerToken, signIn } from "../../harness/console.ts";

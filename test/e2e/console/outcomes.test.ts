@@ -1,4 +1,4 @@
-// Slow: it drives the console in Chromium.
+// @module-tag slow: it drives the console in Chromium.
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import type { RelayOverview } from "../../../src/client/relay-client.ts";

@@ -1,4 +1,4 @@
-// Slow: it drives the console in Chromium.
+// @module-tag slow: it drives the console in Chromium.
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";

@@ -1,5 +1,7 @@
+import { existsSync, globSync } from "node:fs";
 import { expect, test } from "vitest";
-import { read } from "./pages.ts";
+import { longest } from "../../setup/longest-first.ts";
+import { read, root } from "./pages.ts";
 
 test("no script counts on npm to run another one before or after it", () => {
   expect(read(".npmrc")).toMatch(/^ignore-scripts=true$/m);
@@ -7,4 +9,11 @@ test("no script counts on npm to run another one before or after it", () => {
   expect(names.filter((name) => names.some((other) => [`pre${other}`, `post${other}`].includes(name)))).toEqual([]);
   // npm would run these for its own commands.
   expect(names.filter((name) => /^(prepare|(pre|post)(install|pack|publish|publishOnly|version))$/.test(name))).toEqual([]);
+});
+
+test("`npm run test:rest` runs every test of e2e and bench, and the longest files exist", () => {
+  const files = globSync("test/{e2e,bench}/**/*.test.ts", { cwd: root });
+  expect(files.length).toBeGreaterThan(40);
+  expect(files.filter((file) => !read(file).includes("// @module-tag slow: "))).toEqual([]);
+  expect(longest.filter((file) => !existsSync(`${root}/${file}`))).toEqual([]);
 });
