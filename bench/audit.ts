@@ -16,7 +16,7 @@ const usage = `How long an audit takes, and what it does to a relay that receive
   --seconds <n>         measured per phase (10)
   --rate <n>            events a second offered (2000)
   --connections <n>     (64)
-  --short               50000 events and one round of half a second, for CI`;
+  --short               20000 events and one round of a fifth of a second, for CI`;
 
 const flags = readFlags(usage, {
   events: { type: "string" },
@@ -27,9 +27,9 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const events = Math.ceil(numberFlag("events", flags.events, short ? 50_000 : 10_000_000));
+const events = Math.ceil(numberFlag("events", flags.events, short ? 20_000 : 10_000_000));
 const rounds = Math.ceil(numberFlag("rounds", flags.rounds, short ? 1 : 3));
-const seconds = numberFlag("seconds", flags.seconds, short ? 0.5 : 10);
+const seconds = numberFlag("seconds", flags.seconds, short ? 0.2 : 10);
 const rate = numberFlag("rate", flags.rate, short ? 500 : 2000);
 const connections = numberFlag("connections", flags.connections, 64);
 

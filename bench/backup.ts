@@ -18,7 +18,7 @@ const usage = `What scheduled backups do to a relay that receives: node bench/ba
   --seconds <n>         measured per phase (15)
   --rate <n>            events a second offered (2000)
   --connections <n>     (64)
-  --short               50000 events and one round of three seconds, for CI`;
+  --short               20000 events and one round of two seconds, for CI`;
 
 const flags = readFlags(usage, {
   events: { type: "string" },
@@ -29,9 +29,9 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const events = Math.ceil(numberFlag("events", flags.events, short ? 50_000 : 1_000_000));
+const events = Math.ceil(numberFlag("events", flags.events, short ? 20_000 : 1_000_000));
 const rounds = Math.ceil(numberFlag("rounds", flags.rounds, short ? 1 : 3));
-const seconds = numberFlag("seconds", flags.seconds, short ? 3 : 15);
+const seconds = numberFlag("seconds", flags.seconds, short ? 2 : 15);
 const rate = numberFlag("rate", flags.rate, short ? 500 : 2000);
 const connections = numberFlag("connections", flags.connections, 64);
 

@@ -11,7 +11,7 @@ const usage = `A campaign's flood of events whose wamids nobody registered: node
   --connections <n>     (64)
   --rate <n>            events a second in the open loop (2000)
   --store-only          without the relay
-  --short               20000 events and one round of half a second, for CI`;
+  --short               10000 events and one round of a fifth of a second, for CI`;
 
 const flags = readFlags(usage, {
   events: { type: "string" },
@@ -23,9 +23,9 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const events = Math.ceil(numberFlag("events", flags.events, short ? 20_000 : 1_000_000));
+const events = Math.ceil(numberFlag("events", flags.events, short ? 10_000 : 1_000_000));
 const options = {
-  seconds: numberFlag("seconds", flags.seconds, short ? 0.5 : 5),
+  seconds: numberFlag("seconds", flags.seconds, short ? 0.2 : 5),
   warmupSeconds: short ? 0.1 : 0.5,
   rounds: Math.ceil(numberFlag("rounds", flags.rounds, short ? 1 : 3)),
   connections: numberFlag("connections", flags.connections, 64),

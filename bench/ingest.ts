@@ -15,7 +15,7 @@ const usage = `Acknowledged events a second, all sides in one run: node bench/in
   --rate <n>            events a second in the open loop (5000)
   --half                the open loop at half of what relay+delivery accepts in the closed loop
   --no-keep-alive       also the closed loop with a connection for each event
-  --short               one round of half a second, at 2000/s in the open loop, for CI`;
+  --short               one round of a fifth of a second, at 2000/s in the open loop, for CI`;
 
 const flags = readFlags(usage, {
   only: { type: "string" },
@@ -28,7 +28,7 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const seconds = numberFlag("seconds", flags.seconds, short ? 0.5 : 5);
+const seconds = numberFlag("seconds", flags.seconds, short ? 0.2 : 5);
 const warmupSeconds = short ? 0.1 : 1;
 const rounds = numberFlag("rounds", flags.rounds, short ? 1 : 3);
 const connections = numberFlag("connections", flags.connections, 64);

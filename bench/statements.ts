@@ -12,12 +12,12 @@ import { printResult, round, table } from "./report.ts";
 const usage = `What SQLite's statements cost whose values its planner sees (?) and does not see (+?): node bench/statements.ts
   --messages <n>        three events each (10000)
   --calls <n>           measured of each statement and side (20000)
-  --short               300 messages and 2000 calls, for CI`;
+  --short               300 messages and 1000 calls, for CI`;
 
 const flags = readFlags(usage, { messages: { type: "string" }, calls: { type: "string" }, short: { type: "boolean" } });
 const short = flags.short === true;
 const messages = Math.ceil(numberFlag("messages", flags.messages, short ? 300 : 10_000));
-const calls = Math.ceil(numberFlag("calls", flags.calls, short ? 2_000 : 20_000));
+const calls = Math.ceil(numberFlag("calls", flags.calls, short ? 1_000 : 20_000));
 
 type Call = readonly [method: "run" | "get" | "all", values: readonly unknown[]];
 interface Recorded {

@@ -31,7 +31,7 @@ const benches: readonly Bench[] = [
   {
     title: "audit builds a file, and audits and counts it beside a relay that receives",
     file: "audit",
-    figures: { file: { events: 50_000 }, statsMs: number, audit: { eventsPerSecond: positive } },
+    figures: { file: { events: 20_000 }, statsMs: number, audit: { eventsPerSecond: positive } },
     ratios: { "p99 at 500/s audit/quiet": { median: number } },
     check: figuresOf<{ audit: Record<"rowsPerSecond" | "eventsPerSecond", number> }>(({ audit }) =>
       expect(audit.rowsPerSecond).toBeGreaterThan(2 * audit.eventsPerSecond),
@@ -51,7 +51,7 @@ const benches: readonly Bench[] = [
   {
     title: "backup measures a relay that receives, with and without scheduled backups",
     file: "backup",
-    figures: { file: { events: 50_000 }, backupSeconds: { median: number } },
+    figures: { file: { events: 20_000 }, backupSeconds: { median: number } },
     ratios: { "p99 at 500/s backup/quiet": { median: number } },
   },
   {
@@ -98,8 +98,8 @@ const benches: readonly Bench[] = [
       // No less than the body itself, or something was not kept.
       expect(parked.used).toEqual(within(bodyBytes, 3 * bodyBytes));
       for (const { file } of [ignored, secondFlood]) expect(file).toBeLessThan(1.05 * parked.file);
-      // One event stays, and 4 MiB of pages for the next ones.
-      expect(afterRetention).toMatchObject({ used: within(-1, 2), file: within(-1, 250) });
+      // Of 10,000 events one stays, and 4 MiB of pages for the next ones.
+      expect(afterRetention).toMatchObject({ used: within(-1, 2), file: within(-1, 500) });
       expect(Object.keys(relay)).toEqual(["quiet", "flood", "after"]);
     }),
   },

@@ -1,6 +1,6 @@
-// @module-tag slow: it installs the package with two versions of Node, about a minute.
+// @module-tag slow: it installs the package with two versions of Node, and the production packages as the Dockerfile does.
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -25,6 +25,7 @@ const { engines, version } = JSON.parse(readPage("package.json")) as { engines: 
 /** The package that holds the Node binary for this machine. */
 const nodePackage = `node-linux-${process.arch}`;
 const required = engines.node.slice(">=".length);
+const dockerfile = readPage("Dockerfile");
 let tarball = "";
 
 beforeAll(async () => {
@@ -212,28 +213,91 @@ test("on the oldest Node, a new folder goes from the tarball to the first forwar
 });
 
 test("on Node 20, the client works, and the command names the required version and works with a newer Node beside it", async () => {
-  const machine = createProject("machine-20");
-  await machine.install(`${nodePackage}@20`);
-  const { stdout: before } = await machine.run("node", "--version");
-  expect(before).toMatch(/^v20\./);
-  const project = createProject("node-20", join(machine.cwd, "node_modules/.bin"));
-  await project.install(tarball);
-  expect((await project.run("npm", "run", "-s", "version")).stdout).toBe(before);
-  await useClient(project);
-  const refused = await project.run("wamid-relay", "serve").catch((error) => error);
-  expect([refused.code, refused.stdout]).toEqual([1, ""]);
-  expect(refused.stderr).toBe(
-    `wamid-relay needs Node.js ${required} or later, and this is Node.js ${before.trim().slice(1)}. Install a current version from https://nodejs.org/en/download and run the command again.\n`,
-  );
-
-  const sandbox = 'import { startSandbox } from "wamid-relay/sandbox"; await startSandbox().catch((error) => console.log(error.message))';
-  expect((await project.run("node", "--input-type=module", "-e", sandbox)).stdout).toBe(
-    `wamid-relay/sandbox needs Node.js ${required} or later, and this is Node.js ${before.trim().slice(1)}\n`,
-  );
-
+  const project = createProject("node-20", await node20());
   // As docs/start/install.md says.
   const [, advice = ""] = /^npm install (node@\d+) \.\/wamid-relay/m.exec(readPage("docs/start/install.md")) ?? [];
   await project.install(advice, tarball);
   expect((await project.run("wamid-relay", "--version")).stdout).toBe(`${version}\n`);
   await forwardFirstEvent(project);
+
+  // Without the newer one.
+  rmSync(join(project.cwd, "node_modules/.bin/node"));
+  const { stdout: before } = await project.run("node", "--version");
+  expect(before).toMatch(/^v20\./);
+  await useClient(project);
+  const needs = (what: string) => `${what} needs Node.js ${required} or later, and this is Node.js ${before.trim().slice(1)}`;
+  const refused = await project.run("wamid-relay", "serve").catch((error) => error);
+  expect([refused.code, refused.stdout]).toEqual([1, ""]);
+  expect(refused.stderr).toBe(
+    `${needs("wamid-relay")}. Install a current version from https://nodejs.org/en/download and run the command again.\n`,
+  );
+  const sandbox = 'import { startSandbox } from "wamid-relay/sandbox"; await startSandbox().catch((error) => console.log(error.message))';
+  expect((await project.run("node", "--input-type=module", "-e", sandbox)).stdout).toBe(`${needs("wamid-relay/sandbox")}\n`);
+});
+
+/** The folder of a Node 20: the machine's own, or one that npm brings. */
+async function node20(): Promise<string | undefined> {
+  const machine = createProject("machine-20");
+  if ((await machine.run("node", "--version")).stdout.startsWith("v20.")) return undefined;
+  await machine.install(`${nodePackage}@20`);
+  return join(machine.cwd, "node_modules/.bin");
+}
+
+test("the image runs as a numeric user, with labels, on a base that can be pinned", () => {
+  expect(dockerfile).toMatch(/^USER \d+:\d+$/m);
+  expect(dockerfile).toContain("org.opencontainers.image.version");
+  expect([...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, from]) => from)).toEqual(Array(3).fill("${NODE_IMAGE}"));
+});
+
+test("the Dockerfile copies files that exist", () => {
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) => (match[1] as string).split(" "));
+  expect(copied).toContain("src");
+  for (const path of copied) expect(existsSync(join(root, path)), path).toBe(true);
+});
+
+// No Docker engine runs where these tests do: the same steps, in folders.
+test("the steps of the image build a relay that starts without development packages", async () => {
+  const image = join(folder, "image");
+  for (const file of ["package.json", "package-lock.json", ".npmrc", "config", "docs/reference/examples.json"])
+    cpSync(join(root, file), join(image, file), { recursive: true });
+  const dependencies = /npm ci (--omit=\S+ --omit=\S+)/.exec(dockerfile)?.[1]?.split(" ");
+  expect(dependencies).toEqual(["--omit=dev", "--omit=optional"]);
+  await run("npm", ["ci", ...(dependencies ?? [])], { cwd: image });
+  // `npm run pack` has run the same `npm run build`.
+  cpSync(join(installed, "dist"), join(image, "dist"), { recursive: true });
+  expect(existsSync(join(image, "node_modules/typescript"))).toBe(false);
+  // The Node and the PostgreSQL of the clone.
+  const { optionalDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  for (const name of Object.keys(optionalDependencies)) expect(existsSync(join(image, "node_modules", name)), name).toBe(false);
+
+  // What is no code and lies beside it was copied as well.
+  const list = await run(process.execPath, ["dist/cli/wamid-relay.js", "trigger", "--list"], { cwd: image });
+  expect(list.stdout).toContain("\nmessage.status.failed ");
+
+  const port = await freePort();
+  const env = {
+    ...process.env,
+    PORT: String(port),
+    WEBHOOK_SECRET: "w".repeat(20),
+    RELAY_TOKEN: "t".repeat(20),
+    CRM_SECRET: "c".repeat(20),
+  };
+  const [, command] = /^ENTRYPOINT (\[.*\])$/m.exec(dockerfile) ?? [];
+  const [, argv] = /^CMD (\["serve.*\])$/m.exec(dockerfile) ?? [];
+  const [, ...args] = [...JSON.parse(command as string), ...JSON.parse(argv as string)] as string[];
+  const serving = run(process.execPath, args, { cwd: image, env });
+  try {
+    const [, check] = /\n {2}CMD (\["node",.*"healthcheck".*\])\n/.exec(dockerfile) ?? [];
+    const [, ...probe] = JSON.parse(check as string) as string[];
+    // The settings that serve has, and as in the container the same environment.
+    expect(probe.slice(-2)).toEqual(args.slice(-2));
+    const isAlive = async () => (await run(process.execPath, probe, { cwd: image, env }).catch(() => null)) !== null;
+    await expect.poll(isAlive, { timeout: 250_000, interval: 200 }).toBe(true);
+    expect(existsSync(join(image, "data/relay.db"))).toBe(true);
+    const api = await fetch(`http://127.0.0.1:${port}/v1/openapi.json`, { headers: { authorization: `Bearer ${env.RELAY_TOKEN}` } });
+    expect([api.status, await api.text()]).toEqual([200, expect.stringContaining('"example-1"')]);
+  } finally {
+    serving.child.kill("SIGTERM");
+  }
+  expect((await serving).stdout).toContain('"msg":"stopped"');
 });

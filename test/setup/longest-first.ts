@@ -11,7 +11,6 @@ export const longest = [
   "test/e2e/postgres-failover.test.ts",
   "test/e2e/postgres-processes.test.ts",
   "test/e2e/meta-kill9.test.ts",
-  "test/e2e/image.test.ts",
   "test/e2e/postgres-shards.test.ts",
   "test/e2e/crash-backlog.test.ts",
   "test/e2e/crontab.test.ts",
