@@ -1,9 +1,8 @@
-import { Agent } from "undici/index.js";
 import { ApiFault, refused } from "./api/fault.ts";
 import type { Publisher } from "./events/publisher.ts";
 import type { Limits } from "./limits.ts";
 import type { Messaging } from "./messaging/messaging.ts";
-import { callUrl, receiverConnection } from "./post.ts";
+import { callUrl, createReceivers } from "./post.ts";
 import { createSigner } from "./signing.ts";
 import { reaches } from "./statuses.ts";
 import {
@@ -31,28 +30,15 @@ interface Parts {
 
 /** Who may start a run, and one run at a time per conversation ("Conversation rules"). Methods throw ApiFault. */
 export function createAutomations(core: Core, parts: Parts) {
-  const { world, clock, ids } = core;
+  const { world, clock, owned } = core;
   const { messaging } = parts;
   const runner = createRunner(core, parts);
 
   const begin = ({ id: automationId, account, steps }: AutomationRecord, contact: ContactRecord, data: RunRecord["data"]): RunRecord => {
-    const now = clock.now();
-    const run: RunRecord = {
-      id: ids(),
-      account,
-      createdAt: now,
-      automationId,
-      contactId: contact.id,
-      data,
-      status: "running",
-      error: null,
-      // A run keeps the steps that it began with.
-      left: structuredClone(steps),
-      nextAt: now,
-      messageId: null,
-    };
-    contact.runId = run.id;
-    world.contacts.put(contact);
+    const state = { status: "running", error: null, nextAt: clock.now(), messageId: null } as const;
+    // A run keeps the steps that it began with.
+    const run = { ...owned(account), automationId, contactId: contact.id, data, left: structuredClone(steps), ...state };
+    world.contacts.update(contact, { runId: run.id });
     runner.proceed(run);
     return run;
   };
@@ -95,32 +81,26 @@ export function createAutomations(core: Core, parts: Parts) {
  */
 function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging, publisher, limits }: Parts) {
   // Connections have no limit: a request that waits for one would use up its receiver's seconds.
-  const agent = new Agent(receiverConnection());
+  const receivers = createReceivers();
   let isClosed = false;
   const contactOf = (run: RunRecord) => world.contacts.get(run.contactId) as ContactRecord;
 
   const end = (run: RunRecord, error: string | null): void => {
     if (run.status !== "running") return;
-    Object.assign(run, { status: error === null ? "completed" : "failed", error, messageId: null });
-    world.runs.put(run);
-    const contact = contactOf(run);
-    contact.runId = null;
-    world.contacts.put(contact);
+    world.runs.update(run, { status: error === null ? "completed" : "failed", error, messageId: null });
+    world.contacts.update(contactOf(run), { runId: null });
     publisher.runEnded(run);
   };
   const proceed = (run: RunRecord, waitMs = 0): void => {
     const ms = Math.round((betweenStepsMs + waitMs) / speed);
-    run.messageId = null;
-    run.nextAt = clock.now() + ms;
-    world.runs.put(run);
+    world.runs.update(run, { messageId: null, nextAt: clock.now() + ms });
     clock.after(ms, () => doNext(run));
   };
   const followMessage = (run: RunRecord, message: MessageRecord) => {
     const delivery = deliveryOf(message);
     if (delivery === "failed") return end(run, failureText(message));
     if (delivery === "left") return proceed(run);
-    run.messageId = message.id;
-    world.runs.put(run);
+    world.runs.update(run, { messageId: message.id });
   };
 
   const send = (run: RunRecord, step: Step<"send">) => {
@@ -145,13 +125,8 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
   const ask = async (run: RunRecord, { url, body: authored, onSuccess, onError }: Step<"request">): Promise<void> => {
     const { signature, token } = world.automations.get(run.automationId) as AutomationRecord;
     const body = Buffer.from(JSON.stringify(fillBody(authored, run.data) ?? null));
-    let headers: Record<string, string>;
-    try {
-      headers = createSigner(signature, token)({ method: "POST", url, body, id: ids(), timestampMs: baseClock.now() });
-    } catch {
-      return end(run, "No se pudo firmar el pedido HTTP: el token no es una clave para la firma de la automatización.");
-    }
-    const answer = await callUrl({ dispatcher: agent, url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
+    const headers = createSigner(signature, token)({ method: "POST", url, body, id: ids(), timestampMs: baseClock.now() });
+    const answer = await callUrl(receivers.at(url), { url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
     if (isClosed || run.status !== "running") return;
     // An answer whose body drips past the deadline is late.
     const isSuccess = answer.kind === "answered" && answer.text !== null && answer.status >= 200 && answer.status < 300;
@@ -197,7 +172,7 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
     },
     close(): Promise<void> {
       isClosed = true;
-      return agent.destroy();
+      return receivers.close();
     },
   };
 }

@@ -23,7 +23,7 @@ type CampaignOrder = z.output<typeof campaignOrder>;
 const batchMs = 100;
 
 /** Campaigns go past the gate, so they count against no limit of the API ("Client guidance"). */
-export function createCampaigns({ world, clock, ids, random }: Core, messaging: Messaging) {
+export function createCampaigns({ world, clock, owned, random }: Core, messaging: Messaging) {
   const phoneRandom = random.fork("campaigns");
 
   const sendTo = (to: string, campaign: CampaignRecord): void => {
@@ -58,11 +58,10 @@ export function createCampaigns({ world, clock, ids, random }: Core, messaging: 
       const phones = phonesOf(order, phoneRandom);
       const template = wanted === undefined ? approvedTemplates(world, account)[0] : templateToSend(world, account, wanted);
       if (template === undefined) throw templateGone();
-      const owned = { id: ids(), account, createdAt: clock.now() };
+      const own = owned(account);
       const totals = { total: phones.length, sent: 0, deliveries: 0, reads: 0, replies: 0, failed: 0 };
-      const campaign: CampaignRecord = { ...owned, name, templateId: template.id, perSecond, ...totals };
-      world.campaigns.put(campaign);
-      if (phones.length > 0) world.recipients.put({ ...owned, phones });
+      const campaign: CampaignRecord = world.campaigns.put({ ...own, name, templateId: template.id, perSecond, ...totals });
+      if (phones.length > 0) world.recipients.put({ ...own, phones });
       run(campaign);
       return campaign;
     },

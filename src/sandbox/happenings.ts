@@ -1,7 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import type { Handshake } from "./meta/callbacks.ts";
 import { readRequest } from "./meta/updates.ts";
-import type { DeliveryRecord, Journal, MessageRecord, RunRecord, World } from "./world.ts";
+import type { Journal } from "./table.ts";
+import type { DeliveryRecord, MessageRecord, RunRecord, World } from "./world.ts";
 
 /** Phones and wamids are in clear: the people are made up. */
 export type Happening =

@@ -30,10 +30,7 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
 
   function usage(account: AccountRecord): Usage {
     const month = quotaMonth(clock.now());
-    if (account.usage.month !== month) {
-      account.usage = { ...noUsage, month };
-      world.accounts.put(account);
-    }
+    if (account.usage.month !== month) world.accounts.update(account, { usage: { ...noUsage, month } });
     return account.usage;
   }
 

@@ -8,7 +8,8 @@ import { createGrowingIds, createRandom } from "./ids.ts";
 import type { sandboxOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { newSecret } from "./signing.ts";
-import { createWorld, type Journal, type World } from "./world.ts";
+import type { Journal } from "./table.ts";
+import { createWorld, type World } from "./world.ts";
 
 interface MemorySettings extends Pick<z.output<typeof sandboxOptionsSchema>, "file" | "seed" | "keepMessages" | "secret"> {
   readonly baseClock: Clock;
@@ -55,10 +56,12 @@ export async function openMemory(settings: MemorySettings) {
   // Another stream at each start: the same wamids must not come again.
   const seed = settings.seed ?? randomBytes(8).toString("hex");
   const random = createRandom(state.starts === 1 ? seed : `${seed}/${state.starts}`);
+  const ids = createGrowingIds({ now: clock.now, random: random.fork("ids"), after: greatestId });
   return {
     world,
     clock,
-    ids: createGrowingIds({ now: clock.now, random: random.fork("ids"), after: greatestId }),
+    ids,
+    owned: (account: string) => ({ id: ids(), account, createdAt: clock.now() }),
     random,
     secret: state.secret,
     formerSecret,

@@ -1,17 +1,16 @@
-import type { IncomingHttpHeaders } from "node:http";
-// By its file: Bun replaces "undici" by a part of it.
-import { buildConnector, type Dispatcher } from "undici/index.js";
 import type { Clock } from "../model/clock.ts";
-import { takingContinue } from "../net/connect.ts";
-import { lookupFunction } from "../net/name-lookup.ts";
+import { kept } from "../model/maps.ts";
+import { createPool, type HttpPool } from "../net/connect.ts";
+import { codeOf, exchange } from "../net/exchange.ts";
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 /** `text` is null when the body did not end in time, or below the bound. */
 export type Posted =
-  | { readonly kind: "answered"; readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string | null }
+  | { readonly kind: "answered"; readonly status: number; readonly headers: Headers; readonly text: string | null }
   | { readonly kind: "unanswered"; readonly reason: string };
 
 interface Call {
-  readonly dispatcher: Dispatcher;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Posted as JSON; not given: a GET. */
@@ -21,46 +20,33 @@ interface Call {
   readonly timeoutMs: number;
 }
 
-export function receiverConnection() {
-  return { allowH2: false, connect: takingContinue(buildConnector({ lookup: lookupFunction(), allowH2: false })) } as const;
+const maxBytes = 1024 * 1024;
+
+/** Redirects are not followed. Never rejects. */
+export async function callUrl(pool: HttpPool, { url, headers, body, clock, timeoutMs }: Call): Promise<Posted> {
+  const { pathname, search } = new URL(url);
+  const request = {
+    path: pathname + search,
+    ...(body === undefined ? { method: "GET" } : { method: "POST", body }),
+    headers: { ...(body !== undefined && { "content-type": "application/json" }), "user-agent": "wamid-relay-sandbox", ...headers },
+  };
+  const answer = await exchange(pool, request, { timeoutMs, maxBytes, after: clock.after, resends: () => false });
+  if (answer.kind === "answered") return { ...answer, text: answer.isCut ? null : answer.body.toString("utf8") };
+  if (answer.kind === "timeout" && answer.status > 0) return { kind: "answered", status: answer.status, headers: {}, text: null };
+  return { kind: "unanswered", reason: answer.kind === "failed" ? codeOf(answer.error) : `no answer within ${timeoutMs} ms` };
 }
 
-const mostAnswerBytes = 1024 * 1024;
-
-/** Under one deadline. Redirects are not followed. Never rejects. */
-export async function callUrl({ dispatcher, url, headers, body, clock, timeoutMs }: Call): Promise<Posted> {
-  const deadline = new AbortController();
-  const cancelDeadline = clock.after(timeoutMs, () => deadline.abort(new Error(`no answer within ${timeoutMs} ms`)));
-  const { signal } = deadline;
-  try {
-    const { origin, pathname, search } = new URL(url);
-    const answer = await dispatcher.request({
-      origin,
-      path: pathname + search,
-      ...(body === undefined ? { method: "GET" } : { method: "POST", body }),
-      headers: { ...(body !== undefined && { "content-type": "application/json" }), "user-agent": "wamid-relay-sandbox", ...headers },
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      signal,
-    });
-    const text = await textOf(answer.body).catch(() => null);
-    return { kind: "answered", status: answer.statusCode, headers: answer.headers, text };
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    return { kind: "unanswered", reason: (typeof code === "string" ? code : message).slice(0, 200) };
-  } finally {
-    cancelDeadline();
-  }
-}
-
-async function textOf(body: AsyncIterable<Buffer>): Promise<string | null> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    // Leaving the loop closes the connection.
-    if (size > mostAnswerBytes) return null;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
+/** Connections to receivers on any host: so many to each, 0 for any number. Those of one `lane` do not wait for another's. */
+export function createReceivers(connections = 0) {
+  const pools = new Map<string, HttpPool>();
+  return {
+    at(url: string, lane = ""): HttpPool {
+      const { origin } = new URL(url);
+      const open = () => createPool(new URL(origin), { connections, connectWithin: 10_000, allowPrivate: true });
+      return kept(pools, `${lane} ${origin}`, open);
+    },
+    async close(): Promise<void> {
+      await Promise.all([...pools.values()].map((pool) => pool.destroy(new Error("the sandbox closes"))));
+    },
+  };
 }

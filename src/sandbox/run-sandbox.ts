@@ -18,7 +18,8 @@ import { addGraphRoutes } from "./meta/graph-routes.ts";
 import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { createService } from "./service.ts";
-import { type AccountRecord, mainAccount, type Table, type World } from "./world.ts";
+import type { Table } from "./table.ts";
+import { type AccountRecord, mainAccount, type World } from "./world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {

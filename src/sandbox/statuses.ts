@@ -19,47 +19,29 @@ export function isReported(status: MessageStatus): boolean {
   return status !== "pending" && status !== "received";
 }
 
-export const lives = ["read", "delivered", "failed", "failed-then-delivered"] as const;
-export type Life = (typeof lives)[number];
-
 export interface LifeStep {
   readonly status: MessageStatus;
   readonly errorCode?: string | number;
 }
 
-/** What is left of 1 is `read`. Three in ten have read receipts off. */
-export interface LifeShares {
-  readonly delivered: number;
-  readonly failed: number;
-  readonly failedThenDelivered: number;
-}
+export const sent: LifeStep = { status: "sent" };
+export const delivered: LifeStep = { status: "delivered" };
+export const read: LifeStep = { status: "read" };
+export const failed = (errorCode: string | number): LifeStep => ({ status: "failed", errorCode });
 
-export const usualLives: LifeShares = { delivered: 0.3, failed: 0.08, failedThenDelivered: 0.02 };
+/** What is left of 1 is read. Three in ten have read receipts off. */
+const usualLives = { delivered: 0.3, failed: 0.08, failedThenDelivered: 0.02 };
+export type LifeShares = Readonly<typeof usualLives>;
 
 /** Numbers, numeric text and words, as met in the field. */
 const failureCodes = [131026, 131047, "131049", 131056, "130429", "rate_limited"] as const;
 
-export function pickLife(random: Random, shares: LifeShares = usualLives): Life {
+/** After `pending`, in the order they happen. */
+export function drawLife(random: Random, shares: LifeShares = usualLives): readonly LifeStep[] {
   const drawn = random.next();
-  if (drawn < shares.delivered) return "delivered";
-  if (drawn < shares.delivered + shares.failed) return "failed";
-  if (drawn < shares.delivered + shares.failed + shares.failedThenDelivered) return "failed-then-delivered";
-  return "read";
-}
-
-/** In the order they happen, after `pending`. */
-export function messageLife(random: Random, life: Life = pickLife(random)): readonly LifeStep[] {
-  const sent: LifeStep = { status: "sent" };
-  const delivered: LifeStep = { status: "delivered" };
-  const failed = (): LifeStep => ({ status: "failed", errorCode: random.pick(failureCodes) });
-  switch (life) {
-    case "read":
-      return [sent, delivered, { status: "read" }];
-    case "delivered":
-      return [sent, delivered];
-    case "failed":
-      return random.chance(0.3) ? [failed()] : [sent, failed()];
-    case "failed-then-delivered":
-      return [sent, failed(), delivered];
-  }
+  const failure = () => failed(random.pick(failureCodes));
+  if (drawn < shares.delivered) return [sent, delivered];
+  if (drawn < shares.delivered + shares.failed) return random.chance(0.3) ? [failure()] : [sent, failure()];
+  if (drawn < shares.delivered + shares.failed + shares.failedThenDelivered) return [sent, failure(), delivered];
+  return [sent, delivered, read];
 }

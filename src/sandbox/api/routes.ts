@@ -3,7 +3,8 @@ import { z } from "zod";
 import { parsePhone } from "../messaging/lives.ts";
 import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "../messaging/messaging.ts";
 import type { Service } from "../service.ts";
-import { type AutomationRecord, type ContactRecord, firstAfter } from "../world.ts";
+import { firstAfter } from "../table.ts";
+import type { AutomationRecord, ContactRecord } from "../world.ts";
 import { callerOf } from "./app.ts";
 import { checked, refused } from "./fault.ts";
 

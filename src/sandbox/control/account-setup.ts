@@ -28,15 +28,13 @@ export type AccountSetup = ReturnType<typeof createAccountSetup>;
 
 /** `service` names the signature's header and begins keys; `secret` signs where none is given. */
 export function createAccountSetup(
-  { world, clock, ids }: Core,
+  { world, clock, owned }: Core,
   { service, secret, verifyToken }: { readonly service: string; readonly secret: string; readonly verifyToken: string | null },
 ) {
-  const owned = (account: string) => ({ id: ids(), account, createdAt: clock.now() });
-
   return {
     addAccount(name: string, plan: Plan, contactLimit: number | null, phoneNumberId?: string): AccountRecord {
-      const owned = { id: name, account: name, createdAt: clock.now() };
-      const account = { ...owned, plan, contactLimit, isConnected: true, numbers: [], usage: noUsage };
+      const own = { id: name, account: name, createdAt: clock.now() };
+      const account = { ...own, plan, contactLimit, isConnected: true, numbers: [], usage: noUsage };
       this.addNumber(account, phoneNumberId);
       return account;
     },
@@ -79,8 +77,8 @@ export function createAccountSetup(
       return world.templates.put({ ...owned(id), ...order, metaName: metaNameOf(order.name), wabaId: wabaIdOf(id) });
     },
     addAutomation({ id }: AccountRecord, { signature = { service }, ...order }: z.output<typeof automationOrder>): AutomationRecord {
-      const secrets = { token: `ats_${randomBytes(18).toString("hex")}`, hookId: randomBytes(12).toString("hex") };
-      return world.automations.put({ ...owned(id), ...order, ...secrets, signature });
+      const token = keyFor(signature, `ats_${randomBytes(18).toString("hex")}`);
+      return world.automations.put({ ...owned(id), ...order, token, hookId: randomBytes(12).toString("hex"), signature });
     },
   };
 }
@@ -118,22 +116,15 @@ type Settings = z.output<typeof sandboxOptionsSchema>;
 export function seedWorld({ world, secret, formerSecret }: Memory, setup: AccountSetup, settings: Settings): void {
   const { plan, key, webhooks, phoneNumberIds } = settings;
   const account = world.accounts.get(mainAccount) ?? newMain(setup, settings);
-  if (plan !== undefined && plan !== account.plan) {
-    account.plan = plan;
-    world.accounts.put(account);
-  }
+  if (plan !== undefined) world.accounts.update(account, { plan });
   const known = key === undefined ? undefined : world.keys.find(mainAccount, key);
-  if (known !== undefined && known.revokedAt !== null) {
-    known.revokedAt = null;
-    world.keys.put(known);
-  } else if (key !== undefined && known === undefined) setup.giveKey(account, "given", key);
+  if (known !== undefined) world.keys.update(known, { revokedAt: null });
+  else if (key !== undefined) setup.giveKey(account, "given", key);
   for (const id of phoneNumberIds) {
     if (!account.numbers.some(({ phoneNumberId }) => phoneNumberId === id)) setup.addNumber(account, id);
   }
   for (const webhook of world.webhooks.all()) {
-    if (webhook.secret !== formerSecret || secret === formerSecret) continue;
-    webhook.secret = secret;
-    world.webhooks.put(webhook);
+    if (webhook.secret === formerSecret) world.webhooks.update(webhook, { secret: keyFor(webhook.signature, secret) });
   }
   for (const webhook of webhooks) {
     if (!world.webhooks.list(mainAccount).some(({ url }) => url === webhook.url)) setup.addWebhook(account, webhook);

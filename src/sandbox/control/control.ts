@@ -115,7 +115,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   });
   on("PATCH", "/accounts/:name", ({ id, body }) => {
     const account = found(world.accounts.get(id), `account ${id}`);
-    return shownAccount(world.accounts.put(Object.assign(account, body(accountChange))));
+    return shownAccount(world.accounts.update(account, body(accountChange)));
   });
 
   const usageOf = ({ id, plan: its }: AccountRecord, { month, ...used }: AccountRecord["usage"]) => ({
@@ -128,8 +128,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   );
   on("PUT", "/usage", ({ account, body }) => {
     // Read first: it may begin a new month, which clears the old numbers.
-    account.usage = { ...limits.usage(account), ...body(usageChange) };
-    world.accounts.put(account);
+    world.accounts.update(account, { usage: { ...limits.usage(account), ...body(usageChange) } });
     return usageOf(account, limits.usage(account));
   });
 
@@ -158,8 +157,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   });
   on("DELETE", "/keys/:id", (call) => {
     const key = keyOf(call);
-    key.revokedAt ??= clock.now();
-    world.keys.put(key);
+    world.keys.update(key, { revokedAt: key.revokedAt ?? clock.now() });
   });
 
   const webhookOf = listed("webhook", world.webhooks);
@@ -186,7 +184,7 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
     const webhook = webhookOf(call);
     const change = call.body(webhookChange);
     if (change.url !== undefined) await verified({ ...webhook, url: change.url });
-    world.webhooks.put(Object.assign(webhook, change));
+    world.webhooks.update(webhook, change);
     events.posting.webhookChanged(webhook.id);
     return webhook;
   });
@@ -198,9 +196,9 @@ export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, 
   if (callbacks !== null) on("POST", "/webhooks/:id/verify", (call) => callbacks.verify(webhookOf(call)));
   on("POST", "/webhooks/:id/rotate", (call) => {
     const webhook = webhookOf(call);
-    webhook.secret = keyFor(webhook.signature, call.body(rotation).secret ?? newSecret());
-    world.webhooks.put(webhook);
-    return { secret: webhook.secret };
+    const secret = keyFor(webhook.signature, call.body(rotation).secret ?? newSecret());
+    world.webhooks.update(webhook, { secret });
+    return { secret };
   });
 
   const appOf = listed("app", world.apps);
@@ -258,7 +256,7 @@ export function addPeopleRoutes({ on, create }: Routes, { world, messaging, cust
 export function addFlowRoutes({ on, create, listed }: Routes, { world, setup, campaigns, url }: ControlParts): void {
   const templateOf = listed("template", world.templates);
   create("/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)));
-  on("PATCH", "/templates/:id", (call) => world.templates.put(Object.assign(templateOf(call), call.body(templateChange))));
+  on("PATCH", "/templates/:id", (call) => world.templates.update(templateOf(call), call.body(templateChange)));
   on("DELETE", "/templates/:id", (call) => world.templates.delete(templateOf(call).id));
   create("/campaigns", ({ account, body }) => campaigns.start(account.id, body(campaignOrder)));
 
@@ -268,7 +266,7 @@ export function addFlowRoutes({ on, create, listed }: Routes, { world, setup, ca
   });
   const automationOf = listed("automation", world.automations, shown);
   create("/automations", ({ account, body }) => shown(setup.addAutomation(account, body(automationOrder))));
-  on("PATCH", "/automations/:id", (call) => shown(world.automations.put(Object.assign(automationOf(call), call.body(automationChange)))));
+  on("PATCH", "/automations/:id", (call) => shown(world.automations.update(automationOf(call), call.body(automationChange))));
   on("GET", "/runs", ({ account, query }) => pageOf(world.runs.list(account.id), query(pageQuery)));
   on("GET", "/runs/:id", ({ account, id }) => found(world.runs.of(account.id, id), `run ${id}`));
 }

@@ -5,7 +5,8 @@ import { ApiFault, problemLines } from "../api/fault.ts";
 import type { SandboxClock } from "../clock.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
 import type { Service } from "../service.ts";
-import { firstAfter, mainAccount, type Plan, type Stored, type Table, type World } from "../world.ts";
+import { firstAfter, type Stored, type Table } from "../table.ts";
+import { mainAccount, type Plan, type World } from "../world.ts";
 import type { AccountSetup } from "./account-setup.ts";
 
 export interface ControlParts extends Service {

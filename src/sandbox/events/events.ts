@@ -20,7 +20,7 @@ export interface EventsSettings {
 const atOnce = 64;
 
 export function createEvents(core: Core, settings: EventsSettings) {
-  const { world, ids, baseClock } = core;
+  const { world, owned, baseClock } = core;
   const { limits, faults, metaFaults, timeoutMs = 10_000, mostWaiting = 100_000 } = settings;
   const random = core.random.fork("events");
   const draw = createFaultDraw(random);
@@ -41,9 +41,7 @@ export function createEvents(core: Core, settings: EventsSettings) {
     };
     const reason = dropped();
     const delivery: DeliveryRecord = {
-      id: ids(),
-      account: account.id,
-      createdAt: event.createdAt,
+      ...owned(account.id),
       eventId: event.id,
       webhookId: webhook.id,
       status: reason === null ? "waiting" : "dropped",

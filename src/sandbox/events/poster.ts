@@ -1,7 +1,6 @@
-import { Agent } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
 import { retryAfterMs } from "../../net/exchange.ts";
-import { callUrl, type Posted, receiverConnection } from "../post.ts";
+import { callUrl, createReceivers, type Posted } from "../post.ts";
 import { createSigner } from "../signing.ts";
 import type { WebhookRecord } from "../world.ts";
 
@@ -33,44 +32,31 @@ export type Poster = ReturnType<typeof createPoster>;
 
 export function createPoster({ baseClock, timeoutMs, connections, onPost }: PosterSettings) {
   /** Each webhook has its own connections, so that a URL that hangs does not hold up another on its host. */
-  const agents = new Map<string, Agent>();
+  const receivers = createReceivers(connections);
   let isClosed = false;
   let number = 0;
 
-  const answerTo = async ({ webhook, eventId, body, sort }: PostOrder): Promise<Posted> => {
-    const { id, url, secret, signature } = webhook;
-    const dispatcher = agents.get(id) ?? new Agent({ connections, ...receiverConnection() });
-    agents.set(id, dispatcher);
-    // A wrong signature is one over other bytes: it has the right form and proves nothing.
-    const signed = sort === "wrongly-signed" ? Buffer.concat([body, Buffer.from(" ")]) : body;
-    try {
-      // The sandbox's choice: the machine's time, which receivers compare with.
-      const request = { method: "POST", url, body: signed, id: eventId, timestampMs: baseClock.now() };
-      const headers = createSigner(signature, secret)(request);
-      return await callUrl({ dispatcher, url, headers, body, clock: baseClock, timeoutMs });
-    } catch (error) {
-      // The secret is not in the encoding of its signature.
-      return { kind: "unanswered", reason: (error as Error).message };
-    }
-  };
   return {
     /** Null: the sandbox closed meanwhile. */
-    async post(order: PostOrder): Promise<Posted | null> {
+    async post({ webhook: { id, url, secret, signature }, eventId, body, sort }: PostOrder): Promise<Posted | null> {
       if (isClosed) return null;
       number += 1;
       const began = number;
-      const posted = await answerTo(order);
+      // A wrong signature is one over other bytes: it has the right form and proves nothing.
+      const signed = sort === "wrongly-signed" ? Buffer.concat([body, Buffer.from(" ")]) : body;
+      // The sandbox's choice: the machine's time, which receivers compare with.
+      const request = { method: "POST", url, body: signed, id: eventId, timestampMs: baseClock.now() };
+      const headers = createSigner(signature, secret)(request);
+      const posted = await callUrl(receivers.at(url, id), { url, headers, body, clock: baseClock, timeoutMs });
       if (isClosed) return null;
       number += 1;
-      const { webhook, eventId, body, sort } = order;
       // The status line decides, even when the body does not end.
-      const answered = posted.kind === "answered" ? posted.status : null;
-      onPost({ url: webhook.url, eventId, body, sort, answered, began, ended: number });
+      onPost({ url, eventId, body, sort, answered: posted.kind === "answered" ? posted.status : null, began, ended: number });
       return posted;
     },
-    async close(): Promise<void> {
+    close(): Promise<void> {
       isClosed = true;
-      await Promise.all([...agents.values()].map((agent) => agent.destroy()));
+      return receivers.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { Clock } from "../../model/clock.ts";
+import { kept } from "../../model/maps.ts";
 import type { Random } from "../ids.ts";
 import type { Core, DeliveryRecord, World } from "../world.ts";
 import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
@@ -13,22 +13,20 @@ interface PostingSettings {
 
 const longestHoldMs = 10_000;
 
-interface UrlQueue {
-  readonly add: ReturnType<typeof createLane>;
-  /** By line: held back until a later event of it was tried. */
-  readonly held: Map<string, PendingPost>;
-  readonly all: Set<PendingPost>;
-}
-
 interface PendingPost {
   readonly delivery: DeliveryRecord;
-  /** Events of one message or run keep their order; null: of none. */
-  readonly line: string | null;
+  /** Events of one message or run keep their order. */
+  readonly line: string;
   readonly faults: DeliveryFaults;
   isPosting: boolean;
 }
 
-export type Posting = ReturnType<typeof createPosting>;
+/** Of one webhook. `held`: by line, what waits until a later event of it was tried. */
+const createQueue = (atOnce: number) => ({
+  run: createLane(atOnce),
+  held: new Map<string, { readonly eventId: string; readonly release: () => void }>(),
+  all: new Set<PendingPost>(),
+});
 
 /**
  * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
@@ -36,110 +34,107 @@ export type Posting = ReturnType<typeof createPosting>;
  */
 export function createPosting(core: Core, { poster, retry, atOnce }: PostingSettings) {
   const { world, clock, baseClock, random, speed } = core;
-  const queues = new Map<string, UrlQueue>();
+  const queues = new Map<string, ReturnType<typeof createQueue>>();
+  const queueOf = (webhookId: string) => kept(queues, webhookId, () => createQueue(atOnce));
   const idlers: (() => void)[] = [];
   let sidePosts = 0;
   let isClosed = false;
-  const queueOf = ({ webhookId }: Pick<DeliveryRecord, "webhookId">): UrlQueue => {
-    const queue = queues.get(webhookId) ?? { add: createLane(atOnce), held: new Map(), all: new Set() };
-    queues.set(webhookId, queue);
-    return queue;
-  };
+  const passed = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
   const waiting = () => [...queues.values()].reduce((sum, { all }) => sum + all.size, sidePosts);
   const wake = (): void => {
     if (idlers.length > 0 && (isClosed || waiting() === 0)) for (const idler of idlers.splice(0)) idler();
   };
   const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
-    queueOf(post.delivery).all.delete(post);
+    queueOf(post.delivery.webhookId).all.delete(post);
     note(world, post, { status, reason });
     wake();
   };
+  /** Null: it is over. */
   const orderOf = (post: PendingPost): PostOrder | null => {
-    if (isClosed || !queueOf(post.delivery).all.has(post)) return null;
+    if (isClosed || !queueOf(post.delivery.webhookId).all.has(post)) return null;
     const order = orderFor(world, post);
     if (typeof order !== "string") return order;
     end(post, "dropped", order);
     return null;
   };
-  const again = (post: PendingPost) => queueOf(post.delivery).add(() => attempt(post, orderOf(post)));
-  const attempt = async (post: PendingPost, order: PostOrder | null): Promise<void> => {
-    if (order === null) return;
+  const beside = async (post: PendingPost, afterMs: number, spoil: (order: PostOrder) => PostOrder): Promise<void> => {
+    sidePosts += 1;
+    if (afterMs > 0) await passed(afterMs);
+    await queueOf(post.delivery.webhookId).run(async () => {
+      const order = orderFor(world, post);
+      if (typeof order !== "string") await poster.post(spoil(order));
+    });
+    sidePosts -= 1;
+    wake();
+  };
+  /** How long to wait for the next try; null: there is none. */
+  const attempt = async (post: PendingPost, isFirst: boolean): Promise<number | null> => {
+    const order = orderOf(post);
+    if (order === null) return null;
+    const { delivery, faults } = post;
+    const { duplicateAfterMs, malformed, wrongSignature } = faults;
+    if (isFirst && duplicateAfterMs !== null) void beside(post, duplicateAfterMs / speed, (right) => right);
+    if (isFirst && malformed !== null) void beside(post, 0, (right) => malformedOrder(right, malformed, random));
     post.isPosting = true;
+    if (isFirst && wrongSignature) await poster.post({ ...order, sort: "wrongly-signed" });
     const answer = await poster.post(order);
     post.isPosting = false;
     // The record stays `waiting`: after a restart it is posted again.
-    if (answer === null) return;
-    const { delivery } = post;
+    if (answer === null) return null;
     delivery.tries += 1;
     delivery.answered = answer.kind === "answered" ? answer.status : null;
     const next = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
-    if (next.status !== "waiting") return end(post, next.status, next.status === "failed" ? next.reason : null);
+    if (next.status !== "waiting") end(post, next.status, next.status === "failed" ? next.reason : null);
     // The webhook may have been deleted meanwhile.
-    if (orderOf(post) === null) return;
+    if (next.status !== "waiting" || orderOf(post) === null) return null;
     note(world, post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
-    clock.after(next.waitMs, () => again(post));
+    return next.waitMs;
   };
-  const beside = (post: PendingPost, afterMs: number, spoil: (order: PostOrder) => PostOrder): void => {
-    sidePosts += 1;
-    const work = async () => {
-      const order = orderFor(world, post);
-      if (typeof order !== "string") await poster.post(spoil(order));
-      sidePosts -= 1;
-      wake();
-    };
-    soon(clock, afterMs, () => queueOf(post.delivery).add(work));
-  };
-  const postFirst = async (post: PendingPost): Promise<void> => {
-    const order = orderOf(post);
-    if (order === null) return;
-    const { duplicateAfterMs, malformed, wrongSignature } = post.faults;
-    if (duplicateAfterMs !== null) beside(post, duplicateAfterMs / speed, (right) => right);
-    if (malformed !== null) beside(post, 0, (right) => malformedOrder(right, malformed, random));
-    post.isPosting = true;
-    if (wrongSignature) await poster.post({ ...order, sort: "wrongly-signed" });
-    await attempt(post, order);
-    const held = queueOf(post.delivery).held.get(post.line ?? "");
+  const firstTry = async (post: PendingPost): Promise<number | null> => {
+    const waitMs = await attempt(post, true);
+    const held = queueOf(post.delivery.webhookId).held.get(post.line);
     // Ids grow: a smaller one is an earlier event.
-    if (held !== undefined && held.delivery.eventId < order.eventId) release(held);
+    if (held !== undefined && held.eventId < post.delivery.eventId) held.release();
+    return waitMs;
   };
-  const first = (post: PendingPost) => queueOf(post.delivery).add(() => postFirst(post), post.line);
-  const release = (post: PendingPost): void => {
-    const { held } = queueOf(post.delivery);
-    if (held.get(lineOf(post)) !== post) return;
-    held.delete(lineOf(post));
-    first(post);
+  /** Of each line one is held: until a later event of it was tried. */
+  const held = async ({ delivery: { webhookId, eventId }, line }: PendingPost): Promise<void> => {
+    const { held } = queueOf(webhookId);
+    if (held.has(line)) return;
+    await new Promise<void>((release) => {
+      held.set(line, { eventId, release });
+      clock.after(longestHoldMs / speed, release);
+    });
+    held.delete(line);
   };
-  const hold = (post: PendingPost) => {
-    const { held } = queueOf(post.delivery);
-    if (held.has(lineOf(post))) return first(post);
-    held.set(lineOf(post), post);
-    clock.after(longestHoldMs / speed, () => release(post));
-  };
-  const pendingPost = (delivery: DeliveryRecord, faults = noFaults): PendingPost => {
-    const post = { delivery, line: lineIn(world, delivery), faults, isPosting: false };
-    queueOf(post.delivery).all.add(post);
-    return post;
+  const follow = async (delivery: DeliveryRecord, faults: DeliveryFaults, firstMs: number): Promise<void> => {
+    const event = world.events.get(delivery.eventId);
+    const post = { delivery, line: event?.wamid ?? event?.runId ?? delivery.eventId, faults, isPosting: false };
+    const { all, run } = queueOf(delivery.webhookId);
+    all.add(post);
+    if (firstMs > 0) await passed(firstMs);
+    if (faults.reorder) await held(post);
+    let waitMs = delivery.tries === 0 ? await run(() => firstTry(post), post.line) : 0;
+    while (waitMs !== null) {
+      if (waitMs > 0) await passed(waitMs);
+      waitMs = await run(() => attempt(post, false));
+    }
   };
   return {
     add(delivery: DeliveryRecord, faults: DeliveryFaults): void {
-      const post = pendingPost(delivery, faults);
-      const { delayMs, reorder } = faults;
-      const heldMs = delayMs + (reorder ? longestHoldMs / speed : 0);
-      if (heldMs > 0) note(world, post, { nextAt: clock.now() + heldMs });
-      soon(clock, delayMs, () => (reorder ? hold(post) : first(post)));
+      const heldMs = faults.delayMs + (faults.reorder ? longestHoldMs / speed : 0);
+      if (heldMs > 0) world.deliveries.update(delivery, { nextAt: clock.now() + heldMs });
+      void follow(delivery, faults, faults.delayMs);
     },
-    waitingFor: (webhookId: string) => queueOf({ webhookId }).all.size,
+    waitingFor: (webhookId: string) => queueOf(webhookId).all.size,
     resume(): void {
-      for (const delivery of [...world.deliveries.all()].sort((a, b) => (a.id < b.id ? -1 : 1))) {
-        if (delivery.status !== "waiting") continue;
-        // Faults were drawn before the restart, and are over.
-        const post = pendingPost(delivery);
-        soon(clock, delivery.nextAt - clock.now(), () => (delivery.tries === 0 ? first : again)(post));
-      }
+      const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
+      // Faults were drawn before the restart, and are over.
+      for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) void follow(delivery, noFaults, delivery.nextAt - clock.now());
     },
     /** After a webhook was disabled or deleted: drops what waits for it. A post in flight ends with its answer. */
     webhookChanged(webhookId: string): void {
-      for (const post of queueOf({ webhookId }).all) if (!post.isPosting) orderOf(post);
+      for (const post of queueOf(webhookId).all) if (!post.isPosting) orderOf(post);
     },
     waiting,
     idle(): Promise<void> {
@@ -156,23 +151,9 @@ export function createPosting(core: Core, { poster, retry, atOnce }: PostingSett
   };
 }
 
-function soon(clock: Clock, ms: number, run: () => void): void {
-  if (ms > 0) clock.after(ms, run);
-  else run();
-}
-
 function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryRecord>): void {
   Object.assign(delivery, change);
   if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
-}
-
-function lineIn(world: World, { eventId }: DeliveryRecord): string | null {
-  const event = world.events.get(eventId);
-  return event?.wamid ?? event?.runId ?? null;
-}
-
-function lineOf({ line, delivery }: PendingPost): string {
-  return line ?? delivery.eventId;
 }
 
 function malformedOrder(right: PostOrder, malformed: NonNullable<DeliveryFaults["malformed"]>, random: Random): PostOrder {
@@ -191,24 +172,26 @@ function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | 
   return { webhook, eventId: event.id, body, sort: "event" };
 }
 
-/** Returns what adds work: at most `limit` is done at once, and of each line one after the other. Work must not reject. */
+/** Does work that does not reject: at most `limit` at once, and of each line one after the other. */
 function createLane(limit: number) {
-  const lines = new Map<string, Promise<void>>();
+  const lines = new Map<string, Promise<unknown>>();
   const ready: (() => void)[] = [];
   let free = limit;
-  const run = async (work: () => Promise<void>): Promise<void> => {
+  const run = async <T>(work: () => Promise<T>): Promise<T> => {
     if (free > 0) free -= 1;
     else await new Promise<void>((resolve) => ready.push(resolve));
-    await work();
+    const done = await work();
     const next = ready.shift();
     if (next === undefined) free += 1;
     else next();
+    return done;
   };
-  return async (work: () => Promise<void>, line: string | null = null): Promise<void> => {
-    if (line === null) return run(work);
+  return async <T>(work: () => Promise<T>, line?: string): Promise<T> => {
+    if (line === undefined) return run(work);
     const done = lines.get(line)?.then(() => run(work)) ?? run(work);
     lines.set(line, done);
-    await done;
+    const result = await done;
     if (lines.get(line) === done) lines.delete(line);
+    return result;
   };
 }

@@ -15,12 +15,11 @@ export interface Publisher {
 /** Stores an event, with a delivery for every webhook URL subscribed to its kind. */
 export type Emit = (record: EventRecord) => void;
 
-export function createPublisher({ clock, ids }: Core, emit: Emit): Publisher {
+export function createPublisher({ owned }: Core, emit: Emit): Publisher {
   const publish: Publisher["publish"] = (account, event, data) => {
-    const createdAt = clock.now();
-    const id = ids();
-    const body = eventBody({ id: id as EventId, event, createdAt: new Date(createdAt).toISOString() }, data);
-    emit({ id, account, createdAt, event, wamid: textOf(data["wamid"]), runId: textOf(data["runId"]), body });
+    const own = owned(account);
+    const body = eventBody({ id: own.id as EventId, event, createdAt: new Date(own.createdAt).toISOString() }, data);
+    emit({ ...own, event, wamid: textOf(data["wamid"]), runId: textOf(data["runId"]), body });
   };
   return {
     publish,

@@ -1,7 +1,7 @@
 import { type ApiFault, refused } from "../api/fault.ts";
 import type { Publisher } from "../events/publisher.ts";
 import type { Random } from "../ids.ts";
-import { isReported, type LifeStep, type MessageStatus, messageLife, reaches, supersedes } from "../statuses.ts";
+import { delivered, failed, isReported, type LifeStep, type MessageStatus, reaches, read, sent, supersedes } from "../statuses.ts";
 import type { AccountRecord, Core, FutureStep, MessageRecord, SendingNumber, World } from "../world.ts";
 
 /** The only place that changes a status. */
@@ -58,13 +58,15 @@ const waits: Readonly<Partial<Record<MessageStatus, readonly [number, number]>>>
   failed: [300, 3_000],
 };
 
+const readShare = 0.8;
+
 /** `now` in unix milliseconds. The same `random` gives the same life. */
 export function planLife(phone: string, { now, random, speed }: { now: number; random: Random; speed: number }): FutureStep[] {
-  const outcome = outcomeFor(phone);
+  const { steps = random.chance(readShare) ? [sent, delivered, read] : [sent, delivered], slowness = 1 } = outcomeFor(phone);
   let at = now;
-  return stepsOf(outcome, random).map((step) => {
+  return steps.map((step) => {
     const [least, most] = waits[step.status] ?? [0, 0];
-    at += ((least + random.next() * (most - least)) * (outcome.slowness ?? 1)) / speed;
+    at += ((least + random.next() * (most - least)) * slowness) / speed;
     return { ...step, at: Math.round(at) };
   });
 }
@@ -85,11 +87,6 @@ interface FixedOutcome {
   readonly reports?: number;
   readonly rejection?: { readonly reason: string; readonly isTemporary: boolean };
 }
-
-const sent: LifeStep = { status: "sent" };
-const delivered: LifeStep = { status: "delivered" };
-const read: LifeStep = { status: "read" };
-const failed = (errorCode: string | number): LifeStep => ({ status: "failed", errorCode });
 
 const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   // No account on the network.
@@ -116,12 +113,6 @@ const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
 
 export function outcomeFor(phone: string): FixedOutcome {
   return fixedOutcomes[phone.slice(-4)] ?? {};
-}
-
-const readShare = 0.8;
-
-export function stepsOf(outcome: FixedOutcome, random: Random): readonly LifeStep[] {
-  return outcome.steps ?? messageLife(random, random.chance(readShare) ? "read" : "delivered");
 }
 
 /**

@@ -30,7 +30,7 @@ export const outgoingBodySchema = z
     path: ["text"],
   });
 
-export interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
+interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
   readonly campaignId?: string;
   readonly reference?: string;
   /** As Meta does it: text outside the 24-hour window is accepted, and fails with 131047 afterwards. */
@@ -44,8 +44,8 @@ export interface IncomingMessage {
   readonly phoneNumberId?: string;
 }
 
-export interface ContactFacts {
-  readonly name?: string;
+interface ContactFacts {
+  readonly name?: string | null;
   readonly attributes?: Readonly<Record<string, string>>;
 }
 
@@ -60,7 +60,7 @@ export type Messaging = ReturnType<typeof createMessaging>;
 
 /** Messages and contacts of all accounts. Every method throws ApiFault as the document's rules say. */
 export function createMessaging(core: Core, publisher: Publisher) {
-  const { world, clock, ids, random, speed } = core;
+  const { world, clock, ids, owned, random, speed } = core;
   const lives = createLives(core, publisher);
   const newWamid = createWamids(random.fork("wamids"));
   const lifeRandom = random.fork("lives");
@@ -69,22 +69,9 @@ export function createMessaging(core: Core, publisher: Publisher) {
 
   const accountOf = (name: string) => world.accounts.get(name) as AccountRecord;
   const isTooLate = (to: ContactRecord | undefined) => clock.now() - (to?.customerWroteAt ?? Number.NEGATIVE_INFINITY) > windowMs;
-  const createContact = (account: string, phone: string, facts: ContactFacts = {}): ContactRecord => {
-    const contact = {
-      id: ids(),
-      account,
-      createdAt: clock.now(),
-      phone,
-      name: facts.name ?? null,
-      attributes: { ...facts.attributes },
-      conversationId: ids(),
-      customerWroteAt: null,
-      humanRepliedAt: null,
-      runId: null,
-      campaignId: null,
-    };
-    world.contacts.put(contact);
-    return contact;
+  const createContact = (account: string, phone: string, { name = null, attributes }: ContactFacts = {}): ContactRecord => {
+    const states = { customerWroteAt: null, humanRepliedAt: null, runId: null, campaignId: null };
+    return world.contacts.put({ ...owned(account), phone, name, attributes: { ...attributes }, conversationId: ids(), ...states });
   };
   const contentOf = (account: string, { text, template, failsLater }: OutgoingMessage, to: ContactRecord | undefined) => {
     if (template !== undefined) {
@@ -99,10 +86,9 @@ export function createMessaging(core: Core, publisher: Publisher) {
     { id, account, phone, conversationId }: ContactRecord,
     about: Pick<MessageRecord, "text" | "templateId" | "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">,
   ): MessageRecord => {
-    const [now, wamid] = [clock.now(), newWamid(phone.slice(1, 1 + longestRealPhone))];
-    return { id: ids(), account, createdAt: now, wamid, contactId: id, conversationId, phone, statusAt: now, future: [], ...about };
+    const wamid = newWamid(phone.slice(1, 1 + longestRealPhone));
+    return { ...owned(account), wamid, contactId: id, conversationId, phone, statusAt: clock.now(), future: [], ...about };
   };
-
   const send = (account: string, message: OutgoingMessage, origin: Exclude<MessageOrigin, "customer">): MessageRecord => {
     const phone = requirePhone(message.to);
     const { phoneNumberId } = sendingNumber(accountOf(account), message.phoneNumberId);
@@ -119,10 +105,7 @@ export function createMessaging(core: Core, publisher: Publisher) {
     const sent = record(contact, { ...content, ...about });
     sent.future = willFail ? life.slice(0, 1).map(({ at }) => ({ at, status: "failed", errorCode: windowClosedCode })) : life;
     world.messages.put(sent);
-    if (campaignId !== null) {
-      contact.campaignId = campaignId;
-      world.contacts.put(contact);
-    }
+    if (campaignId !== null) world.contacts.update(contact, { campaignId });
     lives.follow(sent);
     return sent;
   };
@@ -134,24 +117,17 @@ export function createMessaging(core: Core, publisher: Publisher) {
       const { numbers } = accountOf(account);
       if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted)) throw noSuchNumber();
       const from = world.contacts.find(account, phone) ?? createContact(account, phone);
-      from.name ??= name ?? null;
-      from.customerWroteAt = clock.now();
       const campaign = world.campaigns.get(from.campaignId ?? "");
-      from.campaignId = null;
-      world.contacts.put(from);
-      if (campaign !== undefined) {
-        campaign.replies += 1;
-        world.campaigns.put(campaign);
-      }
+      if (campaign !== undefined) world.campaigns.update(campaign, { replies: campaign.replies + 1 });
+      world.contacts.update(from, { name: from.name ?? name ?? null, customerWroteAt: clock.now(), campaignId: null });
       const phoneNumberId = wanted ?? (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ?? "";
-      const received = record(from, { text, templateId: null, campaignId: null, origin: "customer", phoneNumberId, status: "received" });
-      return world.messages.put(received);
+      const about = { text, templateId: null, campaignId: null, origin: "customer", phoneNumberId, status: "received" } as const;
+      return world.messages.put(record(from, about));
     },
     /** A human colleague's: automations keep still there for 24 hours. */
     reply(contact: ContactRecord, text: string): MessageRecord {
       const sent = send(contact.account, { to: contact.phone, text }, "chat");
-      contact.humanRepliedAt = clock.now();
-      world.contacts.put(contact);
+      world.contacts.update(contact, { humanRepliedAt: clock.now() });
       return sent;
     },
     /** The rest of the message's life is called off. */
@@ -167,9 +143,7 @@ export function createMessaging(core: Core, publisher: Publisher) {
         admitContact(world, accountOf(account));
         return { contact: createContact(account, phone, facts), isNew: true };
       }
-      contact.name = facts.name ?? contact.name;
-      contact.attributes = { ...contact.attributes, ...facts.attributes };
-      world.contacts.put(contact);
+      world.contacts.update(contact, { name: facts.name ?? contact.name, attributes: { ...contact.attributes, ...facts.attributes } });
       return { contact, isNew: false };
     },
     resume(): void {

@@ -1,5 +1,4 @@
-import { Agent } from "undici/index.js";
-import { callUrl, type Posted, receiverConnection } from "../post.ts";
+import { callUrl, createReceivers, type Posted } from "../post.ts";
 import type { Core, WebhookRecord } from "../world.ts";
 
 export interface Handshake {
@@ -18,7 +17,7 @@ export type Callbacks = ReturnType<typeof createCallbacks>;
 export function createCallbacks(core: Core, report: (handshake: Handshake) => void) {
   const { world, baseClock } = core;
   const random = core.random.fork("challenges");
-  const agent = new Agent(receiverConnection());
+  const receivers = createReceivers();
   let isClosed = false;
 
   const verify = async (webhook: WebhookRecord): Promise<Handshake> => {
@@ -29,7 +28,7 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
     asked.searchParams.append("hub.mode", "subscribe");
     asked.searchParams.append("hub.challenge", challenge);
     asked.searchParams.append("hub.verify_token", meta?.verifyToken ?? "");
-    const reason = failureIn(await callUrl({ dispatcher: agent, url: asked.href, headers: {}, clock: baseClock, timeoutMs }), challenge);
+    const reason = failureIn(await callUrl(receivers.at(url), { url: asked.href, headers: {}, clock: baseClock, timeoutMs }), challenge);
     const isVerified = reason === null;
     // A later failure takes nothing back.
     if (isVerified && meta?.isVerified === false) {
@@ -58,7 +57,7 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
     },
     close(): Promise<void> {
       isClosed = true;
-      return agent.destroy();
+      return receivers.close();
     },
   };
 }

@@ -25,7 +25,7 @@ const longestWaitMs = 5_000;
 
 /** All accounts' updates go to the URLs of `main`: an app of Meta has one callback. */
 export function createMetaPublisher(core: Core, { faults, malformed, emit, hasReceiver }: MetaParts) {
-  const { world, clock, baseClock, ids, speed } = core;
+  const { world, clock, baseClock, owned, speed } = core;
   let gathered: Update[] = [];
   let cancel: (() => void) | null = null;
   /** By wamid, sends that are answered once their first status was posted. */
@@ -34,9 +34,7 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
   const request = (updates: readonly Update[]): void => {
     const [wamid, ...others] = new Set(updates.map((update) => update.wamid));
     emit({
-      id: ids(),
-      account: mainAccount,
-      createdAt: clock.now(),
+      ...owned(mainAccount),
       event: [...new Set(updates.map(({ field }) => field))].join(","),
       // Requests about one message seldom overtake each other; Meta keeps no other order.
       wamid: others.length === 0 ? (wamid ?? null) : null,

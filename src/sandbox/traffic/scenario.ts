@@ -3,7 +3,7 @@ import type { RunId, Wamid } from "../../model/ids.ts";
 import { malformations, malformedBody } from "../events/delivery-faults.ts";
 import { bodyOf, createEventMaker, type SandboxEvent } from "../events/publisher.ts";
 import { createPhones, createRandom, createWamids } from "../ids.ts";
-import { type LifeShares, messageLife, pickLife, usualLives } from "../statuses.ts";
+import { drawLife, type LifeShares } from "../statuses.ts";
 import type { Post, PostSort, PostSubject } from "./answers.ts";
 
 export interface ScenarioSettings {
@@ -19,7 +19,7 @@ export interface ScenarioSettings {
 
 /** The same settings give the same posts, byte for byte. Lazy: holds at most `alive` messages and the posts held back. */
 export function* scenario(settings: ScenarioSettings): Generator<Post, void, undefined> {
-  const { seed, start, messages, lives = usualLives, alive = 32, window = 64, campaignSize = 50 } = settings;
+  const { seed, start, messages, lives, alive = 32, window = 64, campaignSize = 50 } = settings;
   const mix = { ...usualMix, ...settings.mix };
   const random = createRandom(seed);
   let now = start;
@@ -78,10 +78,10 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
     }
   }
 
-  const living: { wamid: Wamid; steps: ReturnType<typeof messageLife>; next: number }[] = [];
+  const living: { wamid: Wamid; steps: ReturnType<typeof drawLife>; next: number }[] = [];
   for (let born = 0; born < messages || living.length > 0; ) {
     while (living.length < alive && born < messages) {
-      living.push({ wamid: newWamid(phone()), steps: messageLife(random, pickLife(random, lives)), next: 0 });
+      living.push({ wamid: newWamid(phone()), steps: drawLife(random, lives), next: 0 });
       born += 1;
     }
     const at = random.below(living.length);

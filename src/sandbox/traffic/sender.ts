@@ -30,7 +30,12 @@ export type Sender = ReturnType<typeof createSender>;
 
 export function createSender(settings: SenderSettings) {
   const { url, signature, secret, concurrency, rate, tls, retry = { tries: 1, waitMs: 0 }, timeoutMs = 10_000 } = settings;
-  const dispatcher = new Pool(new URL(url).origin, { connections: concurrency, connect: { ...tls, timeout: timeoutMs } });
+  const dispatcher = new Pool(new URL(url).origin, {
+    connections: concurrency,
+    connect: { ...tls, timeout: timeoutMs },
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
   const sign = createSigner(signature, secret);
 
   const headersOf = (post: Post): Record<string, string> => {
@@ -45,7 +50,7 @@ export function createSender(settings: SenderSettings) {
     const began = Date.now();
     for (let tries = 1; ; tries += 1) {
       // Signed anew at each try, as the timestamp may be part of it.
-      const posted = await callUrl({ dispatcher, url, headers: headersOf(one), body: one.body, clock: systemClock, timeoutMs });
+      const posted = await callUrl(dispatcher, { url, headers: headersOf(one), body: one.body, clock: systemClock, timeoutMs });
       const text = posted.kind === "answered" ? posted.text : null;
       const isLast = posted.kind === "answered" && text !== null && posted.status < 500;
       if (!isLast && tries < retry.tries && !stopped()) {

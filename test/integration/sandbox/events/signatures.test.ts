@@ -146,16 +146,3 @@ test("each try is signed anew: the timestamp is that of the try", async () => {
   const { headers, body } = server.seen[1] as SeenRequest;
   expect(headers["x-slack-signature"]).toBe(`v0=${mac(secret, `v0:${second}:${body}`, "hex")}`);
 });
-
-test("a secret that is not in the encoding of its signature fails the delivery, with the reason and without the secret", async () => {
-  await using server = await startTestServer((response) => response.end());
-  await using stage = createStage({ speed: 100_000 });
-  stage.addWebhook(server.url, { signature: { preset: "standard-webhooks" }, secret: "whsec_not base64!" });
-  stage.addWebhook("no url at all");
-  stage.addWebhook(server.url);
-  stage.status("wamid.A", "sent");
-  await stage.posting.idle();
-  expect(stage.deliveries().map(({ status }) => status)).toEqual(["failed", "failed", "delivered"]);
-  expect(stage.deliveries()[0]?.reason).toMatch(/base64/);
-  expect(stage.deliveries()[0]?.reason).not.toContain("not base64!");
-});

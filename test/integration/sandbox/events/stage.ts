@@ -46,7 +46,8 @@ export function createStage(options: StageOptions = {}) {
   world.accounts.put(account);
   let faults = eventFaultsSchema.parse(options.faults ?? {});
   const limits = createLimits({ world, clock });
-  const core = { world, clock, baseClock, ids, random, speed: 100, ...rest };
+  const owned = (id: string) => ({ id: ids(), account: id, createdAt: clock.now() });
+  const core = { world, clock, baseClock, ids, owned, random, speed: 100, ...rest };
   const { publisher, posting } = createEvents(core, {
     // A receiver in the same process is slow when the machine is.
     ...(options.baseClock === undefined ? { timeoutMs: longestWaitMs } : {}),

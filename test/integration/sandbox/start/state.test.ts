@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import { type Sandbox, SandboxRefused, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { AutomationStep } from "../../../../src/sandbox/world.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
@@ -91,6 +91,14 @@ test("a delivery that waited is posted after the restart, and options add what i
   expect((await second.control("GET", "/keys")).body).toMatchObject({ data: [{ key: first.key }, { key: "acme_live_another" }] });
   expect(second.webhooks().map(({ secret }) => secret)).toEqual(["another-secret", "another-secret"]);
   expect([second.key, second.plan()]).toEqual(["acme_live_another", "enterprise"]);
+});
+
+test("another secret must be in the encodings of the signatures that it is for; the text does not quote it", async () => {
+  const file = stateFile();
+  const webhooks = [{ url: "http://127.0.0.1:9/hook", signature: { preset: "standard-webhooks" as const } }];
+  await (await startSandbox({ file, webhooks })).close();
+  const restarted = startSandbox({ file, secret: "whsec_not base64!" });
+  await expect(restarted).rejects.toThrow(new SandboxRefused("webhooks: the secret is not base64 (after whsec_)"));
 });
 
 test("a campaign goes on after a restart, and so do its replies", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createTable } from "../../../../src/sandbox/world.ts";
+import { createTable } from "../../../../src/sandbox/table.ts";
 
 test("a table forgets its oldest, of each account, with their second keys, and tells the journal", () => {
   const told: string[] = [];
