@@ -79,7 +79,8 @@ export function* quarantineCount(): Work<QuarantineCount> {
 
 const noEvents = { events: 0, oldestAt: null };
 
-const sliceSeqs = 20_000;
+/** Other reads of the thread wait for a slice. */
+const sliceSeqs = 5_000;
 const a = as(attempts, "a");
 const byDisposition = select({
   disposition: e.disposition,

@@ -2,6 +2,7 @@ import { setPriority } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { createReading } from "../read/reading.ts";
+import { stats } from "../read/stats.ts";
 import type { Work } from "../sql/ops.ts";
 import { type Db, openForReading } from "./file.ts";
 import type { ThreadAnswer, ThreadCall, ThreadData } from "./inspecting.ts";
@@ -48,14 +49,15 @@ function stepping(db: Db) {
 
 function open(path: string): Db {
   const db = openForReading(path);
-  db.pragma("cache_size = -16384");
+  db.pragma("cache_size = -8192");
   return db;
 }
 
-const readsOf = (db: Db, progress: ThreadParts["progress"]) =>
-  (kind === "pages" ? createReading : wholeReads)({ db, read: stepping(db), progress }) as unknown as Readonly<
-    Record<string, (...args: readonly unknown[]) => unknown>
-  >;
+function readsOf(db: Db, progress: ThreadParts["progress"]) {
+  const read = stepping(db);
+  const reads = kind === "pages" ? { ...createReading({ read }), stats: () => read(stats()) } : wholeReads({ db, read, progress });
+  return reads as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
+}
 
 /** Opening a connection and filling its cache takes longer than most reads of pages. */
 let kept: { readonly db: Db; readonly reads: ReturnType<typeof readsOf> } | null = null;

@@ -49,8 +49,8 @@ interface PendingCall {
   readonly reject: (error: Error) => void;
 }
 
-/** Starting another thread takes 0.1 s or more. The one for pages outlives the polls of a console in a hidden tab. */
-const idleMs = { pages: 60_000, whole: 10_000 };
+/** Starting another thread takes 0.1 s or more, and keeping it 30 MB. The one for pages outlives the polls of a console in a hidden tab. */
+const idleMs = { pages: 60_000, whole: 1_000 };
 
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js", import.meta.url);
 
@@ -70,7 +70,7 @@ export function createInspecting(path: string): FileInspecting {
     audit: checking(path).audit,
     checking,
     stats() {
-      counting ??= (whole.call("stats", []) as Promise<Stats>).finally(() => {
+      counting ??= (pages.call("stats", []) as Promise<Stats>).finally(() => {
         counting = null;
       });
       return counting;

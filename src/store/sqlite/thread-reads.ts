@@ -4,7 +4,6 @@ import Database from "better-sqlite3";
 import type { AuditProgress } from "../../model/audit.ts";
 import { audit } from "../audit/audit.ts";
 import type { AuditOrder } from "../port.ts";
-import { stats } from "../read/stats.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { type Db, damageOf, emptyLog, sizeOf } from "./file.ts";
@@ -17,7 +16,6 @@ export interface ThreadParts {
 
 export function wholeReads({ db, read, progress }: ThreadParts) {
   return {
-    stats: () => read(stats()),
     audit: (order: AuditOrder) => inSnapshot(db, () => read(audit(order, progress))),
     copy: (to: string) => copyStore(db, to, progress),
     damage: () => findDamage(db),
