@@ -162,7 +162,7 @@ export function retryAfterMs(header: string | readonly string[] | undefined, now
   return at === null ? null : bounded(at - now);
 }
 
-export function httpDate(text: string): number | null {
+function httpDate(text: string): number | null {
   const isDate = imfDate.test(text) || rfc850Date.test(text);
   const at = isDate ? Date.parse(text) : asctimeDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN;
   return Number.isNaN(at) ? null : at;

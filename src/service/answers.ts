@@ -4,7 +4,7 @@ import { parseExact } from "../model/json.ts";
 import { retryAfterMs } from "../net/exchange.ts";
 import { type CallCap, type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
 import { type CallEffect, ServiceError, type ServiceFailure, type ValidationProblem } from "./errors.ts";
-import { assessRenewal, dateOf } from "./limits/caps.ts";
+import { renewalOf } from "./limits/caps.ts";
 
 export interface Answer {
   readonly status: number;
@@ -54,7 +54,7 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
     case 409:
       return fail({ kind: "conflict" });
     case 429: {
-      if (cause?.type === "upgrade") return fail({ kind: "quota", cause, until: assessRenewal(dateOf(headers["date"]), now).at });
+      if (cause?.type === "upgrade") return fail({ kind: "quota", cause, until: renewalOf(now).at });
       const rate = rateLimit(headers, now);
       // The block for bad keys has the same status and body as a cap; only the cap comes with these headers.
       if (rate === null && isDocumented && !cause) return fail({ kind: "blocked" });

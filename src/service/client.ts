@@ -5,7 +5,7 @@ import type { Secret } from "../model/secret.ts";
 import { createPool, type HttpPool } from "../net/connect.ts";
 import { codeOf, type Exchanged, exchange } from "../net/exchange.ts";
 import type { TlsSettings } from "../net/tls.ts";
-import { type Answer, decodeAnswer, type Read, readAnswer } from "./answers.ts";
+import { decodeAnswer, type Read, readAnswer } from "./answers.ts";
 import {
   type Admission,
   type CallOutcome,
@@ -17,7 +17,6 @@ import {
   type SendBody,
 } from "./endpoints.ts";
 import { ServiceError, type ServiceFailure } from "./errors.ts";
-import { dateOf } from "./limits/caps.ts";
 
 interface CallSettings {
   readonly apiKey: Secret;
@@ -168,7 +167,7 @@ async function attemptOnce<T>(
     settlement = { type: "unknown" };
     const exchanged = await exchange(calling.pool, sending, { timeoutMs, maxBytes: maxBodyBytes, after: clock.after });
     const read = readExchanged(calling, endpoint, exchanged);
-    settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "headers" in exchanged ? exchanged.headers : {});
+    settlement = read.ok ? { type: "answered" } : settlementOf(read.error);
     return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
   } finally {
     permit.settle(settlement);
@@ -209,17 +208,13 @@ function closedError(endpoint: Endpoint<unknown>): ServiceError {
 /** Shown to people and kept in shared state, so a longer or odd name counts as none. */
 const resourceName = /^[\w.-]{1,40}$/;
 
-function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutcome {
+function settlementOf(error: ServiceError): CallOutcome {
   const { failure } = error;
   switch (failure.kind) {
     case "rate-limited":
       return { type: "rate-limited", cap: failure.cap, retryAfterMs: failure.retryAfterMs, limit: failure.limit };
     case "quota":
-      return {
-        type: "quota-used-up",
-        resource: resourceName.exec(failure.cause?.resource ?? "")?.[0] ?? null,
-        serviceTime: dateOf(headers["date"]),
-      };
+      return { type: "quota-used-up", resource: resourceName.exec(failure.cause?.resource ?? "")?.[0] ?? null };
     case "unauthenticated":
     case "blocked":
       return { type: failure.kind };

@@ -22,8 +22,7 @@ export type CallOutcome =
   | { readonly type: "answered" }
   /** 429 of a per-minute cap. `cap`: null if the answer does not name it. */
   | { readonly type: "rate-limited"; readonly cap: CallCap | null; readonly retryAfterMs: number | null; readonly limit: number | null }
-  /** `serviceTime`: unix ms of the answer's `Date`. */
-  | { readonly type: "quota-used-up"; readonly resource: string | null; readonly serviceTime: number | null }
+  | { readonly type: "quota-used-up"; readonly resource: string | null }
   | { readonly type: "unauthenticated" }
   | { readonly type: "blocked" }
   /** The service counted nothing. */

@@ -1,4 +1,3 @@
-import { httpDate } from "../../net/exchange.ts";
 import type { CallCap } from "../endpoints.ts";
 import type { Plan } from "../settings.ts";
 
@@ -45,31 +44,11 @@ export function quotaDay(now: number): number {
 
 /** For a lagging counter, network delay, and small clock errors. */
 const marginMs = 60_000;
-/** A `Date` further from the relay's clock than this is ignored: one of the two is wrong. */
-const mostSkewMs = 3_600_000;
-/** This soon after a renewal, a used-up quota may still be last month's. */
-const doubtfulMs = 24 * 3_600_000;
 
-interface Renewal {
-  /** Day 1, 00:00, in unix ms; up to a minute ago for an answer about the previous month. */
-  readonly at: number;
-  /** By the relay's clock, in unix ms; always later than now. */
-  readonly knownAt: number;
-  /** False where clocks differ or the month has just begun: the quota may be renewed earlier. */
-  readonly isCertain: boolean;
-}
-
-/** `serviceTime` (unix ms): the `Date` of the answer; null without one. */
-export function assessRenewal(serviceTime: number | null, now: number): Renewal {
-  const isTimeKnown = serviceTime !== null && Math.abs(serviceTime - now) <= mostSkewMs;
-  const there = isTimeKnown ? serviceTime : now;
-  const { from, until } = quotaMonth(there - marginMs);
-  return { at: until, knownAt: until + marginMs - there + now, isCertain: isTimeKnown && there - marginMs - from >= doubtfulMs };
-}
-
-/** In unix ms; null when absent or malformed. */
-export function dateOf(header: string | string[] | undefined): number | null {
-  return typeof header === "string" ? httpDate(header) : null;
+/** Of a quota that is used up. In unix ms; `at` up to a minute ago, for an answer about the previous month. */
+export function renewalOf(now: number): { readonly at: number; readonly knownAt: number } {
+  const { until } = quotaMonth(now - marginMs);
+  return { at: until, knownAt: until + marginMs };
 }
 
 function firstOfMonth(now: number, ahead: number): number {

@@ -3,7 +3,7 @@ import type { SteadyTime } from "../../model/clock.ts";
 import { growingWait } from "../../model/clock.ts";
 import { type CallOperation, type CallOutcome, callOperations } from "../endpoints.ts";
 import { localRefusal, type ServiceError } from "../errors.ts";
-import { assessRenewal } from "./caps.ts";
+import { renewalOf } from "./caps.ts";
 
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
 export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
@@ -28,7 +28,7 @@ interface Stop {
   probeUntil: number;
   /** The service's name of a quota; null without one. */
   readonly resource: string | null;
-  /** Unix ms, because the renewal of a quota is a date; null: not certain. */
+  /** Unix ms, because the renewal of a quota is a date; null: unknown. */
   readonly renewsAt: number | null;
   /** Refusals of a key in a row, from 0. */
   readonly repeats: number;
@@ -218,7 +218,7 @@ export type Stops = ReturnType<typeof createStops>;
  * | probing | the probe gives up before it is sent, or takes 2 minutes | the next call is the probe |
  * | any | `resume`, SIGHUP, another plan | none |
  *
- * `until` is the renewal where it is certain. Otherwise a probe goes every hour, so a wrong assessment costs an hour.
+ * `until` is an hour later, or the renewal if that is sooner: clocks differ, and somebody may change the plan.
  */
 const hourMs = 3_600_000;
 /** After a probe without a verdict. */
@@ -232,12 +232,11 @@ const quotaRule: StopRule = {
     return outcome.type === "answered" ? "over" : "unknown";
   },
   from({ outcome, now, wallNow }) {
-    const { resource, serviceTime } = outcome.type === "quota-used-up" ? outcome : { resource: null, serviceTime: null };
-    const { at, knownAt, isCertain } = assessRenewal(serviceTime, wallNow);
-    const wait = knownAt - wallNow;
+    const resource = outcome.type === "quota-used-up" ? outcome.resource : null;
+    const { at, knownAt } = renewalOf(wallNow);
     // When a resource other than API calls renews is not documented.
-    const isKnown = isCertain && resource?.toLowerCase() === "apicalls";
-    return { ...noDetails, resource, renewsAt: isKnown ? at : null, until: now + (isKnown ? wait : Math.min(wait, hourMs)) };
+    const renewsAt = resource?.toLowerCase() === "apicalls" ? at : null;
+    return { ...noDetails, resource, renewsAt, until: now + Math.min(knownAt - wallNow, hourMs) };
   },
   still: (stop, now) => ({ ...stop, until: now + unsettledMs, probeUntil: 0 }),
 };

@@ -151,7 +151,7 @@ test("the stop of a quota reaches the other processes, and an operator ends it f
   const [one, other] = [join(), join()];
   for (const { limiter } of [one, other]) (await limiter.enter(poll)).settle(answered);
   await clock.advance(1_000);
-  (await one.limiter.enter(send)).settle({ type: "quota-used-up", resource: "apiCalls", serviceTime: null });
+  (await one.limiter.enter(send)).settle({ type: "quota-used-up", resource: "apiCalls" });
   await clock.advance(4_000);
   await expect(other.limiter.enter(poll)).rejects.toMatchObject({ kind: "quota" });
   expect(other.limiter.state()).toMatchObject({ stops: one.limiter.state().stops, resources: { quota: "apiCalls" } });
