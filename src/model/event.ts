@@ -11,8 +11,7 @@ import {
   type SourceName,
   type Wamid,
 } from "./ids.ts";
-import { mayBeRounded, parseExact, readPath } from "./json.ts";
-
+import { readPath } from "./json.ts";
 import { type RunStatus, runStatusOf } from "./statuses.ts";
 
 /** How an event reached the relay. Tracking treats all alike. */
@@ -88,11 +87,8 @@ export type TrackedSubject = Exclude<Subject, { readonly type: "none" }>;
 
 const none: Subject = { type: "none" };
 
-/**
- * Fields of a wrong type count as absent. `body` is the envelope's text: an error code may have more digits than a number
- * holds.
- */
-export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer): Subject {
+/** Fields of a wrong type count as absent. */
+export function subjectOf(envelope: Envelope, fields: FieldPaths): Subject {
   if (envelope.event.startsWith("message.")) {
     const wamid = identifier(first(envelope.data, fields.wamid));
     if (wamid === null) return none;
@@ -101,7 +97,7 @@ export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer):
       type: "message",
       wamid: wamid as Wamid,
       status: typeof status === "string" && status !== "" ? cutText(status, maxIdLength) : null,
-      errorCode: codeText(exactly(first(envelope.data, fields.errorCode), fields, body)),
+      errorCode: codeText(first(envelope.data, fields.errorCode)),
     };
   }
   if (envelope.event.startsWith("automation.")) {
@@ -128,17 +124,6 @@ function first(data: Readonly<Record<string, unknown>>, candidates: readonly str
 
 function identifier(value: unknown): string | null {
   return typeof value === "string" && value !== "" && hasIdLength(value) && value.isWellFormed() ? value : null;
-}
-
-function exactly(code: unknown, fields: FieldPaths, body: Buffer): unknown {
-  if (!mayBeRounded(code)) return code;
-  try {
-    const { data } = parseExact(body.toString("utf8")) as Pick<Envelope, "data">;
-    return first(data, fields.errorCode);
-  } catch {
-    // `parseExact` recurses, unlike `JSON.parse`: a body nested thousands of levels deep keeps the rounded number.
-    return code;
-  }
 }
 
 /** Error codes are text, because providers mix numbers, numeric strings and words. */
@@ -179,17 +164,16 @@ export function polledEvent(found: PolledStatus): ReceivedEvent {
     data,
     relay: { origin, messageId, ...(because === undefined ? {} : { because }) },
   };
-  const body = Buffer.from(JSON.stringify(envelope), "utf8");
   return {
     account,
     source,
     origin,
     receivedAt: at,
-    body,
+    body: Buffer.from(JSON.stringify(envelope), "utf8"),
     headers: {},
     secret: null,
     envelope,
-    subject: subjectOf(envelope, fields, body),
+    subject: subjectOf(envelope, fields),
   };
 }
 

@@ -82,7 +82,7 @@ const digits = /^-?\d+$/;
 export function parseExact(text: string): unknown {
   if (!longNumber.test(text)) return JSON.parse(text) as unknown;
   return parse(text, (_key, value, { source = "" }) =>
-    mayBeRounded(value) && digits.test(source) && source !== String(value) ? source : value,
+    Number.isInteger(value) && !Number.isSafeInteger(value) && digits.test(source) && source !== String(value) ? source : value,
   );
 }
 
@@ -99,10 +99,6 @@ export function parseVerbatim(text: string): unknown {
 /** JSON with characters outside ASCII as `\\uXXXX`. Some receivers escape a body before they check its signature. */
 export function asciiJson(text: string): string {
   return text.replace(/[\u0080-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-export function mayBeRounded(value: unknown): value is number {
-  return Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
 /** The value at a dotted path (`items.0.id`) inside parsed JSON; undefined when any step is missing. */

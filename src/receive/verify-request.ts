@@ -84,7 +84,7 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
     const parsed = parseEnvelope(body);
     if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
     const { envelope } = parsed;
-    return { kind: "event", event: { ...received, envelope, subject: subjectOf(envelope, source.fields, body) } };
+    return { kind: "event", event: { ...received, envelope, subject: subjectOf(envelope, source.fields) } };
   };
 }
 

@@ -45,7 +45,7 @@ test("the state machine ranks it, and it is polled like other open statuses", ()
 /** As it is received: its subject comes from the envelope. */
 function received(parts: EventParts): ReceivedEvent {
   const event = anEvent(parts);
-  return { ...event, subject: subjectOf(event.envelope, fieldsSchema.parse({}), event.body) };
+  return { ...event, subject: subjectOf(event.envelope, fieldsSchema.parse({})) };
 }
 
 const history = () => [

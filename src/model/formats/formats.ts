@@ -8,7 +8,7 @@ const standard: Format = {
     const parsed = parseEnvelope(body);
     if (!parsed.ok) return [{ body, numbers: [], content: parsed }];
     const { envelope } = parsed;
-    return [{ body, numbers: [], content: { ok: true, envelope, subject: subjectOf(envelope, fields, body) } }];
+    return [{ body, numbers: [], content: { ok: true, envelope, subject: subjectOf(envelope, fields) } }];
   },
 };
 

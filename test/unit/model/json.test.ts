@@ -17,7 +17,6 @@ test("keeps the digits of integers that JavaScript would round, and no other val
 });
 
 test.each([
-  ["12345678901234567890", "12345678901234567890"],
   ["131026", "131026"],
   ['"131026"', "131026"],
   ['{"code":1}', null],
@@ -27,15 +26,5 @@ test.each([
   );
   const parsed = parseEnvelope(body);
   if (!parsed.ok) throw new Error(parsed.error);
-  expect(subjectOf(parsed.envelope, fieldsSchema.parse({}), body)).toMatchObject({ status: "failed", errorCode: code });
-});
-
-test("keeps the rounded error code of a webhook nested too deeply for exact parsing", () => {
-  const deep = `${"[".repeat(150_000)}${"]".repeat(150_000)}`;
-  const body = Buffer.from(
-    `{"id":"e","event":"message.status","createdAt":"2026-11-22T12:00:00Z","data":{"wamid":"w","errorCode":12345678901234567890,"x":${deep}}}`,
-  );
-  const parsed = parseEnvelope(body);
-  if (!parsed.ok) throw new Error(parsed.error);
-  expect(subjectOf(parsed.envelope, fieldsSchema.parse({}), body)).toMatchObject({ errorCode: "12345678901234567000" });
+  expect(subjectOf(parsed.envelope, fieldsSchema.parse({}))).toMatchObject({ status: "failed", errorCode: code });
 });

@@ -108,7 +108,7 @@ test("reads a subject that can be stored from any envelope", () => {
         expect(parsed.ok).toBe(true);
         if (!parsed.ok) return;
         expect(typeof isTruncated(parsed.envelope)).toBe("boolean");
-        const subject = subjectOf(parsed.envelope, fields, body);
+        const subject = subjectOf(parsed.envelope, fields);
         const key = subject.type === "message" ? subject.wamid : subject.type === "run" ? subject.runId : "none";
         expect(key.isWellFormed() && key.length > 0 && hasIdLength(key)).toBe(true);
         if (subject.type === "message")
