@@ -11,7 +11,8 @@ interface PostgresPlace {
   readonly isEncrypted: boolean;
 }
 
-const form = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*))(?::(\d{1,5}))?\/([^/?#]+)(?:\?([^#]*))?$/;
+const form =
+  /^postgres(?:ql)?:\/\/(?:([^@/?#:]*)(?::([^@/?#]*))?@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*))(?::(\d{1,5}))?\/([^/?#]+)(?:\?([^#]*))?$/;
 const sslModes: ReadonlyMap<string, boolean> = new Map([
   ["disable", false],
   ["require", true],
@@ -26,7 +27,7 @@ const parameters = new Set(["sslmode", "host", "port"]);
 export function readPostgresUrl(text: string): PostgresPlace | null {
   const match = form.exec(text);
   if (match === null) return null;
-  const [, credentials = "", ipv6, name = "", ownPort = "5432", path = "", query = ""] = match;
+  const [, owner = "", secret = "", ipv6, name = "", ownPort = "5432", path = "", query = ""] = match;
   const given = new URLSearchParams(query);
   for (const key of given.keys()) if (!parameters.has(key)) return null;
   const host = given.get("host") ?? ipv6 ?? name;
@@ -34,11 +35,8 @@ export function readPostgresUrl(text: string): PostgresPlace | null {
   const isEncrypted = sslModes.get(given.get("sslmode") ?? "disable");
   if (host === "" || !(port >= 1 && port <= 65_535) || isEncrypted === undefined) return null;
   try {
-    const colon = credentials.indexOf(":");
-    const user = decodeURIComponent(colon === -1 ? credentials : credentials.slice(0, colon));
-    const password = colon === -1 ? "" : decodeURIComponent(credentials.slice(colon + 1));
-    if (user === "") return null;
-    return { host, port, user, password, database: decodeURIComponent(path), isEncrypted };
+    const [user, password, database] = [decodeURIComponent(owner), decodeURIComponent(secret), decodeURIComponent(path)];
+    return user === "" ? null : { host, port, user, password, database, isEncrypted };
   } catch {
     return null;
   }

@@ -93,13 +93,8 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     // It has the system's servers of now, and is cancelled alone.
     const resolver = new promises.Resolver(queryAgain);
     if (servers !== undefined) resolver.setServers(servers);
-    const cancel = () => resolver.cancel();
-    signal.addEventListener("abort", cancel);
-    try {
-      return await queryBoth(resolver, name.replace(/\.$/, ""));
-    } finally {
-      signal.removeEventListener("abort", cancel);
-    }
+    signal.addEventListener("abort", () => resolver.cancel());
+    return await queryBoth(resolver, name.replace(/\.$/, ""));
   }
 
   function keep(name: string, addresses: LookupAddress[], ttlMs: number): void {

@@ -17,19 +17,17 @@ interface RedisPlace {
   readonly db: number;
 }
 
-const form = /^(rediss?):\/\/(?:([^@/?#]*)@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?(?:\/(\d{1,4})?)?$/;
+const form = /^(rediss?):\/\/(?:([^@/?#:]*)(?::([^@/?#]*))?@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?(?:\/(\d{1,4})?)?$/;
 
 /** User and password are percent-encoded. Null: not such a URL. */
 export function readRedisUrl(text: string): RedisPlace | null {
   const match = form.exec(text);
   if (match === null) return null;
-  const [, scheme, credentials = "", ipv6, name = "", portText = "6379", db = "0"] = match;
+  const [, scheme, user = "", secret = "", ipv6, name = "", portText = "6379", db = "0"] = match;
   const port = Number(portText);
   if (port < 1 || port > 65535) return null;
   try {
-    const colon = credentials.indexOf(":");
-    const username = decodeURIComponent(colon === -1 ? credentials : credentials.slice(0, colon));
-    const password = colon === -1 ? "" : decodeURIComponent(credentials.slice(colon + 1));
+    const [username, password] = [decodeURIComponent(user), decodeURIComponent(secret)];
     // Redis has no users without a password.
     if (username !== "" && password === "") return null;
     return { tls: scheme === "rediss", host: ipv6 ?? name, port, username, password, db: Number(db) };

@@ -112,8 +112,11 @@ export function signingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "s
   return secret === undefined ? secrets : [secret, ...secrets];
 }
 
-const notPassed =
-  /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
+/** Of the connection and the body, and of the relay. */
+const own =
+  "host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*";
+export const reservedHeader = new RegExp(`^(${own}|webhook-.*|x-hub-signature-256)$`, "i");
+const notPassed = new RegExp(`^(${own}|webhook-attempt|webhook-replay)$`);
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 interface HeaderSettings extends Pick<CommonSettings, "secret" | "secrets"> {

@@ -18,11 +18,10 @@ import {
   failedAttempt,
   fixedHeaders,
   type OutgoingDelivery,
+  reservedHeader,
   timeoutSchema,
 } from "./destination.ts";
 
-const reservedHeader =
-  /^(host|content-length|content-type|content-encoding|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*|x-hub-signature-256)$/i;
 /** Values are secrets and never printed, because people put `authorization` here. */
 const headersSchema = z.record(
   headerName.refine((name) => !reservedHeader.test(name), "is set by the relay itself"),
