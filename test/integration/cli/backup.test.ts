@@ -57,7 +57,7 @@ test("both print JSON, and refuse to replace a file or a store in one line", asy
   expect(existsSync(kept)).toBe(true);
 });
 
-test("a store whose sums do not match ends backup and restore with 1, with the offenders on standard error", async () => {
+test("a store whose sums do not match ends backup and restore with 3, with the offenders on standard error", async () => {
   // An attempt would be missing in the sums as well.
   const later = { retry: { schedule: ["1h"], jitter: 0 } };
   const relay = await startRelayHere({ settings: { routes: [routeTo("http://127.0.0.1:9/", { to: later })] } });
@@ -68,7 +68,7 @@ test("a store whose sums do not match ends backup and restore with 1, with the o
   db.close();
   const file = join(relay.folder, "backup.db");
   const wrong = {
-    code: 1,
+    code: 3,
     out: expect.stringContaining("the sums do not match: 1 offence;"),
     err: expect.stringContaining("delivery missing"),
   };

@@ -133,9 +133,9 @@ test("with --format meta, prints a curl command and an init command that fit Met
   expect(await runHere(["sandbox", "--meta", "dance:1"])).toMatchObject({ code: 2, err: expect.stringContaining("skip, early") });
   for (const [args, error] of [
     [["--batch", "2"], "--batch needs --format meta"],
-    [["--format", "meta", "--batch", "1001"], "--batch: Too big"],
-    [["--format", "meta", "--meta", "early:2"], "--meta: Too big"],
-    [["--fail", "500:2"], "--fail: Too big"],
+    [["--format", "meta", "--batch", "1001"], "--batch: must be at most 1000"],
+    [["--format", "meta", "--meta", "early:2"], "--meta: must be at most 1"],
+    [["--fail", "500:2"], "--fail: must be at most 1"],
     [["--number", "x"], "--number: must be digits"],
     [["--speed", "fast"], "It must be a number."],
   ] as const) {
