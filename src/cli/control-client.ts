@@ -152,14 +152,16 @@ class Unreachable extends CommandFailed {
     const { cause } = error as { cause?: { errors?: unknown[] } };
     // A name with several addresses fails with one error for each.
     const { code, message = "unknown fault" } = (cause?.errors?.[0] ?? cause ?? error) as { code?: string; message?: string };
-    super(`no answer from ${new URL(url).origin} (${code ?? message})${tls === undefined ? "" : tlsHint(code ?? "", tls)}`);
-    this.refused = code === "ECONNREFUSED";
+    const refused = code === "ECONNREFUSED";
+    const hint = refused ? ": does the relay run there, and is a tunnel to it open?" : tls === undefined ? "" : tlsHint(code ?? "", tls);
+    super(`no answer from ${new URL(url).origin} (${code ?? message})${hint}`);
+    this.refused = refused;
   }
 }
 
 function tlsHint(code: string, { ca }: ListenTls): string {
   if (/CERT|SIGNATURE/.test(code)) return "; its certificate is not that of the settings: if you renewed it, send SIGHUP to the relay";
-  return code !== "ECONNREFUSED" && ca !== undefined ? "; commands present the certificate of the port: does its tls.ca accept that?" : "";
+  return ca !== undefined ? "; commands present the certificate of the port: does its tls.ca accept that?" : "";
 }
 
 export type Listener =

@@ -226,5 +226,9 @@ test("prints one line for an unknown token, another server, and no server", asyn
   expect(stranger.err).toMatch(/^wamid-relay: what answers at \S+ is no wamid-relay\n$/);
   const free = `http://127.0.0.1:${await freePort()}`;
   const nobody = await runHere(["events", "list", "--relay", free], { RELAY_TOKEN: "some-other-token-000" });
-  expect(nobody).toEqual({ code: 1, out: "", err: `wamid-relay: no answer from ${free} (ECONNREFUSED)\n` });
+  expect(nobody).toEqual({
+    code: 1,
+    out: "",
+    err: `wamid-relay: no answer from ${free} (ECONNREFUSED): does the relay run there, and is a tunnel to it open?\n`,
+  });
 });
