@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
 import { printVerdict } from "./audit.ts";
-import { CommandFailed, type Io, interruptible } from "./io.ts";
+import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
 import { bytesText, print, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
@@ -86,14 +86,14 @@ async function onStoreFile<Report>(
     );
   }
   const bar = createProgressBar(io, options.json === true);
-  using stopping = interruptible();
+  const signal = stopSignal();
   try {
     return await act({
       path: storage.path,
       file,
       replace: options.force === true,
       now: Date.now,
-      signal: stopping.signal,
+      signal,
       progress(step, { checked, of }) {
         const unit = step === "copying" ? "pages" : "events";
         if (step === "checking") bar.show(null, "checking every table");
@@ -101,7 +101,7 @@ async function onStoreFile<Report>(
       },
     });
   } catch (error) {
-    if (stopping.signal.aborted) throw new CommandFailed("stopped before the end; nothing was written");
+    if (signal.aborted) throw new CommandFailed("stopped before the end; nothing was written");
     throw error;
   } finally {
     bar.end();

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { type Io, interruptible } from "./io.ts";
+import { type Io, stopSignal } from "./io.ts";
 import { choice, count } from "./options.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -35,8 +35,7 @@ Examples:
 async function demo({ keep = false, stay = false, json = false, ...order }: OptionsOf<typeof declare>, io: Io): Promise<void> {
   const { runDemo } = await import("./demo/run.ts");
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-demo-"));
-  using interrupted = interruptible();
-  const { signal } = interrupted;
+  const signal = stopSignal();
   // The folder stays for debugging when the sums do not match.
   let isKept = true;
   try {

@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import type { AnswerOf, RelayEventDetail } from "../client/relay-client.ts";
 import type { DeliveryState } from "../model/states.ts";
 import { chosen, eventFilters, withFilters } from "./filters.ts";
-import { CommandFailed, type Io } from "./io.ts";
+import { CommandFailed, fileFailure, type Io } from "./io.ts";
 import { count, givenArgument, ownFixtures, withRelayOptions } from "./options.ts";
 import { print, timeText } from "./output.ts";
 import { printList, withRelay } from "./relay.ts";
@@ -123,13 +123,12 @@ Examples:
         return;
       }
       const file = options.out ?? join(ownFixtures, `${fileName(event)}.json`);
-      if (options.force !== true && existsSync(file))
-        throw new CommandFailed(`${file} is there already; --force writes over it, --out names another`);
+      if (options.force !== true && existsSync(file)) throw new CommandFailed(`${file} exists; --force replaces it, --out names another`);
       try {
         mkdirSync(dirname(file), { recursive: true });
         writeFileSync(file, text);
       } catch (error) {
-        throw new CommandFailed(`cannot write ${file}: ${(error as Error).message}`);
+        throw fileFailure(`cannot write ${file}`, error);
       }
       const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
       print(io, options, { file, replaced }, () => [`saved ${file}; replaced: ${counts.join(", ")}`]);

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { envText, type SettingsParts, settingsText, type Variable } from "./init/texts.ts";
-import { CommandFailed, type Io } from "./io.ts";
+import { CommandFailed, fileFailure, type Io } from "./io.ts";
 import { choice, givenArgument, givenFlag, httpUrl, portFrom, wordOf } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
@@ -154,9 +154,9 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   } catch (error) {
     for (const path of written) rmSync(path, { force: true });
     if (error instanceof CommandFailed) throw error;
-    const { code, path, message } = error as NodeJS.ErrnoException;
+    const { code, path } = error as NodeJS.ErrnoException;
     if (code === "EEXIST" && path !== undefined) throw alreadyThere([path]);
-    throw new CommandFailed(`cannot write to ${fromHere(folder)}: ${message}`);
+    throw fileFailure(`cannot write to ${fromHere(folder)}`, error);
   }
 
   const steps = [

@@ -1,3 +1,6 @@
+import { buffer } from "node:stream/consumers";
+import { getSystemErrorMessage } from "node:util";
+
 /** A command's access to the outside world; tests pass their own. */
 export interface Io {
   out(line: string): void;
@@ -18,6 +21,12 @@ export class CommandFailed extends Error {
   override readonly name = "CommandFailed";
 }
 
+/** In the system's words, without the call and the path that Node's message repeats. */
+export function fileFailure(what: string, error: unknown): CommandFailed {
+  const { errno, message } = error as NodeJS.ErrnoException;
+  return new CommandFailed(`${what}: ${errno === undefined ? message : getSystemErrorMessage(errno)}`, { cause: error });
+}
+
 /** Whether an error's message is for the user. Those of a store say what to do. */
 export function isForUser(error: unknown): error is Error {
   return error instanceof Error && ["CommandFailed", "StoreRefused", "StoreUnavailable"].includes(error.name);
@@ -35,11 +44,7 @@ export function processIo(): Io {
     err: (line) => void process.stderr.write(`${line}\n`),
     isTerminal: process.stdout.isTTY === true,
     env: process.env,
-    async readStdin() {
-      const chunks: Buffer[] = [];
-      for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
-      return Buffer.concat(chunks);
-    },
+    readStdin: () => buffer(process.stdin),
     closed,
   };
 }
@@ -55,37 +60,31 @@ const heldMs = 100;
 const shellCheckMs = 500;
 
 /**
- * Resolves on SIGINT or SIGTERM; another signal ends the process at once. Also resolves when `closed` does, and when the shell between this process and
- * `npm run` ends: npm sends its signals to the shell, and some shells die of one without passing it on.
+ * Aborted by SIGINT or SIGTERM, whose name is the reason; another signal ends the process at once. Also aborted when `closed`
+ * resolves, and when the shell between this process and `npm run` ends: npm sends its signals to the shell, and some shells die of
+ * one without passing it on.
  */
-export function stopSignal(closed?: Promise<void>): Promise<void> {
-  return new Promise((resolve) => {
-    void closed?.then(resolve);
-    let stoppedAt: number | null = null;
-    const stop = (): void => {
-      if (stoppedAt === null) {
-        stoppedAt = performance.now();
-        setTimeout(() => {}, heldMs);
-        resolve();
-      } else if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
-    };
-    process.on("SIGTERM", stop).on("SIGINT", stop);
-    if (process.env["npm_lifecycle_event"] === undefined || process.platform === "win32") return;
+export function stopSignal(closed?: Promise<void>): AbortSignal {
+  const stopping = new AbortController();
+  void closed?.then(() => stopping.abort());
+  let stoppedAt: number | null = null;
+  const stop = (name: NodeJS.Signals): void => {
+    if (stoppedAt === null) {
+      stoppedAt = performance.now();
+      setTimeout(() => {}, heldMs);
+      stopping.abort(name);
+    } else if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
+  };
+  process.on("SIGTERM", stop).on("SIGINT", stop);
+  if (process.env["npm_lifecycle_event"] !== undefined && process.platform !== "win32") {
     const shell = process.ppid;
     const check = setInterval(() => {
       if (process.ppid === shell) return;
       clearInterval(check);
-      stop();
+      stop("SIGTERM");
     }, shellCheckMs).unref();
-  });
-}
-
-/** Its signal is aborted by SIGINT or SIGTERM, whose name is the reason, until it is disposed. */
-export function interruptible(): { readonly signal: AbortSignal } & Disposable {
-  const stopping = new AbortController();
-  const stop = (name: NodeJS.Signals): void => stopping.abort(name);
-  process.on("SIGINT", stop).on("SIGTERM", stop);
-  return { signal: stopping.signal, [Symbol.dispose]: () => void process.off("SIGINT", stop).off("SIGTERM", stop) };
+  }
+  return stopping.signal;
 }
 
 /** Controls, and what turns the direction of text: stored text comes from outside, and could rewrite the screen. */

@@ -90,16 +90,15 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
       const where = place === null ? "run it again" : `go on with the same options and --resume ${place}`;
       return new CommandFailed(`${why}; ${replayed} of ${matching} ${words.done}; ${where}`);
     };
-    const stopped = new AbortController();
-    void stopSignal().then(() => stopped.abort());
+    const stopped = stopSignal();
     try {
       const limit = rate === null ? callLimit : Math.max(1, Math.min(callLimit, Math.round((rate * paceMs) / 1000)));
       const startedAt = performance.now();
-      for await (const step of client.replaySteps(filter, { cursor, limit, signal: stopped.signal })) {
+      for await (const step of client.replaySteps(filter, { cursor, limit, signal: stopped })) {
         ({ replayed, cursor: place } = step);
         bar.show(matching === 0 ? 1 : Math.min(1, replayed / matching), `${replayed} of ${matching}`);
         const early = rate === null || place === null ? 0 : (replayed / rate) * 1000 - (performance.now() - startedAt);
-        if (early > 0) await wait(early, null, { signal: stopped.signal }).catch(() => {});
+        if (early > 0) await wait(early, null, { signal: stopped }).catch(() => {});
       }
     } catch (error) {
       const failure = failureOf(error);

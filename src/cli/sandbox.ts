@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, SandboxOptions } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
@@ -137,7 +138,7 @@ async function playService(command: Command, options: Options, io: Io): Promise<
   else for (const line of readyLines(ready, isLoopbackHost)) line.split("\n").forEach(io.out);
   early.forEach(print);
   early = null;
-  await stopped;
+  if (!stopped.aborted) await once(stopped, "abort");
 }
 
 function settingsOf(options: Options, io: Io): SandboxOptions {

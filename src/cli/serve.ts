@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Role } from "../app/engine.ts";
@@ -81,7 +82,7 @@ Examples:
         await relay.close();
         throw new CommandFailed(listenFailure(error, settings.server));
       }
-      await stopped;
+      if (!stopped.aborted) await once(stopped, "abort");
       await relay.close();
       process.off("uncaughtException", crash);
     });

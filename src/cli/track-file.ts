@@ -2,7 +2,7 @@ import { createReadStream, statSync } from "node:fs";
 import { pipeline, Readable } from "node:stream";
 import { type Options, parse } from "csv-parse";
 import { isBlank, type Line, linesIn, maxLineBytes } from "../control/split-lines.ts";
-import { CommandFailed } from "./io.ts";
+import { CommandFailed, fileFailure } from "./io.ts";
 
 interface RegistrationFile {
   /** Bytes; null when that is not known. */
@@ -26,7 +26,7 @@ export function openRegistrationFile(path: string): RegistrationFile {
         yield chunk;
       }
     } catch (error) {
-      throw new CommandFailed(`${name} cannot be read: ${(error as Error).message}`, { cause: error });
+      throw fileFailure(`cannot read ${name}`, error);
     }
   }
 
@@ -45,7 +45,7 @@ function sizeOf(path: string): number | null {
     const found = statSync(path);
     return found.isFile() ? found.size : null;
   } catch (error) {
-    throw new CommandFailed(`${path} cannot be read: ${(error as Error).message}`, { cause: error });
+    throw fileFailure(`cannot read ${path}`, error);
   }
 }
 
@@ -91,11 +91,11 @@ function columnsOf(line: number, fields: readonly string[]): string[] {
   const strange = columns.filter((name) => !known.includes(name) && !(name.startsWith(metadata) && name.length > metadata.length));
   if (strange.length > 0) {
     const named = strange.map((name) => JSON.stringify(name)).join(", ");
-    throw new CommandFailed(`line ${line} names no columns that are known: ${named}; there are ${known.join(", ")} and metadata.<key>`);
+    throw new CommandFailed(`line ${line} has unknown columns: ${named}; there are ${known.join(", ")} and metadata.<key>`);
   }
-  if (!columns.includes("wamid")) throw new CommandFailed(`line ${line} names the columns, and lacks wamid`);
+  if (!columns.includes("wamid")) throw new CommandFailed(`line ${line} lacks the column wamid`);
   const twice = columns.find((name, index) => columns.indexOf(name) !== index);
-  if (twice !== undefined) throw new CommandFailed(`line ${line} names the column ${twice} twice`);
+  if (twice !== undefined) throw new CommandFailed(`line ${line} has the column ${twice} twice`);
   return columns;
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { CommandFailed, type Io } from "./io.ts";
+import { CommandFailed, fileFailure, type Io } from "./io.ts";
 import { several, withConfigOption } from "./options.ts";
 import type { OptionsOf } from "./typed.ts";
 import { joinHeaders, NotARequest, parseHeader, parseRawRequest, type RawRequest } from "./verify/captured.ts";
@@ -98,6 +98,6 @@ function readBytes(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new CommandFailed(`cannot read ${file}: ${(error as NodeJS.ErrnoException).code}`);
+    throw fileFailure(`cannot read ${file}`, error);
   }
 }

@@ -17,31 +17,29 @@ interface ListenRun extends Omit<ScreenParts, "io" | "isForwarding" | "url"> {
   readonly maxAttempts: number | null;
   readonly clock: Clock;
   readonly random: () => number;
-  readonly stop: Promise<void>;
+  readonly stop: AbortSignal;
 }
 
 /** Grace period at the end for a post in flight and for the last cursor update. */
 const lastWordsMs = 2_000;
 
-/** Listens until `stop` resolves. Throws when the relay permanently refuses the first connection. */
+/** Listens until `stop` is aborted. Throws when the relay permanently refuses the first connection. */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
-  const { relay, targets, query, as, random, maxAttempts } = run;
+  const { relay, targets, query, as, random, maxAttempts, stop } = run;
   const clock = sleepAware(run.clock);
   const connection = connectListener(relay);
   const waitFor = (ms: number, signal: AbortSignal): Promise<void> => pause(clock, ms, signal).catch(() => {});
-  const quitting = new AbortController();
   const over = new AbortController();
-  void run.stop.then(() => quitting.abort());
 
   const screen = createScreen({ ...run, io, isForwarding: targets !== null, url: relay.url });
-  const forwarder = createForwarder({ targets, maxAttempts, clock, random, screen, quit: quitting.signal });
+  const forwarder = createForwarder({ targets, maxAttempts, clock, random, screen, quit: stop });
   const cursor =
     as === null
       ? null
       : createCursor({
           store: (seq) => connection.json("POST", `/v1/listen/cursors/${as}`, { seq }),
           wait: (ms) => waitFor(ms, over.signal),
-          over: quitting.signal,
+          over: stop,
         });
 
   async function followRelay(): Promise<void> {
@@ -50,7 +48,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
       open: opening(connection, `/v1/listen${query}`),
       read: readListened,
       isPatient: true,
-      signal: quitting.signal,
+      signal: stop,
       clock: run.clock,
       random,
     });
@@ -72,12 +70,12 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   }
 
   const following = followRelay().catch((error: unknown) => {
-    if (!quitting.signal.aborted) throw error;
+    if (!stop.aborted) throw error;
   });
 
   try {
     const ended = new Promise<void>((resolve) => {
-      quitting.signal.addEventListener("abort", () => void waitFor(lastWordsMs, over.signal).then(resolve));
+      stop.addEventListener("abort", () => void waitFor(lastWordsMs, over.signal).then(resolve));
     });
     await Promise.race([following, ended]);
     if (cursor !== null) await Promise.race([cursor.flush(), waitFor(lastWordsMs, over.signal)]);

@@ -17,7 +17,7 @@ import { createRandom } from "../../sandbox/ids.ts";
 import { createJudge, type Post } from "../../sandbox/traffic/answers.ts";
 import { scenarioPosts, triggerScenarios } from "../../sandbox/traffic/scenario.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
-import { CommandFailed, type Io, interruptible } from "../io.ts";
+import { CommandFailed, type Io, stopSignal } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { tableLines } from "../output.ts";
 import type { TriggerOptions } from "./options.ts";
@@ -54,7 +54,7 @@ export async function runTrigger(
   const startedAt = performance.now();
   const judge = createJudge(isRelay ? "relay" : "any", { known: isKnown });
   const report = createReport({ io, isJson: options.json === true, now: () => performance.now(), total, showsWamids });
-  using stop = interruptible();
+  const stopped = stopSignal();
   const nobody = new AbortController();
   const sender = createSender({
     url,
@@ -66,7 +66,7 @@ export async function runTrigger(
   });
   try {
     await sender.run(posts, {
-      signal: AbortSignal.any([stop.signal, nobody.signal]),
+      signal: AbortSignal.any([stopped, nobody.signal]),
       onResult(sent, result) {
         report.post(sent, result, judge.note(sent, result));
         if (result.kind === "unanswered" && result.error === "ECONNREFUSED") nobody.abort();
@@ -77,7 +77,7 @@ export async function runTrigger(
   }
   report.leave();
   for (const fault of judge.ended()) report.fault(fault);
-  return { url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stop.signal.aborted, ...report.outcome() };
+  return { url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stopped.aborted, ...report.outcome() };
 }
 
 function fixtureOrder(command: Command, name: string, options: TriggerOptions, io: Io): Order {

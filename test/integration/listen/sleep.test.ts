@@ -43,7 +43,7 @@ interface Line {
 
 async function listener(relayUrl: string, clock: Clock) {
   const lines: Line[] = [];
-  const { promise: stop, resolve: quit } = Promise.withResolvers<void>();
+  const stop = new AbortController();
   const io: Io = {
     out: (line) => void lines.push(JSON.parse(line) as Line),
     err: () => {},
@@ -63,10 +63,10 @@ async function listener(relayUrl: string, clock: Clock) {
     showPii: true,
     clock,
     random: () => 0.5,
-    stop,
+    stop: stop.signal,
   });
   onTestFinished(async () => {
-    quit();
+    stop.abort();
     await listening;
   });
   const taken = () => lines.flatMap(({ type, id }) => (type === "event" ? [id] : []));

@@ -124,7 +124,11 @@ test.each([
 });
 
 test.each([
-  ["a file that is not there", ["--secret-file", secretFile, "--body", join(folder, "none")], /cannot read .*none: ENOENT/],
+  [
+    "a file that is not there",
+    ["--secret-file", secretFile, "--body", join(folder, "none")],
+    /cannot read .*none: no such file or directory/,
+  ],
   ["a file that is no request", ["--secret-file", secretFile, "--request", bodyFile], /no request line/],
   ["an empty secret file", ["--secret-file", file("empty", "\n"), "--body", bodyFile], /is empty/],
 ])("fails with one line: %s", async (_what, argv, message) => {
