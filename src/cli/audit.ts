@@ -1,16 +1,11 @@
 import type { Command } from "commander";
-import type { AuditProgress, AuditReport, Offender, RelayAudit } from "../model/audit.ts";
+import type { AuditProgress, AuditReport, RelayAudit } from "../model/audit.ts";
 import type { Io } from "./io.ts";
 import { isoTime, timeFilter, withRelayOptions, withTimeOptions } from "./options.ts";
 import { counted, print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { withRelay } from "./relay.ts";
 import { optionOf } from "./typed.ts";
-
-type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
-  readonly broken: Readonly<Record<string, number>>;
-  readonly offenders: readonly (Omit<Offender, "rule"> & { readonly rule: string })[];
-};
 
 export function build(command: Command, io: Io): void {
   withTimeOptions(
@@ -82,7 +77,12 @@ function sumColumns<Word extends string>(sums: Readonly<Record<Word, number>>) {
 }
 
 /** Whether the sums match, of how many rows, and how fast. When they do not, the rows on standard error, and exit code 3. */
-export function printVerdict(io: Io, { json }: { readonly json?: boolean | undefined }, audit: Verdict, of = ""): void {
+export function printVerdict(
+  io: Io,
+  { json }: { readonly json?: boolean | undefined },
+  audit: Pick<AuditReport, "balanced" | "broken" | "offenders" | "rows" | "tookMs">,
+  of = "",
+): void {
   const { balanced, broken, offenders, rows, tookMs } = audit;
   const seconds = Math.max(tookMs, 1) / 1000;
   const looked = `${counted(rows.events, "event")}, ${counted(rows.deliveries, "delivery")} and ${counted(rows.attempts, "attempt")}`;

@@ -1,7 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { chosen, deliveryFilters, groupFilters, withFilters } from "./filters.ts";
 import type { Io } from "./io.ts";
-import { count, withRelayOptions } from "./options.ts";
+import { count, matching, withRelayOptions } from "./options.ts";
 import { print, tableLines, timeText } from "./output.ts";
 import { printList, withRelay } from "./relay.ts";
 
@@ -66,7 +66,4 @@ Examples:
     });
 }
 
-function place(text: string): string {
-  if (!/^\d{1,15}\..{0,200}$/.test(text)) throw new InvalidArgumentError("It must be the next that a page gave.");
-  return text;
-}
+const place = matching(/^\d{1,15}\..{0,200}$/, "It must be the next that a page gave.");

@@ -6,7 +6,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { envText, type SettingsParts, settingsText, type Variable } from "./init/texts.ts";
 import { CommandFailed, fileFailure, type Io } from "./io.ts";
-import { choice, givenArgument, givenFlag, httpUrl, portFrom, wordOf } from "./options.ts";
+import { choice, givenArgument, givenFlag, httpUrl, matching, portFrom, wordOf } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -61,10 +61,8 @@ Examples:
     );
 }
 
-function serviceName(text: string): string {
-  if (!/^[A-Za-z0-9-]+$/.test(text)) throw new InvalidArgumentError("It must have letters, digits and hyphens only.");
-  return text.toLowerCase();
-}
+const wordText = matching(/^[A-Za-z0-9-]+$/, "It must have letters, digits and hyphens only.");
+const serviceName = (text: string): string => wordText(text).toLowerCase();
 
 function postgresUrl(text: string): string {
   if (readPostgresUrl(text) === null)

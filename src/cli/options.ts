@@ -5,11 +5,16 @@ import { durationUnits, inUnits, mostMs, mostRate, perSecond } from "../model/un
 import { emptyText } from "./io.ts";
 import { type Always, type Given, type OptionsOf, optionOf, type Typed, type TypedOption, typed } from "./typed.ts";
 
-/** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
-export function givenArgument(text: string): string {
-  if (text === "") throw new InvalidArgumentError(emptyText);
-  return text;
+/** For options: text of a form. */
+export function matching(form: RegExp, fault: string) {
+  return (text: string): string => {
+    if (!form.test(text)) throw new InvalidArgumentError(fault);
+    return text;
+  };
 }
+
+/** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
+export const givenArgument = matching(/./s, emptyText);
 
 /** Files in the working directory that are the default of `--config`: the first that exists, else the last. */
 const settingsPaths = ["relay.yaml", "config/relay.yaml"] as const;
@@ -66,10 +71,8 @@ export function wordOf<Word extends string>(words: readonly Word[]) {
   };
 }
 
-export function count(text: string): number {
-  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");
-  return Number(text);
-}
+const wholeNumber = matching(/^[1-9]\d{0,9}$/, "It must be a whole number from 1.");
+export const count = (text: string): number => Number(wholeNumber(text));
 
 /** A port, for options. `lowest` 0: the system picks one. */
 export function portFrom(lowest: 0 | 1) {

@@ -1,9 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import type { ReplayCount, ReplayFilter } from "../client/relay-client.ts";
 import { chosen, replayFilters, withFilters } from "./filters.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { choice, rate as rateOf, withRelayOptions } from "./options.ts";
+import { choice, matching, rate as rateOf, withRelayOptions } from "./options.ts";
 import { counted, print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { withRelay } from "./relay.ts";
@@ -53,11 +53,7 @@ Examples:
     );
 }
 
-function place(text: string): string {
-  if (!/^\d{1,15}\.\d{1,15}\.-?\d{1,16}\..{0,200}$/.test(text))
-    throw new InvalidArgumentError("It must be the place that an ended replay said.");
-  return text;
-}
+const place = matching(/^\d{1,15}\.\d{1,15}\.-?\d{1,16}\..{0,200}$/, "It must be the place that an ended replay printed.");
 
 /** Deliveries of one call: progress can be shown after each. */
 const callLimit = 5_000;

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { RelayClientError } from "../client/connection.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { pairs, withRelayOptions } from "./options.ts";
+import { matching, pairs, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 import { withRelay } from "./relay.ts";
 
@@ -79,7 +79,4 @@ Examples:
     });
 }
 
-function keyText(text: string): string {
-  if (!/^[\x20-\x7e]{1,256}$/.test(text)) throw new InvalidArgumentError("It must be 1 to 256 characters of plain ASCII.");
-  return text;
-}
+const keyText = matching(/^[\x20-\x7e]{1,256}$/, "It must be 1 to 256 characters of plain ASCII.");

@@ -35,9 +35,9 @@ export function storyLines(story: RelayStory): string[] {
 export function eventDetailLines(event: RelayEventDetail, isMasked: boolean): string[] {
   return [
     ...eventLines(event, responseOfEvent),
-    field("account", event.account || "none"),
-    ...given("created at", event.createdAt, timeText),
-    field("size", `${event.size} bytes`),
+    ...field("account", event.account || "none"),
+    ...field("created at", event.createdAt && timeText(event.createdAt)),
+    ...field("size", `${event.size} bytes`),
     "",
     isMasked ? "body (masked; --show-pii shows it, --body prints the bytes received)" : "body",
     ...bodyLines(event, isMasked).map((line) => `  ${line}`),
@@ -60,25 +60,22 @@ function headLines({ message, run, events }: RelayStory): string[] {
   const error = message?.errorCode ?? run?.error ?? null;
   return [
     `${message !== null ? "message" : "run"} ${message?.wamid ?? run?.runId} of account ${tracked.account}`,
-    field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`),
-    ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
-    ...(tracked.registeredAt === null ? [field("registered", "no")] : []),
-    ...(events.length === 0 ? [field("events", "none")] : []),
+    ...field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`),
+    ...field("first seen", times.join(", ")),
+    ...field("registered", tracked.registeredAt === null && "no"),
+    ...field("events", events.length === 0 && "none"),
   ];
 }
 
 function registrationLines(tracked: NonNullable<RelayStory["message"] | RelayStory["run"]>, message: RelayStory["message"]): string[] {
   const facts = {
     reference: tracked.reference,
-    id: message?.id ?? null,
-    "sent at": message?.sentAt ?? null,
-    metadata: tracked.metadata === null ? null : JSON.stringify(tracked.metadata),
+    id: message?.id,
+    "sent at": message?.sentAt,
+    metadata: tracked.metadata && JSON.stringify(tracked.metadata),
   };
-  const known = Object.entries(facts).filter(([, value]) => value !== null);
-  return [
-    `${timeText(tracked.registeredAt)}  registered`,
-    ...(known.length === 0 ? [] : [field("with", known.map(([name, value]) => `${name} ${value}`).join(", "))]),
-  ];
+  const known = Object.entries(facts).flatMap(([name, value]) => (value == null ? [] : [`${name} ${value}`]));
+  return [`${timeText(tracked.registeredAt)}  registered`, ...field("with", known.join(", "))];
 }
 
 function eventLines(event: Event, mostOfResponse: number): string[] {
@@ -92,21 +89,21 @@ function eventLines(event: Event, mostOfResponse: number): string[] {
   const others = conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`;
   return [
     `${timeText(event.receivedAt)}  event ${seq}: ${event.event ?? "no valid envelope"}${id === null ? "" : `, ${id}`}`,
-    field("received", `${origin} of source ${source}, ${verification}`),
-    ...(duplicates === 0 ? [] : [field("duplicates", `${duplicates}${others}`)]),
-    ...given("event", event.request, (request) => `${requestText(request)}; events list --request ${request.digest}`),
-    ...(event.status === null && event.previousStatus === null ? [] : [field("status", movement(event))]),
-    ...given("error code", event.errorCode, (code) => code),
+    ...field("received", `${origin} of source ${source}, ${verification}`),
+    ...field("duplicates", duplicates > 0 && `${duplicates}${others}`),
+    ...field("event", event.request && `${requestText(event.request)}; events list --request ${event.request.digest}`),
+    ...field("status", movement(event)),
+    ...field("error code", event.errorCode),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
-    field("disposition", dispositionText(event)),
+    ...field("disposition", dispositionText(event)),
     ...event.routes.map((verdict) => `    ${verdict.route}: ${verdictText(verdict)}`),
     ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, mostOfResponse)),
   ];
 }
 
-function movement({ status, previousStatus, transition }: Event): string {
+function movement({ status, previousStatus, transition }: Event): string | null {
   const before = previousStatus ?? "unknown";
-  if (status === null) return `stays ${before}`;
+  if (status === null) return previousStatus && `stays ${before}`;
   return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
 }
 
@@ -123,7 +120,7 @@ export function hydrationLines({ state, reason, polled, found, foundCount, unkno
   const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
   const changes = found.map(({ seq, wamid, status }) => `event ${seq}: ${status ?? "an event"}${wamid === null ? "" : ` of ${wamid}`}`);
   return [
-    field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),
+    ...field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),
     ...listed(changes, foundCount),
   ];
 }
@@ -186,10 +183,7 @@ function nextText({ kind, at, behind, ahead, reason }: NextStep, { route, id }: 
   }
 }
 
-function given<T>(name: string, value: T | null, text: (value: T) => string): string[] {
-  return value === null ? [] : [field(name, text(value))];
-}
-
-function field(name: string, value: string): string {
-  return `    ${name.padEnd(11)} ${value}`;
+/** No line without a value. */
+function field(name: string, value: string | null | false): string[] {
+  return value ? [`    ${name.padEnd(11)} ${value}`] : [];
 }
