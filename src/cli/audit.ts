@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { AuditProgress, AuditReport, RelayAudit } from "../model/audit.ts";
 import type { Io } from "./io.ts";
 import { isoTime, timeFilter, withRelayOptions, withTimeOptions } from "./options.ts";
-import { counted, print, tableLines, withCommas } from "./output.ts";
+import { counted, print, secondsText, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { withRelay } from "./relay.ts";
 import { optionOf } from "./typed.ts";
@@ -84,9 +84,9 @@ export function printVerdict(
   of = "",
 ): void {
   const { balanced, broken, offenders, rows, tookMs } = audit;
-  const seconds = Math.max(tookMs, 1) / 1000;
+  const ms = Math.max(tookMs, 1);
   const looked = `${counted(rows.events, "event")}, ${counted(rows.deliveries, "delivery")} and ${counted(rows.attempts, "attempt")}`;
-  const speed = `in ${seconds.toFixed(1)} s (${withCommas(Math.round(rows.events / seconds))} events/s)`;
+  const speed = `in ${secondsText(ms)} (${withCommas(Math.round((rows.events * 1000) / ms))} events/s)`;
   const offences = Object.values(broken).reduce((sum, count) => sum + count, 0);
   const verdict = balanced ? "match" : `do not match: ${counted(offences, "offence")}`;
   if (json !== true) io.out(`${of}the sums ${verdict}; ${looked} ${speed}`);

@@ -3,7 +3,7 @@ import type { BackupOrder } from "../store/sqlite/backup.ts";
 import { printVerdict } from "./audit.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
-import { bytesText, print, withCommas } from "./output.ts";
+import { bytesText, print, secondsText, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
 export function build(command: Command, io: Io): void {
@@ -32,7 +32,7 @@ Examples:
       const report = await onStoreFile(options, io, file, backUp);
       const { bytes, at, audit, tookMs } = report;
       print(io, options, { ...report, at: isoTime(at), audit: { ...audit, at: isoTime(audit.at) } }, () => [
-        `${file}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s, the store as of ${isoTime(at)}`,
+        `${file}: ${bytesText(bytes)} in ${secondsText(tookMs)}, the store as of ${isoTime(at)}`,
       ]);
       printVerdict(io, options, audit, "audit of the backup: ");
     });
@@ -63,7 +63,7 @@ Examples:
       const report = await onStoreFile(options, io, file, restore);
       const { path, bytes, kept, audit, tookMs } = report;
       print(io, options, { ...report, audit: { ...audit, at: isoTime(audit.at) } }, () => [
-        `${file} → ${path}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s`,
+        `${file} → ${path}: ${bytesText(bytes)} in ${secondsText(tookMs)}`,
         ...(kept === null ? [] : [`the store that was there is now ${kept}`]),
         "Events that the relay received after this backup are not in it. Reconciliation finds their statuses for registered messages.",
         "Deliveries made after it are made again, with the same webhook-id: downstream can dedupe them.",

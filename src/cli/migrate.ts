@@ -4,7 +4,7 @@ import type { StorageSettings } from "../store/settings.ts";
 import { printVerdict } from "./audit.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withConfigOption } from "./options.ts";
-import { print, tableLines, withCommas } from "./output.ts";
+import { print, secondsText, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { OptionsOf } from "./typed.ts";
 
@@ -97,7 +97,6 @@ function reportLines({ result, finishedAt, counts, closedMs, tookMs }: Migration
     const at = finishedAt === null ? "" : ` at ${new Date(finishedAt).toISOString()}`;
     return [`${from} was copied to ${to} before${at}: nothing was written`];
   }
-  const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   return [
     ...tableLines(
       counts.filter((count) => count.from > 0 || count.to > 0),
@@ -109,7 +108,7 @@ function reportLines({ result, finishedAt, counts, closedMs, tookMs }: Migration
       },
     ),
     "",
-    `${from} → ${to}: ${result === "resumed" ? "the rest was copied" : "copied"} in ${seconds(tookMs)}`,
-    `relays on ${from} could not write in the last ${seconds(closedMs)}; stop them, and start others on ${to}`,
+    `${from} → ${to}: ${result === "resumed" ? "the rest was copied" : "copied"} in ${secondsText(tookMs)}`,
+    `relays on ${from} could not write in the last ${secondsText(closedMs)}; stop them, and start others on ${to}`,
   ];
 }

@@ -46,6 +46,11 @@ export function counted(parts: number | object, what: string): string {
   return `${withCommas(n)} ${n === 1 ? what : `${what.replace(/y$/, "ie")}s`}`;
 }
 
+/** `1.4 s`. */
+export function secondsText(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
 /** Bytes for a person: `1.4 GiB`. */
 export function bytesText(bytes: number): string {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenFlag } from "./options.ts";
-import { counted, print } from "./output.ts";
+import { counted, print, secondsText } from "./output.ts";
 import { declare, type TriggerOptions } from "./trigger/options.ts";
 
 export function build(command: Command, io: Io): void {
@@ -34,7 +34,7 @@ async function trigger(
   const { url, posts, answers, unexpected, faults, tookMs, stopped } = outcome;
   const counts = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
   print(io, options, outcome, () => [
-    `${counted(posts, "post")} in ${(tookMs / 1000).toFixed(1)} s${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
+    `${counted(posts, "post")} in ${secondsText(tookMs)}${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
   ]);
   if (unexpected > 0) {
     for (const fault of faults.slice(0, 20)) io.err(`not as expected: ${fault}`);

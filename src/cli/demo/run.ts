@@ -11,7 +11,7 @@ import { logStream } from "../../observe/logger.ts";
 import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream.ts";
 import { startSandbox } from "../../sandbox/start-sandbox.ts";
 import type { Io } from "../io.ts";
-import { print, withCommas } from "../output.ts";
+import { print, secondsText, withCommas } from "../output.ts";
 import { acceptedBy, type Check, checkSums, createPostLog, type RelayStats } from "./checks.ts";
 import { isRejected, peopleOf, play, sandboxOptions } from "./play.ts";
 import { createProgress, type DemoCounts } from "./progress.ts";
@@ -175,7 +175,7 @@ export function summaryLines({ tookMs, checks }: { readonly tookMs: number; read
     "",
     ...lines,
     "",
-    `Every sum matches: each event stored once and delivered byte for byte, each status true (${(tookMs / 1000).toFixed(1)} s).`,
+    `Every sum matches: each event stored once and delivered byte for byte, each status true (${secondsText(tookMs)}).`,
     "",
     "What to try next:",
     `  ${command} demo --keep     keep the demo's settings, database and log`,

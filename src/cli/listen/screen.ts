@@ -3,6 +3,7 @@ import { isCanonicalUuid, seqsBetween } from "../../model/ids.ts";
 import { type IdSort, maskText, maskWamid, shownName } from "../../model/mask.ts";
 import { failureOf } from "../control-client.ts";
 import type { Io } from "../io.ts";
+import { counted } from "../output.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
 export interface ScreenParts {
@@ -61,7 +62,7 @@ export function createScreen({ io, isJson, showPii, showsSource, showsOldest, is
       } else if (isFirst || reset) for (const line of helloLines(hello, relayUrl, showsOldest)) io.err(line);
       else {
         const behind = seqsBetween(place, newest);
-        io.err(`live again${behind === 0 ? "" : `, ${behind.toLocaleString("en-US")} events behind`}`);
+        io.err(`live again${behind === 0 ? "" : `, ${counted(behind, "event")} behind`}`);
       }
       isFirst = false;
       lastReason = "";
@@ -105,16 +106,13 @@ export function answerLine({ id }: Pick<ListenedEvent, "id">, url: string, { sta
 }
 
 export function gapLine({ from, to, count }: Gap): string {
-  const events = count === 1 ? "1 event is" : `${count.toLocaleString("en-US")} events are`;
-  return `!!! ${events} gone: retention deleted them before they could be listened to (seq ${from} to ${to})`;
+  return `!!! retention deleted ${counted(count, "event")} before they could be listened to (seq ${from} to ${to})`;
 }
 
 export function helloLines(hello: Hello, url: string, showsOldest: boolean): string[] {
   const { relay, after, newest, reset, keptFrom } = hello;
   const behind = seqsBetween(after, newest);
-  const lines = [
-    `listening to ${url} (wamid-relay ${relay}), ${behind === 0 ? "from now on" : `${behind.toLocaleString("en-US")} events behind`}`,
-  ];
+  const lines = [`listening to ${url} (wamid-relay ${relay}), ${behind === 0 ? "from now on" : `${counted(behind, "event")} behind`}`];
   if (reset)
     lines.unshift(
       `!!! the relay has another store, or an older copy of it: going on after its newest event (seq ${after}); what it lost cannot be listened to`,

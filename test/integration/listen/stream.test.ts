@@ -126,7 +126,7 @@ describe.each(engines)("on %s", (engine) => {
     await until("retention left one", async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1);
     const back = startListenHere(relay.url, args);
     await until("the last one is taken", () => local.taken().length === 2);
-    expect(back.out()).toContain("!!! 4 events are gone: retention deleted them before they could be listened to (seq 2 to 5)");
+    expect(back.out()).toContain("!!! retention deleted 4 events before they could be listened to (seq 2 to 5)");
   });
 });
 

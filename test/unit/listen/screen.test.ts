@@ -44,7 +44,7 @@ test("JSON has headers and body only with --show-pii", () => {
 test("reports gaps, another store, a start before the oldest event, and why it reconnects", () => {
   expect(waitingLine("nothing listens there", 2_400)).toBe("reconnecting in 3 s because nothing listens there");
   expect(gapLine({ from: 3, to: 9, count: 1_234 })).toBe(
-    "!!! 1,234 events are gone: retention deleted them before they could be listened to (seq 3 to 9)",
+    "!!! retention deleted 1,234 events before they could be listened to (seq 3 to 9)",
   );
   const hello = { relay: "1.0.0", after: 4, newest: 16, reset: false, keptFrom: "2026-11-21T12:00:00.000Z" };
   const url = "https://relay.example";
