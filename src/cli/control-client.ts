@@ -125,6 +125,8 @@ export function failureOf(error: unknown): unknown {
     return new CommandFailed(
       `the relay refuses the token (${message}): use one of its control.tokens, and send it SIGHUP after you change them`,
     );
+  // Only the service's own text, which may be in another language.
+  if (code === "service_refused") return new CommandFailed(`the messaging service refuses it: ${message}`);
   return new CommandFailed(code === "bad_answer" ? `${message}${proxyHint(status)}` : message);
 }
 

@@ -67,7 +67,7 @@ test("prints the service's own text on a refusal, and exits with 2 on wrong usag
   await relay.start();
   const refused = await send("--template", "019a0000-0000-7000-8000-000000000000");
   expect(refused).toMatchObject({ code: 1, out: "" });
-  expect(refused.err).toContain("plantilla");
+  expect(refused.err).toMatch(/^wamid-relay: the messaging service refuses it: .*plantilla/);
   for (const args of [
     [],
     ["--text", "a", "--template", "t"],
