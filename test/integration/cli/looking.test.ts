@@ -175,6 +175,15 @@ describe("events show", () => {
 });
 
 test.each([
+  ["events", 3],
+  ["deliveries", 3],
+])("%s list: a page with exactly the last rows is the last one", async (what, count) => {
+  const page = async (limit: number) => jsonOf<Listed>(await runOn(relay, what, "list", "--limit", String(limit), "--json"));
+  expect((await page(count)).data).toHaveLength(count);
+  expect([(await page(count)).next === null, (await page(count - 1)).next === null]).toEqual([true, false]);
+});
+
+test.each([
   [["events", "list", "--request", "abc"], "--request: is not a digest of 64 hex digits"],
   [["events", "list", "--wamid", "a", "--query", "b"], "option '--wamid <wamid>' cannot be used with option '--query <name>'"],
   [["explain", "x", "--limit", "500"], "--limit: must be at most 200"],

@@ -48,6 +48,7 @@ test("lists registered messages newest first, by page, reference, status and acc
   expect(await listed("?reference=b")).toEqual([wamids[2], wamids[1]]);
   const named = await list("?reference=b&limit=1");
   expect(await listed(`?reference=b&limit=1&before=${named.next}`)).toEqual([wamids[1]]);
+  for (const full of ["?limit=4", "?reference=b&limit=2", `?limit=1&before=${page.next}`]) expect((await list(full)).next).toBeNull();
   expect(await listed("?status=read")).toEqual([]);
   expect(await listed("?status=pending&account=main")).toHaveLength(4);
   expect(await listed("?account=other")).toEqual([]);
