@@ -51,9 +51,8 @@ Examples:
 }
 
 async function check({ config, envFile, json }: FileOptions, io: Io): Promise<void> {
-  const { warnings } = await import("../config/warnings.ts");
   const { loadSettings } = await import("../config/load.ts");
-  const { settingsFailureText } = await import("./settings-option.ts");
+  const { settingsFailureText, warnOf } = await import("./settings-option.ts");
   const report = (faults: readonly Fault[], found: readonly Warning[]) => {
     printText(io, { json }, { ok: faults.length === 0, faults, warnings: found }, () => []);
   };
@@ -65,10 +64,8 @@ async function check({ config, envFile, json }: FileOptions, io: Io): Promise<vo
     report(error.faults, []);
     throw new CommandFailed(settingsFailureText(config, error));
   }
-  const found = warnings(settings);
-  report([], found);
+  report([], await warnOf(settings, json === true ? { err: () => {} } : io));
   if (json === true) return;
-  for (const { path, message } of found) io.err(`warning: ${path}: ${message}`);
   const { accounts, sources, routes } = settings;
   const counts = [counted(accounts, "account"), counted(sources, "source"), counted(routes, "route")].join(", ");
   io.out(`${config} is valid: ${counts}`);

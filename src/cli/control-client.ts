@@ -147,6 +147,11 @@ export function orLookUp(step: string): (error: unknown) => never {
   };
 }
 
+const hints: Readonly<Record<string, string>> = {
+  ECONNREFUSED: ": does the relay run there, and is a tunnel to it open?",
+  ENOTFOUND: ": is the name right?",
+};
+
 class Unreachable extends CommandFailed {
   readonly refused: boolean;
 
@@ -154,10 +159,9 @@ class Unreachable extends CommandFailed {
     const { cause } = error as { cause?: { errors?: unknown[] } };
     // A name with several addresses fails with one error for each.
     const { code, message = "unknown fault" } = (cause?.errors?.[0] ?? cause ?? error) as { code?: string; message?: string };
-    const refused = code === "ECONNREFUSED";
-    const hint = refused ? ": does the relay run there, and is a tunnel to it open?" : tls === undefined ? "" : tlsHint(code ?? "", tls);
+    const hint = hints[code ?? ""] ?? (tls === undefined ? "" : tlsHint(code ?? "", tls));
     super(`no answer from ${new URL(url).origin} (${code ?? message})${hint}`);
-    this.refused = refused;
+    this.refused = code === "ECONNREFUSED";
   }
 }
 

@@ -38,22 +38,18 @@ Examples:
   kill -HUP "$PID"`,
     )
     .action(async ({ config, envFile, role }) => {
-      const [{ loading }, { overriddenVariables }, { warnings }, { readSettings }, { runInTurns }] = await Promise.all([
+      const [{ loading }, { overriddenVariables }, { readSettings, warnOf }, { runInTurns }] = await Promise.all([
         import("../config/load.ts"),
         import("../config/env-file.ts"),
-        import("../config/warnings.ts"),
         import("./settings-option.ts"),
         import("../model/steps.ts"),
       ]);
       const settings = readSettings({ config, envFile }, io);
-      const warn = (loaded: Settings) => {
-        for (const { path, message } of warnings(loaded)) io.err(`warning: ${path} ${message}`);
-      };
-      warn(settings);
+      await warnOf(settings, io);
       const reread = async () => {
         const next = await runInTurns(loading(config, io.env, envFile));
         const overridden = overriddenVariables(config, { env: io.env, envFile });
-        warn(next);
+        await warnOf(next, io);
         return { settings: next, overridden };
       };
       // Loaded here, so that help and faulty settings do not wait for the whole relay.

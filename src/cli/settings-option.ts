@@ -1,6 +1,7 @@
 import { faultLine, SettingsError } from "../config/fault.ts";
 import { loadForReading, loadParts, loadSettings, type ReadableSettings } from "../config/load.ts";
 import type { Settings } from "../config/schema.ts";
+import type { Warning } from "../config/warnings.ts";
 import { MissingSecret, type Secret } from "../model/secret.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { SettingsOptions } from "./options.ts";
@@ -46,4 +47,12 @@ function orFailed<T>(path: string, load: () => T, part?: string): T {
 export function settingsFailureText(path: string, error: SettingsError): string {
   const count = error.faults.length === 1 ? "a fault" : `${error.faults.length} faults`;
   return [`the settings in ${path} have ${count}:`, ...error.faults.map(faultLine)].join("\n");
+}
+
+/** Prints what is valid and probably not meant. */
+export async function warnOf(settings: Settings, io: Pick<Io, "err">): Promise<readonly Warning[]> {
+  const { warnings } = await import("../config/warnings.ts");
+  const found = warnings(settings);
+  for (const { path, message } of found) io.err(`warning: ${path}: ${message}`);
+  return found;
 }
