@@ -6,7 +6,6 @@ import type { OpenSubject } from "./contract-store.ts";
 import { groupContract } from "./group-contract.ts";
 import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
-import { parkingContract } from "./parking-contract.ts";
 import { parkingModelContract } from "./parking-model-contract.ts";
 import { pollContract } from "./poll-contract.ts";
 import { quarantineContract } from "./quarantine-contract.ts";
@@ -29,7 +28,6 @@ export function storeContract(engine: string, open: OpenSubject): void {
     orderContract(open);
     settlingContract(open);
     setAsideContract(open);
-    parkingContract(open);
     parkingModelContract(open);
     secretUsesContract(open);
     claimsContract(open);

@@ -1,24 +1,18 @@
-// @module-tag slow: it restarts the relay between duplicates.
+// @module-tag slow: it posts 2,000 copies over 50 connections.
 import { expect, test } from "vitest";
 import type { Arrival } from "../../src/sandbox/downstream.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/publisher.ts";
 import { createJudge, type Post } from "../../src/sandbox/traffic/answers.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
-import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { startRelayHere } from "../harness/relay-here.ts";
 import { routeTo } from "../harness/relay-settings.ts";
-import { openSender, untilItIsBack } from "../harness/sender.ts";
+import { openSender } from "../harness/sender.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 
 const connections = 50;
 const paths = ["/one", "/two"];
-
-async function startWithTwoRoutes() {
-  const downstream = await openDownstream({ keepBodies: false });
-  const routes = paths.map((path) => routeTo(`${downstream.url}${path}`, { name: path.slice(1) }));
-  return { downstream, relay: await startRelay({ settings: { routes, log: { level: "warn" } } }) };
-}
 
 /** Each event as many times as there are connections, one after the other: all copies are under way at once. Half have other bytes. */
 function* copies(events: readonly SandboxEvent[]): Generator<Post> {
@@ -31,18 +25,10 @@ function* copies(events: readonly SandboxEvent[]): Generator<Post> {
 const idsAt = (arrivals: readonly Arrival[], path: string) =>
   arrivals.filter((arrival) => arrival.path === path).map(({ deliveryId }) => deliveryId);
 
-function storedOf(relay: RelayProcess) {
-  return {
-    events: rowsOf<{ n: number; ids: number }>(relay.storePath, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM events")[0],
-    deliveries: rowsOf<{ n: number }>(
-      relay.storePath,
-      "SELECT count(*) AS n FROM (SELECT route FROM queue UNION ALL SELECT route FROM deliveries) GROUP BY route ORDER BY route",
-    ).map(({ n }) => n),
-  };
-}
-
 test("50 concurrent posts of an event on 50 connections are one event and one delivery per route", async () => {
-  const { downstream, relay } = await startWithTwoRoutes();
+  const downstream = await openDownstream({ keepBodies: false });
+  const routes = paths.map((path) => routeTo(`${downstream.url}${path}`, { name: path.slice(1) }));
+  const relay = await startRelayHere({ settings: { routes, log: { level: "warn" } } });
   const messages = createMessages("duplicates");
   const events = Array.from({ length: 40 }, messages.event);
   const sender = openSender(relay, { concurrency: connections });
@@ -53,7 +39,10 @@ test("50 concurrent posts of an event on 50 connections are one event and one de
   expect([...faults.filter((fault) => fault !== null), ...judge.ended()]).toEqual([]);
 
   await until("every delivery is made", () => downstream.counts().taken === 80);
-  expect(storedOf(relay)).toEqual({ events: { n: 40, ids: 40 }, deliveries: [40, 40] });
+  const stored = rowsOf(relay.storePath, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM events");
+  const planned = "SELECT route FROM queue UNION ALL SELECT route FROM deliveries";
+  const perRoute = rowsOf(relay.storePath, `SELECT count(*) AS n FROM (${planned}) GROUP BY route`);
+  expect([stored, perRoute]).toEqual([[{ n: 40, ids: 40 }], [{ n: 40 }, { n: 40 }]]);
   const counted = rowsOf<{ n: number; conflicts: number }>(
     relay.storePath,
     "SELECT sum(duplicates) AS n, sum(conflicts) AS conflicts FROM events",
@@ -74,33 +63,4 @@ test("50 concurrent posts of an event on 50 connections are one event and one de
   // The pipe is alive: something new still gets through.
   expect(await sender.post(postOf(messages.event()))).toMatchObject({ answer: "accepted" });
   await until("the new one is delivered", () => downstream.counts().taken === 82);
-});
-
-test("the same across an orderly restart and a kill -9", async () => {
-  const { downstream, relay } = await startWithTwoRoutes();
-  const events = Array.from({ length: 60 }, createMessages("duplicates over restarts").event);
-  const sender = openSender(relay, { concurrency: connections, retry: untilItIsBack });
-  let posted = 0;
-  const whenPosted = (count: number) => until(`${count} posts are answered`, () => posted >= count);
-  const judge = createJudge("relay");
-  const running = sender.run(copies(events), {
-    onResult(post, result) {
-      posted += 1;
-      judge.note(post, result);
-    },
-  });
-  await whenPosted(600);
-  expect((await relay.stop()).code).toBe(0);
-  await relay.start();
-  await whenPosted(1_800);
-  await relay.kill9();
-  await relay.start();
-  const summary = await running;
-
-  expect(summary.accepted + summary.duplicate).toBe(60 * connections);
-  expect(judge.ended()).toEqual([]);
-  await until("every delivery is made", () => paths.every((path) => new Set(idsAt(downstream.arrivals, path)).size === 60));
-  expect(storedOf(relay)).toEqual({ events: { n: 60, ids: 60 }, deliveries: [60, 60] });
-  // A restarted relay still knows each id.
-  expect((await sender.run(copies(events.slice(0, 3)))).duplicate).toBe(3 * connections);
 });

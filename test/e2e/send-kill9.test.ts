@@ -173,25 +173,6 @@ describe("POST /v1/messages with a relay killed by -9", () => {
     await expectUnknownThenSettled(pair, "not committed", 1);
   });
 
-  test("the same without a kill: stored as soon as possible", async () => {
-    const release = holdWhenMade();
-    const told = await pair.send("not killed");
-    expect(told?.status).toBe(202);
-    // Nothing else is sent while nothing can be stored.
-    expect(await pair.send("other")).toMatchObject({ status: 503, body: { code: "store_unavailable" } });
-    release();
-    const stored = await until("it is stored", async () => {
-      const again = await pair.send("not killed");
-      return again?.status === 201 ? again : null;
-    });
-    expect(stored.body).toEqual({ ...told?.body, stored: true });
-    await pair.relay.kill9();
-    await pair.relay.start();
-    expect((await pair.send("not killed"))?.body).toEqual(stored.body);
-    expect((await pair.relay.ask(`/v1/messages/${encodeURIComponent(told?.body.wamid ?? "")}`)).status).toBe(200);
-    expect([pair.made("not killed"), pair.made("other")]).toEqual([1, 0]);
-  });
-
   test("at random moments: no key is sent twice, and every key has the right state", async () => {
     const ends = { done: 0, unknown: 0, free: 0 };
     const rounds = soakSize(5, 12);

@@ -14,9 +14,13 @@ export interface Network {
    * kernel still has it, and not of those that were reset. Resolves once the server has dealt with all that was closed.
    */
   mend(): Promise<void>;
+  /** Nothing comes through the connections that are there, any more: as after sleep. New ones work. */
+  freeze(): void;
   /** Connections made from now on go to this port, as when a name leads elsewhere; those that are there end with a reset, or stay. */
   lead(port: number, old?: "reset" | "stay"): void;
-  /** Connections that were made through it and have ended, by how the client ended them. */
+  /** Connections made through it so far. */
+  connections(): number;
+  /** Those that have ended, by how the client ended them. */
   ended(): { readonly closed: number; readonly reset: number };
 }
 
@@ -33,6 +37,8 @@ export async function openNetwork(port: number): Promise<Network> {
   const sockets = new Set<Socket>();
   const leaving = new Set<Promise<unknown>>();
   const count = { closed: 0, reset: 0 };
+  const frozen = new WeakSet<Socket>();
+  let connections = 0;
   let target = port;
   let delayMs = 0;
   let lost: "none" | "all" | "answers" = "none";
@@ -45,7 +51,7 @@ export async function openNetwork(port: number): Promise<Network> {
   }
 
   function watch(from: Socket, to: Socket, isClient: boolean): void {
-    const way: Way = { to, isCut: () => lost === "all" || (lost === "answers" && !isClient), held: [] };
+    const way: Way = { to, isCut: () => frozen.has(from) || lost === "all" || (lost === "answers" && !isClient), held: [] };
     const delay = delayMs;
     let isReset = false;
     ways.add(way);
@@ -82,6 +88,7 @@ export async function openNetwork(port: number): Promise<Network> {
   }
 
   const server = createServer({ allowHalfOpen: true }, (client) => {
+    connections += 1;
     const other = connect({ port: target, host: "127.0.0.1", allowHalfOpen: true });
     watch(client, other, true);
     watch(other, client, false);
@@ -107,10 +114,14 @@ export async function openNetwork(port: number): Promise<Network> {
       for (const way of ways) pass(way);
       await Promise.all(leaving);
     },
+    freeze() {
+      for (const socket of sockets) frozen.add(socket);
+    },
     lead(next, old = "reset") {
       target = next;
       if (old === "reset") for (const socket of sockets) socket.resetAndDestroy();
     },
+    connections: () => connections,
     ended: () => ({ ...count }),
   };
 }

@@ -8,7 +8,7 @@ import { webhookSecret } from "./relay-settings.ts";
 export const untilItIsBack = { tries: 400, waitMs: 400 };
 
 /** The sandbox's sender of signed events to the source `main`, closed at the test's end. `acknowledged`: the relay's 2xx by event id. */
-export function openSender(relay: RelayProcess, settings: Pick<SenderSettings, "concurrency"> & Partial<SenderSettings>) {
+export function openSender(relay: Pick<RelayProcess, "webhookUrl">, settings: Pick<SenderSettings, "concurrency"> & Partial<SenderSettings>) {
   const sender = createSender({
     url: relay.webhookUrl,
     signature: { service: "acme" },

@@ -3,13 +3,13 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
 import { runListen } from "../../../src/cli/listen/run.ts";
 import type { Clock } from "../../../src/model/clock.ts";
+import { openNetwork } from "../../harness/network.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { openProxy } from "./tcp-proxy.ts";
 
 const hour = 3_600_000;
 
@@ -88,13 +88,13 @@ async function post(relay: AnyRelay, count: number): Promise<string[]> {
 
 test("after 24 hours of sleep it detects the dead connection and receives every missed event in order", async () => {
   const relay = await startRelay();
-  const proxy = await openProxy(relay.port);
+  const network = await openNetwork(relay.port);
   const clock = sleepingClock();
-  const { taken, states } = await listener(proxy.url, clock);
+  const { taken, states } = await listener(`http://127.0.0.1:${network.port}`, clock);
   const ids = await post(relay, 3);
   await until("they came", () => taken().length === 3);
   // Nothing says that it is dead: neither end hears of it.
-  proxy.freeze();
+  network.freeze();
   ids.push(...(await post(relay, 40)));
   await relay.kill9();
   await relay.start();
@@ -108,9 +108,9 @@ test("after 24 hours of sleep it detects the dead connection and receives every 
 
 test("keeps a silent connection until the timeout, also when the clock is set back", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere();
-  const proxy = await openProxy(relay.port);
+  const network = await openNetwork(relay.port);
   const clock = sleepingClock();
-  const { taken, states } = await listener(proxy.url, clock);
+  const { taken, states } = await listener(`http://127.0.0.1:${network.port}`, clock);
   clock.sleep(-5 * hour);
   clock.sleep(20_000);
   const before = clock.ended();
@@ -119,5 +119,5 @@ test("keeps a silent connection until the timeout, also when the clock is set ba
   const ids = await post(relay, 2);
   await until("they came", () => taken().length === 2);
   expect(taken()).toEqual(ids);
-  expect(proxy.connections()).toBe(1);
+  expect(network.connections()).toBe(1);
 });

@@ -92,20 +92,6 @@ test.each([
   expect(sentBy(relay)).toHaveLength(done + 1);
 });
 
-test("requires a new resend number after an unknown outcome, and the same after no effect", async () => {
-  const relay = await openRelay();
-  relay.sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
-  const told = (details: object) => ({ body: { details } });
-  expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 1 }));
-  expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject(told({ resend: 2, attempts: 2, justNow: true }));
-  expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject(told({ resend: 2, justNow: false }));
-  expect(sentBy(relay)).toHaveLength(2);
-  relay.sandbox.setFaults({ api: [{ answer: 429, times: 10, retryAfter: 120 }] });
-  expect(await relay.send(hello, "k", { query: "?resend=2&maxWait=50ms" })).toMatchObject({ status: 429 });
-  // What the two before did is no better known.
-  expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 2, attempts: 2 }));
-});
-
 test("an invalid message is refused with what is wrong with it", async () => {
   const relay = await openRelay();
   const { body } = await relay.send({ to: openPhone, template: { id: "none" } }, "k");
