@@ -147,7 +147,7 @@ export function historyContract(open: OpenSubject): void {
     test("counts error codes up to a bound in an hour, then as other", async () => {
       const { store, reopen } = await openWith(open, []);
       const fail = (of: ContractStore, n: number) => accept(of, { wamid: `w${n}`, status: "failed", errorCode: `code ${n}` });
-      for (let n = 0; n < mostCodes - 1; n += 1) await fail(store, n);
+      await Promise.all(Array.from({ length: mostCodes - 1 }, (_, n) => fail(store, n)));
       // The bound outlives the process.
       const again = await reopen();
       for (let n = mostCodes - 1; n < mostCodes + 5; n += 1) await fail(again, n);
