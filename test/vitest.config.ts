@@ -24,7 +24,8 @@ export default defineConfig({
   root,
   test: {
     reporters: ["default", new ClosingLine()],
-    // For two cores: tests wait for processes, disks and databases half of the time.
+    // For two cores, which the slow tests keep busy. Those of `npm test` wait for processes, disks and databases half of the
+    // time: it has one more.
     maxWorkers: 3,
     // A process of its own for each file costs a second of processor time; no test mocks modules or timers.
     isolate: false,

@@ -1,6 +1,9 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** The longest files of a run, the longest first. In a fresh clone Vitest orders by size, and the longest would run alone at the end. */
+/**
+ * The longest files, the longest first: those of `npm run test:rest`, then those of `npm test`. In a fresh clone Vitest
+ * orders by size, so that some of these, which import their tests, would run alone at the end.
+ */
 export const longest = [
   "test/bench/benches.test.ts",
   "test/e2e/postgres-faults.test.ts",
@@ -14,6 +17,15 @@ export const longest = [
   "test/e2e/postgres-shards.test.ts",
   "test/e2e/crash-backlog.test.ts",
   "test/e2e/crontab.test.ts",
+  "test/smoke/demo.test.ts",
+  "test/contract/both-stores.test.ts",
+  "test/contract/postgres-store.test.ts",
+  "test/contract/one-store.test.ts",
+  "test/integration/listen/live.test.ts",
+  "test/integration/postgres/route-leases.test.ts",
+  "test/contract/sqlite-store.test.ts",
+  "test/integration/listen/surviving.test.ts",
+  "test/integration/http/limited-tokens.test.ts",
 ];
 
 export class LongestFirst extends BaseSequencer {

