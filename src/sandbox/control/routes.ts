@@ -52,19 +52,26 @@ export function pageOf<T extends { readonly id: string }>(
   return { data, next: null };
 }
 
-export type Call = ReturnType<typeof callOf>;
+/** Of an endpoint that takes no input. */
+export const none = z.unknown();
 
-function callOf(world: World, { query, params, body }: FastifyRequest) {
+export type Call<S extends z.ZodType = typeof none> = ReturnType<typeof callOf<S>>;
+
+/** `input`: the query of a GET, the body of others. Read when it is looked at: an unknown account or record is found first. */
+function callOf<S extends z.ZodType>(world: World, schema: S, { method, query, params, body }: FastifyRequest) {
   const { account = mainAccount, ...filters } = query as { readonly account?: string };
   return {
     get account() {
       return found(world.accounts.get(account), `account ${account}`);
     },
     id: Object.values(params as Record<string, string>)[0] ?? "",
-    body: <S extends z.ZodType>(schema: S) => read(schema, body),
-    query: <S extends z.ZodType>(schema: S) => read(schema, filters),
+    get input() {
+      return read(schema, method === "GET" ? filters : body);
+    },
   };
 }
+
+type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 export type Routes = ReturnType<typeof createRoutes>;
 
@@ -81,26 +88,27 @@ export function createRoutes(app: FastifyInstance, world: World) {
     if ("value" in value) done(null, value.value);
     else done(refusal(400, `the body ${value.fault}`));
   });
-  const route = (method: string, path: string, status: number, act: (call: Call) => unknown): void => {
+  const add = <S extends z.ZodType>(status: number, route: string, schema: S, act: (call: Call<S>) => unknown): void => {
+    const [method = "", path = ""] = route.split(" ");
     app.route({
       method,
       url: `/sandbox${path}`,
       async handler(request, reply) {
-        const body = await act(callOf(world, request));
+        const body = await act(callOf(world, schema, request));
         reply.code(status);
         return status === 204 ? reply.send() : body;
       },
     });
   };
-  const on = (method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, act: (call: Call) => unknown): void =>
-    route(method, path, method === "DELETE" ? 204 : 200, act);
+  const on = <S extends z.ZodType>(route: `${Method} /${string}` | "GET ", schema: S, act: (call: Call<S>) => unknown): void =>
+    add(route.startsWith("DELETE") ? 204 : 200, route, schema, act);
   return {
     on,
-    create: (path: string, act: (call: Call) => unknown): void => route("POST", path, 201, act),
+    create: <S extends z.ZodType>(path: string, schema: S, act: (call: Call<S>) => unknown): void => add(201, `POST ${path}`, schema, act),
     /** Adds `GET /{name}s`. Returns what finds the record of a path's `:id`. */
     listed<T extends Stored>(name: string, table: Table<T>, shown: (record: T) => unknown = (record) => record) {
-      on("GET", `/${name}s`, ({ account }) => ({ data: table.list(account.id).map(shown) }));
-      return ({ account, id }: Call): T => found(table.of(account.id, id), `${name} ${id}`);
+      on(`GET /${name}s`, none, ({ account }) => ({ data: table.list(account.id).map(shown) }));
+      return ({ account, id }: Pick<Call, "account" | "id">): T => found(table.of(account.id, id), `${name} ${id}`);
     },
   };
 }
