@@ -1,20 +1,10 @@
 import type { Clock } from "../model/clock.ts";
 
-export interface ClockControls {
-  now(): number;
-  readonly isFrozen: boolean;
-  /** What falls due on the way happens in order, each at its own time. */
-  advance(ms: number): void;
-  freeze(): void;
-  thaw(): void;
-}
-
-export interface SandboxClock extends Clock, ClockControls {
-  close(): void;
-}
+export type SandboxClock = ReturnType<typeof createSandboxClock>;
+export type ClockControls = Pick<SandboxClock, "now" | "isFrozen" | "advance" | "freeze" | "thaw">;
 
 /** `onCommand` is called after each jump, stop and start. */
-export function createSandboxClock(base: Clock, start = base.now(), onCommand = () => {}): SandboxClock {
+export function createSandboxClock(base: Clock, start = base.now(), onCommand = () => {}) {
   const agenda = createAgenda();
   /** Sandbox time minus base time while running. */
   let offset = start - base.now();
@@ -24,7 +14,7 @@ export function createSandboxClock(base: Clock, start = base.now(), onCommand = 
   let wake: { at: number; cancel: () => void } | null = null;
   let closed = false;
 
-  const now = () => doing ?? frozenAt ?? base.now() + offset;
+  const now = (): number => doing ?? frozenAt ?? base.now() + offset;
   const runUntil = (until: number, isJump: boolean): void => {
     const from = now();
     for (let next = agenda.nextAt(); next !== null && next <= until; next = agenda.nextAt()) {
@@ -36,15 +26,15 @@ export function createSandboxClock(base: Clock, start = base.now(), onCommand = 
       }
     }
   };
+  const sleep = (): void => {
+    wake?.cancel();
+    wake = null;
+  };
   const plan = (): void => {
     const next = agenda.nextAt();
-    if (closed || frozenAt !== null || next === null) {
-      wake?.cancel();
-      wake = null;
-      return;
-    }
+    if (closed || frozenAt !== null || next === null) return sleep();
     if (wake !== null && wake.at <= next) return;
-    wake?.cancel();
+    sleep();
     const cancel = base.after(Math.max(0, next - now()), () => {
       wake = null;
       try {
@@ -57,38 +47,38 @@ export function createSandboxClock(base: Clock, start = base.now(), onCommand = 
   };
   return {
     now,
-    after(ms, run) {
+    after(ms: number, run: () => void): () => void {
       if (closed) return () => {};
       const cancel = agenda.add(now() + Math.max(0, ms), run);
       if (doing === null) plan();
       return cancel;
     },
-    advance(ms) {
+    /** What falls due on the way happens in order, each at its own time. */
+    advance(ms: number): void {
       const until = now() + ms;
       runUntil(until, true);
       if (frozenAt === null) offset = until - base.now();
       else frozenAt = until;
-      wake?.cancel();
-      wake = null;
+      sleep();
       plan();
       onCommand();
     },
-    freeze() {
+    freeze(): void {
       frozenAt ??= now();
       plan();
       onCommand();
     },
-    thaw() {
+    thaw(): void {
       if (frozenAt === null) return;
       offset = frozenAt - base.now();
       frozenAt = null;
       plan();
       onCommand();
     },
-    get isFrozen() {
+    get isFrozen(): boolean {
       return frozenAt !== null;
     },
-    close() {
+    close(): void {
       closed = true;
       plan();
     },

@@ -43,25 +43,15 @@ export function phoneInWamid(wamid: string): string | null {
 }
 
 /** UUIDs that grow and never repeat, even when the clock stands still. `after`: the greatest id of an earlier run. */
-export function createGrowingIds(options: { readonly now: () => number; readonly random: Random; readonly after?: string }): () => string {
-  const { now, random, after = "" } = options;
-  let lastTime = after === "" ? 0 : Number.parseInt(after.replaceAll("-", "").slice(0, 12), 16) + 1;
-  let inTime = 0;
-  /** RFC 9562, 6.2, method 1: a counter in the 12 bits after the time. */
+export function createGrowingIds({ now, random, after = "" }: { now: () => number; random: Random; after?: string }): () => string {
+  // The time and, after it, the counter of RFC 9562, 6.2, method 1: 12 bits, which overflow into the time.
+  let last = after === "" ? 0n : (BigInt(`0x${after.replaceAll("-", "").slice(0, 12)}`) + 1n) << 12n;
   return () => {
-    const time = now();
-    if (time > lastTime) {
-      lastTime = time;
-      inTime = 0;
-    } else if (inTime === 0xfff) {
-      lastTime += 1;
-      inTime = 0;
-    } else {
-      inTime += 1;
-    }
-    return uuidv7(lastTime, (size) => {
+    const present = BigInt(Math.floor(now())) << 12n;
+    last = present > last ? present : last + 1n;
+    return uuidv7(Number(last >> 12n), (size) => {
       const bytes = random.bytes(size);
-      bytes.writeUInt16BE(inTime, 0);
+      bytes.writeUInt16BE(Number(last & 0xfffn), 0);
       return bytes;
     });
   };

@@ -1,3 +1,4 @@
+import { kept } from "../model/maps.ts";
 import { ApiFault, planRefused, refused } from "./api/fault.ts";
 import { type AccountRecord, type Core, plans, type Quota, type Usage } from "./world.ts";
 
@@ -22,11 +23,7 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
   const snapshots = new Map<string, { readonly halfMinute: number; readonly usage: Usage }>();
   const halfMinute = () => Math.floor(clock.now() / shownEveryMs);
 
-  function callsOf(id: string) {
-    const found = calls.get(id) ?? createAccountCalls();
-    calls.set(id, found);
-    return found;
-  }
+  const callsOf = (id: string) => kept(calls, id, createAccountCalls);
 
   function usage(account: AccountRecord): Usage {
     const month = quotaMonth(clock.now());
@@ -60,23 +57,20 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       const now = clock.now();
       if (badKeys.isBlocked(address, now)) throw blocked();
       const given = /^Bearer +(\S+)$/.exec(authorization ?? "")?.[1] ?? "";
-      for (const account of world.accounts.all()) if (world.keys.find(account.id, given)?.revokedAt === null) return account;
+      const key = world.keys.findAnywhere(given);
+      if (key?.revokedAt === null) return world.accounts.get(key.account) as AccountRecord;
       if (badKeys.add(address, now)) throw blocked();
       throw refused(401, authorization === undefined ? "Falta la clave de API." : "La clave de API no es válida o fue revocada.");
     },
     admit(account: AccountRecord, call: "message" | "other"): void {
       const now = clock.now();
-      const { plan } = account;
-      const found = callsOf(account.id);
+      const { id, plan } = account;
+      const found = callsOf(id);
       // A call that exceeds both is refused for messages. A refused call counts nowhere.
       const caps: readonly Cap[] = call === "message" ? ["messages", "requests"] : ["requests"];
       try {
-        if (!plans[plan].api)
-          throw planRefused(402, "Tu plan no incluye la API. Pasate a un plan que la incluya.", {
-            reason: "feature",
-            plan,
-            resource: "api",
-          });
+        const text = "Tu plan no incluye la API. Pasate a un plan que la incluya.";
+        if (!plans[plan].api) throw planRefused(402, text, { reason: "feature", plan, resource: "api" });
         if (!isUnlimited) checkRoom(account, caps, now);
       } catch (error) {
         found.refused += 1;

@@ -58,10 +58,8 @@ export function addMcpRoutes(app: FastifyInstance, service: Service): void {
 
   const callerOf = ({ headers }: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
     const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1] ?? "";
-    for (const account of world.accounts.all()) {
-      const found = world.apps.find(account.id, token);
-      if (found !== undefined) return { account, app: found };
-    }
+    const found = world.apps.findAnywhere(token);
+    if (found !== undefined) return { account: world.accounts.get(found.account) as AccountRecord, app: found };
     throw refused(401, "Falta el token de la app, o no es válido.", { "www-authenticate": "Bearer" });
   };
   const callTool = (

@@ -67,6 +67,14 @@ export function createTable<T extends Stored>(
       return record?.account === account ? record : undefined;
     },
     find: (account: string, key: string): T | undefined => byKey.get(`${account}\0${key}`),
+    /** For second keys that are secrets: they name their account. */
+    findAnywhere(key: string): T | undefined {
+      for (const account of byAccount.keys()) {
+        const found = byKey.get(`${account}\0${key}`);
+        if (found !== undefined) return found;
+      }
+      return undefined;
+    },
     put,
     update: (record: T, change: Partial<T>): T => put(Object.assign(record, change)),
     delete(id: string): void {

@@ -4,7 +4,7 @@ import { parsePhone } from "../messaging/lives.ts";
 import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "../messaging/messaging.ts";
 import type { Service } from "../service.ts";
 import { firstAfter } from "../table.ts";
-import type { AutomationRecord, ContactRecord } from "../world.ts";
+import type { AccountRecord, AutomationRecord, ContactRecord } from "../world.ts";
 import { callerOf } from "./app.ts";
 import { checked, refused } from "./fault.ts";
 
@@ -108,22 +108,19 @@ const hookBody = z.looseObject(runBody.pick({ phone: true, name: true }).shape);
 /** Incoming webhooks of automations (messaging-service-api.md). The path is the secret; calls count as API calls of the account. */
 export function addHookRoutes(app: FastifyInstance, { world, limits, automations }: Service): void {
   const behind = (request: FastifyRequest) => {
-    const { hookId } = request.params as { hookId: string };
-    for (const account of world.accounts.all()) {
-      const automation = world.automations.find(account.id, hookId);
-      if (automation?.trigger === "incoming-webhook") return { account, automation };
-    }
+    const automation = world.automations.findAnywhere((request.params as { hookId: string }).hookId);
+    if (automation?.trigger === "incoming-webhook") return automation;
     throw refused(404, "No existe ese webhook.");
   };
   app.post(`${hooksRoot}/:hookId`, {
     // Before the body is read, so that a call is counted whatever it brings.
     async onRequest(request) {
-      limits.admit(behind(request).account, "other");
+      limits.admit(world.accounts.get(behind(request).account) as AccountRecord, "other");
     },
     handler(request, reply) {
       const { phone, name, ...rest } = checked(hookBody, request.body);
       const texts = Object.entries(rest).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]);
-      const run = automations.start(behind(request).automation, { phone, name, data: Object.fromEntries(texts) });
+      const run = automations.start(behind(request), { phone, name, data: Object.fromEntries(texts) });
       return reply.code(201).send({ runId: run.id });
     },
   });
