@@ -49,9 +49,8 @@ export function createAutomations(core: Core, parts: Parts) {
     ): RunRecord {
       if (automation.status === "draft") throw refused(409, "La automatización no está publicada.");
       if (automation.status === "paused") throw refused(409, "La automatización está pausada.");
-      const { contact } = messaging.contactFor(automation.account, phone, name === undefined ? {} : { name });
+      const { contact } = messaging.contactFor(automation.account, phone, { name });
       if (contact.runId !== null) throw refused(409, "La conversación ya tiene una automatización en curso.");
-      // The sandbox's choice: while a human answers, a run starts, and fails at its first message.
       return begin(automation, contact, data);
     },
     customerWrote(contact: ContactRecord, text: string): void {
@@ -106,7 +105,6 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
   const send = (run: RunRecord, step: Step<"send">) => {
     const { account, data } = run;
     const contact = contactOf(run);
-    // The sandbox's choice: the run fails, rather than skip its message and look completed.
     if (isWithHuman(contact, clock.now()))
       return end(run, "Alguien del equipo respondió en el chat: las automatizaciones no responden ahí durante 24 horas.");
     const content =
@@ -197,7 +195,6 @@ function failureText({ errorCode }: MessageRecord): string {
   return `El mensaje no se pudo entregar${errorCode === undefined ? "" : ` (código ${errorCode})`}.`;
 }
 
-/** A human colleague replied within the last 24 hours, so automations keep still ("Conversation rules"). */
 function isWithHuman({ humanRepliedAt }: ContactRecord, now: number): boolean {
   return humanRepliedAt !== null && now - humanRepliedAt < day;
 }

@@ -1,6 +1,5 @@
 import type { FastifyInstance } from "fastify";
 import type { Handshake } from "./meta/callbacks.ts";
-import { readRequest } from "./meta/updates.ts";
 import type { Journal } from "./table.ts";
 import type { DeliveryRecord, MessageRecord, RunRecord, World } from "./world.ts";
 
@@ -31,9 +30,8 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
   const tellDelivery = (delivery: DeliveryRecord): void => {
     const { eventId, webhookId, status, tries } = delivery;
     if ((status === "waiting" && tries === 0) || !isNew(delivery, `${status} ${tries}`)) return;
-    const [event, webhook] = [world.events.get(eventId), world.webhooks.get(webhookId)];
-    const reported = event === undefined ? null : statusIn(event.body, webhook?.meta !== undefined);
-    report({ what: "event", event: event?.event ?? "", eventId, status: reported, url: webhook?.url ?? "", delivery });
+    const { event = "", status: reported = null } = world.events.get(eventId) ?? {};
+    report({ what: "event", event, eventId, status: reported, url: world.webhooks.get(webhookId)?.url ?? "", delivery });
   };
   return {
     changed(kind, _id, record) {
@@ -49,14 +47,6 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
   };
 }
 
-function statusIn(body: string, isMeta: boolean): string | null {
-  const updates = isMeta ? readRequest(Buffer.from(body)) : [];
-  if (updates.length > 1) return `(${updates.length} updates)`;
-  const { status } = (isMeta ? (updates[0]?.item ?? {}) : ((JSON.parse(body) as { data?: object }).data ?? {})) as { status?: unknown };
-  return typeof status === "string" ? status : null;
-}
-
-/** Not what `/sandbox` refuses: its caller sees that. */
 export function reportRefusals(app: FastifyInstance, report: (happening: Happening) => void): void {
   app.addHook("onSend", (request, reply, payload, done) => {
     if (reply.statusCode >= 400 && !request.url.startsWith("/sandbox")) {

@@ -108,22 +108,16 @@ async function startOn(
     /** `http://127.0.0.1:<port>`: the base URL, of which the API root is `/api/v1`. */
     url,
     apiUrl,
-    /** Of the account `main`, as all that follows. */
     key,
-    /** Signs the events of webhook URLs that have no secret of their own. */
     secret,
-    /** What Meta's handshake shows; null: the format is not `meta`. */
     verifyToken,
     phoneNumberId: account.numbers[0]?.phoneNumberId ?? "",
-    /** Time as the sandbox has it: `advance(ms)` makes lives go on, windows close and quotas renew, in order. */
     clock: clock as ClockControls,
-    /** Calls the API with the key: `call("POST", "/messages", {…})`. */
     call: (method: string, path: string, body?: unknown) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
     /** Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
     control: (method: string, path: string, body?: unknown) => ask(method, `${url}/sandbox${path}`, {}, body),
-    /** A customer writes to the account: the 24-hour window opens. */
     customerWrites: (phone: string, text: string, name?: string) =>
-      structuredClone(service.customerWrites(mainAccount, { phone, text, ...(name !== undefined && { name }) })),
+      structuredClone(service.customerWrites(mainAccount, { phone, text, name })),
     /** Of the format `meta`, it is posted to once its handshake succeeded. */
     addWebhook(order: z.input<typeof webhookOptionsSchema>) {
       const webhook = setup.addWebhook(account, webhookOptionsSchema.parse(order));

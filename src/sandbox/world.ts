@@ -34,7 +34,6 @@ export function createWorld(journal: Journal, { keepMessages = usualMessages }: 
   };
 }
 
-/** What every part stands on. */
 export interface Core {
   readonly world: World;
   readonly clock: Clock;
@@ -105,9 +104,7 @@ export interface ContactRecord extends Owned {
   name: string | null;
   attributes: Record<string, string>;
   readonly conversationId: string;
-  /** Free text may be sent for 24 hours from then. */
   customerWroteAt: number | null;
-  /** Automations keep still for 24 hours from then. */
   humanRepliedAt: number | null;
   runId: string | null;
   /** The last one that they have not replied to. */
@@ -119,7 +116,6 @@ const templateVariable = z
     name: z.string().min(1).max(100),
     label: z.string().max(200).exactOptional(),
     example: z.string().max(1024),
-    /** Used when neither the call nor the contact has a value. */
     fallback: z.string().max(1024).exactOptional(),
   })
   .transform(({ label, ...variable }) => ({ ...variable, label: label ?? variable.name }));
@@ -142,7 +138,7 @@ export interface TemplateRecord extends Owned, z.output<typeof templateOrder> {
 export interface FutureStep {
   at: number;
   readonly status: MessageStatus;
-  readonly errorCode?: string | number;
+  readonly errorCode?: string | number | undefined;
 }
 
 export const messageOrigins = ["api", "chat", "campaign", "automation", "customer"] as const;
@@ -158,7 +154,7 @@ export interface MessageRecord extends Owned {
   readonly text: string;
   readonly templateId: string | null;
   readonly campaignId: string | null;
-  readonly reference?: string;
+  readonly reference?: string | undefined;
   status: MessageStatus;
   errorCode?: string | number;
   statusAt: number;
@@ -172,7 +168,6 @@ export interface CampaignRecord extends Owned {
   readonly templateId: string;
   readonly total: number;
   readonly perSecond: number;
-  /** Recipients tried, refused ones included. */
   sent: number;
   deliveries: number;
   reads: number;
@@ -236,11 +231,12 @@ export interface RunRecord extends Owned {
   messageId: string | null;
 }
 
-/** `body` is the envelope before faults. */
 export interface EventRecord extends Owned {
   readonly event: string;
   readonly wamid: string | null;
   readonly runId: string | null;
+  /** That it reports; for several updates of Meta, their number. */
+  readonly status: string | null;
   readonly body: string;
 }
 
@@ -301,5 +297,4 @@ export const plans: Readonly<Record<Plan, PlanLimits>> = {
   },
 };
 
-/** The next plan up, as `cause.suggested`; null at the top. */
 export const suggestedPlan = { trial: "escala", growth: "escala", escala: "enterprise", enterprise: null } as const;

@@ -1,19 +1,9 @@
-import type { EventFaults } from "../faults.ts";
-import type { Random } from "../ids.ts";
+import { type EventFaults, eventFaultsSchema } from "../faults.ts";
+import { createRandom, type Random } from "../ids.ts";
 import { bodyOf, type SandboxEvent } from "./publisher.ts";
 
 /** What one delivery meets at its first try; `truncate` is for good. */
 export type DeliveryFaults = ReturnType<ReturnType<typeof createFaultDraw>>;
-
-export const noFaults: DeliveryFaults = {
-  drop: false,
-  truncate: false,
-  wrongSignature: false,
-  malformed: null,
-  duplicateAfterMs: null,
-  reorder: false,
-  delayMs: 0,
-};
 
 const longestGapMs = 1_000;
 
@@ -36,6 +26,8 @@ export function createFaultDraw(random: Random) {
     delayMs: of("delay").chance(shares.delay) ? shares.delayMs : 0,
   });
 }
+
+export const noFaults: DeliveryFaults = createFaultDraw(createRandom(0))(eventFaultsSchema.parse({}));
 
 /** Half the copies travel side by side with the first: those defeat a receiver that looks before it stores. */
 function drawGap(random: Random): number {

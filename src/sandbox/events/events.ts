@@ -11,7 +11,6 @@ export interface EventsSettings {
   readonly limits: Pick<Limits, "spend">;
   readonly faults: () => EventFaults;
   readonly timeoutMs?: number;
-  /** Beyond it deliveries to one URL are dropped: the sandbox's choice. */
   readonly mostWaiting?: number;
   readonly metaFaults: (() => MetaFaults) | null;
   readonly onPost?: ((post: ObservedPost) => void) | undefined;
@@ -34,7 +33,6 @@ export function createEvents(core: Core, settings: EventsSettings) {
   const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
     const drawn = draw(faults());
     const dropped = (): string | null => {
-      // Counts against the quota whatever becomes of it ("Events", 4 and 5).
       if (!limits.spend(account, "webhookDeliveries")) return "monthly quota of webhook deliveries used up";
       if (drawn.drop) return "fault: drop";
       return posting.waitingFor(webhook.id) < mostWaiting ? null : "too many deliveries wait for this URL";
@@ -69,7 +67,6 @@ export function createEvents(core: Core, settings: EventsSettings) {
     publisher: meta?.publisher ?? createPublisher(core, emit),
     posting,
     meta,
-    /** Of deliveries, and of updates that wait for a request. */
     waiting: () => posting.waiting() + (meta?.gathered() ?? 0),
     idle(): Promise<void> {
       meta?.flush();

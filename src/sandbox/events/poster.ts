@@ -65,7 +65,6 @@ export interface EventRetry {
   /** One wait after each failure; after the last, one more failure is the end. */
   readonly waitsMs: readonly number[];
   readonly isTaken: (status: number) => boolean;
-  /** The longest wait that `Retry-After` can ask for. */
   readonly longestMs: number;
 }
 
@@ -84,18 +83,16 @@ export const metaRetry: EventRetry = {
   isTaken: (status) => status === 200,
 };
 
-type AfterTry =
-  | { readonly status: "delivered" }
-  | { readonly status: "failed"; readonly reason: string }
-  | { readonly status: "waiting"; readonly waitMs: number; readonly reason: string };
-
-/** The sandbox's choice: every answer but a success is tried again. `tries` is 1 for the first, `now` unix milliseconds. */
-export function afterTry(answer: Posted, tries: number, retry: EventRetry, speed: number, now: number): AfterTry {
-  if (answer.kind === "answered" && retry.isTaken(answer.status)) return { status: "delivered" };
+/** `waitMs`: until the next try; null: there is none. */
+export function afterTry(answer: Posted, tries: number, { isTaken, waitsMs, longestMs }: EventRetry, speed: number, now: number) {
+  if (answer.kind === "answered" && isTaken(answer.status)) return { status: "delivered", reason: null, waitMs: null } as const;
   const reason = answer.kind === "answered" ? `answered ${answer.status}` : answer.reason;
-  const planned = retry.waitsMs[tries - 1];
-  if (planned === undefined) return { status: "failed", reason: `${reason}; given up after ${tries} ${tries === 1 ? "try" : "tries"}` };
+  const planned = waitsMs[tries - 1];
+  if (planned === undefined) {
+    const text = `${reason}; given up after ${tries} ${tries === 1 ? "try" : "tries"}`;
+    return { status: "failed", reason: text, waitMs: null } as const;
+  }
   // What the receiver asks for is in its own seconds: not divided. The bound is ours: it is.
-  const asked = answer.kind === "answered" ? retryAfterMs(answer.headers["retry-after"], now, retry.longestMs / speed) : null;
-  return { status: "waiting", waitMs: Math.max(planned / speed, asked ?? 0), reason };
+  const asked = answer.kind === "answered" ? retryAfterMs(answer.headers["retry-after"], now, longestMs / speed) : null;
+  return { status: "waiting", reason, waitMs: Math.max(planned / speed, asked ?? 0) } as const;
 }

@@ -49,7 +49,6 @@ export function createPosting(core: Core, { poster, retry, atOnce }: PostingSett
     note(world, post, { status, reason });
     wake();
   };
-  /** Null: it is over. */
   const orderOf = (post: PendingPost): PostOrder | null => {
     if (isClosed || !queueOf(post.delivery.webhookId).all.has(post)) return null;
     const order = orderFor(world, post);
@@ -84,9 +83,9 @@ export function createPosting(core: Core, { poster, retry, atOnce }: PostingSett
     delivery.tries += 1;
     delivery.answered = answer.kind === "answered" ? answer.status : null;
     const next = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
-    if (next.status !== "waiting") end(post, next.status, next.status === "failed" ? next.reason : null);
+    if (next.waitMs === null) end(post, next.status, next.reason);
     // The webhook may have been deleted meanwhile.
-    if (next.status !== "waiting" || orderOf(post) === null) return null;
+    if (next.waitMs === null || orderOf(post) === null) return null;
     note(world, post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
     return next.waitMs;
   };

@@ -5,7 +5,6 @@ import type { Core, EventRecord, MessageRecord, RunRecord } from "../world.ts";
 
 export interface Publisher {
   messageStatus(message: MessageRecord): void;
-  /** The document shows no event for it; Meta has one. */
   messageReceived(message: MessageRecord): void;
   runEnded(run: RunRecord): void;
   /** For what the document does not show. `data` says which message or run it is about. */
@@ -19,13 +18,14 @@ export function createPublisher({ owned }: Core, emit: Emit): Publisher {
   const publish: Publisher["publish"] = (account, event, data) => {
     const own = owned(account);
     const body = eventBody({ id: own.id as EventId, event, createdAt: new Date(own.createdAt).toISOString() }, data);
-    emit({ ...own, event, wamid: textOf(data["wamid"]), runId: textOf(data["runId"]), body });
+    const textIn = (key: string) => (typeof data[key] === "string" ? data[key] : null);
+    emit({ ...own, event, wamid: textIn("wamid"), runId: textIn("runId"), status: textIn("status"), body });
   };
   return {
     publish,
     messageStatus({ account, wamid, status, errorCode }) {
       if (!isReported(status)) return;
-      publish(account, "message.status", messageStatusData(wamid, status, status === "failed" ? errorCode : undefined));
+      publish(account, "message.status", { wamid, status, errorCode: status === "failed" ? errorCode : undefined });
     },
     messageReceived() {},
     runEnded({ account, id: runId, error }) {
@@ -33,10 +33,6 @@ export function createPublisher({ owned }: Core, emit: Emit): Publisher {
       else publish(account, "automation.failed", { runId, error });
     },
   };
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === "string" ? value : null;
 }
 
 export interface SandboxEvent {
@@ -54,7 +50,7 @@ export function createEventMaker({ clock, random }: { clock: () => number; rando
   };
   return {
     messageStatus: (wamid: Wamid, status: MessageStatus, errorCode?: string | number) =>
-      make("message.status", messageStatusData(wamid, status, errorCode)),
+      make("message.status", { wamid, status, errorCode }),
     automationCompleted: (runId: RunId) => make("automation.completed", { runId }),
     automationFailed: (runId: RunId, error: string) => make("automation.failed", { runId, error }),
     truncated: (event: string, size: number) => make(event, truncatedData(size)),
@@ -66,7 +62,6 @@ export function bodyOf(event: SandboxEvent): Buffer {
   return Buffer.from(JSON.stringify(event), "utf8");
 }
 
-/** The sandbox's choice: a KB is 1,024 bytes of `data` as JSON ("Events", 3). */
 export const mostDataBytes = 256 * 1024;
 
 export function eventBody(envelope: Omit<SandboxEvent, "data">, data: EventData): string {
@@ -81,11 +76,6 @@ export function truncatedBody(body: string): Buffer {
 }
 
 type EventData = Readonly<Record<string, unknown>>;
-
-/** The sandbox's choice, but for `wamid`: the document does not show the payload. `errorCode` is sent for `failed` only. */
-export function messageStatusData(wamid: string, status: MessageStatus, errorCode?: string | number): EventData {
-  return errorCode === undefined ? { wamid, status } : { wamid, status, errorCode };
-}
 
 export function truncatedData(size: number): EventData {
   return { truncated: true, id: null, size };

@@ -43,7 +43,7 @@ export function createLives({ world, clock }: Core, publisher: Publisher) {
     follow,
     move(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void {
       message.future = [];
-      change(message, { status, ...(errorCode !== undefined && { errorCode }) });
+      change(message, { status, errorCode });
       world.messages.put(message);
       if (isReported(status)) publish(message);
     },
@@ -88,24 +88,18 @@ interface FixedOutcome {
   readonly rejection?: { readonly reason: string; readonly isTemporary: boolean };
 }
 
+/** docs/contributing/sandbox.md, "Numbers with a fixed outcome". */
 const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
-  // No account on the network.
   "0000": { steps: [failed(131026)] },
-  // Read receipts off.
   "0001": { steps: [sent, delivered] },
-  // Stays pending.
   "0002": { steps: [] },
-  // The phone is switched off.
   "0003": { steps: [sent] },
-  // Another device of the same person gets it.
   "0004": { steps: [sent, failed(131047), delivered] },
   "0005": { rejection: { reason: "la cuenta del proveedor no tiene un método de pago válido (131042).", isTemporary: false } },
   "0006": {
     rejection: { reason: "su servicio no está disponible por el momento; probá de nuevo en unos segundos (131016).", isTemporary: true },
   },
-  // The two notes cross on their way.
   "0007": { steps: [sent, read, delivered] },
-  // The marketing limit; some providers have the code as text.
   "0008": { steps: [failed("131049")] },
   "0009": { slowness: 10 },
   "0010": { reports: 2 },

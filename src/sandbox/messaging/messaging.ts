@@ -15,15 +15,15 @@ import type {
 } from "../world.ts";
 import { createLives, noSuchNumber, outcomeFor, planLife, requirePhone, sendingNumber } from "./lives.ts";
 
-const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.string()).exactOptional() });
+const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.string()).optional() });
 
 /** "POST /messages". The sandbox's choice: unknown fields are ignored. A bad phone is refused elsewhere, with a text of its own. */
 export const outgoingBodySchema = z
   .object({
     to: z.string().min(6).max(32),
-    phoneNumberId: z.string().exactOptional(),
-    text: z.string().min(1).max(4096).exactOptional(),
-    template: template.exactOptional(),
+    phoneNumberId: z.string().optional(),
+    text: z.string().min(1).max(4096).optional(),
+    template: template.optional(),
   })
   .refine(({ text, template }) => (text === undefined) !== (template === undefined), {
     error: "Mandá exactamente uno de text y template.",
@@ -32,26 +32,25 @@ export const outgoingBodySchema = z
 
 interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
   readonly campaignId?: string;
-  readonly reference?: string;
+  readonly reference?: string | undefined;
   /** As Meta does it: text outside the 24-hour window is accepted, and fails with 131047 afterwards. */
   readonly failsLater?: boolean;
 }
 
 export interface IncomingMessage {
   readonly phone: string;
-  readonly name?: string;
+  readonly name?: string | undefined;
   readonly text: string;
   readonly phoneNumberId?: string;
 }
 
 interface ContactFacts {
-  readonly name?: string | null;
+  readonly name?: string | null | undefined;
   readonly attributes?: Readonly<Record<string, string>>;
 }
 
 /** In digits (E.164): a wamid holds no more. */
 const longestRealPhone = 15;
-/** The document has a code present whenever a message failed. */
 const unnamedFailure = 131000;
 const windowClosedCode = 131047;
 const windowMs = 24 * 60 * 60 * 1000;
@@ -101,8 +100,7 @@ export function createMessaging(core: Core, publisher: Publisher) {
     // From here on nothing refuses it: what was refused created nothing.
     const contact = known ?? createContact(account, phone);
     const { campaignId = null, reference } = message;
-    const about = { origin, phoneNumberId, status: "pending", campaignId, ...(reference !== undefined && { reference }) } as const;
-    const sent = record(contact, { ...content, ...about });
+    const sent = record(contact, { ...content, origin, phoneNumberId, status: "pending", campaignId, reference });
     sent.future = willFail ? life.slice(0, 1).map(({ at }) => ({ at, status: "failed", errorCode: windowClosedCode })) : life;
     world.messages.put(sent);
     if (campaignId !== null) world.contacts.update(contact, { campaignId });
@@ -111,7 +109,6 @@ export function createMessaging(core: Core, publisher: Publisher) {
   };
   return {
     send,
-    /** Opens the 24-hour window. The contact limit "applies only" to POST /contacts and messaging. */
     receive(account: string, { phone: given, name, text, phoneNumberId: wanted }: IncomingMessage): MessageRecord {
       const phone = requirePhone(given);
       const { numbers } = accountOf(account);
@@ -124,13 +121,11 @@ export function createMessaging(core: Core, publisher: Publisher) {
       const about = { text, templateId: null, campaignId: null, origin: "customer", phoneNumberId, status: "received" } as const;
       return world.messages.put(record(from, about));
     },
-    /** A human colleague's: automations keep still there for 24 hours. */
     reply(contact: ContactRecord, text: string): MessageRecord {
       const sent = send(contact.account, { to: contact.phone, text }, "chat");
       world.contacts.update(contact, { humanRepliedAt: clock.now() });
       return sent;
     },
-    /** The rest of the message's life is called off. */
     setStatus(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void {
       if ([message.status, status].includes("received"))
         throw refused(400, "Sólo los mensajes del cliente están en received, y ahí se quedan: no se les puede dar otro estado.");
@@ -156,7 +151,6 @@ export function receiptOf({ id, wamid, status, conversationId }: MessageRecord) 
   return { id, wamid, status, conversationId };
 }
 
-/** A temporary rejection passes the second time. */
 function checkProvider(rejectedBefore: Set<string>, account: string, phone: string): void {
   const { rejection } = outcomeFor(phone);
   const key = `${account}\0${phone}`;

@@ -13,7 +13,6 @@ const againMs = 1_000;
 
 export type Callbacks = ReturnType<typeof createCallbacks>;
 
-/** Nothing is posted to a URL before its handshake succeeded. */
 export function createCallbacks(core: Core, report: (handshake: Handshake) => void) {
   const { world, baseClock } = core;
   const random = core.random.fork("challenges");
@@ -37,24 +36,17 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
     }
     return { url, isVerified, reason };
   };
-  const again = (webhook: WebhookRecord): void => {
-    baseClock.after(againMs, async () => {
-      if (isClosed || world.webhooks.get(webhook.id) !== webhook || webhook.meta?.isVerified === true) return;
-      const handshake = await verify(webhook);
-      if (handshake.isVerified) report(handshake);
-      else again(webhook);
-    });
+  const follow = async (webhook: WebhookRecord, isFirst: boolean): Promise<void> => {
+    if (isClosed || world.webhooks.get(webhook.id) !== webhook || webhook.meta?.isVerified !== false) return;
+    const handshake = await verify(webhook);
+    if (isClosed) return;
+    if (isFirst || handshake.isVerified) report(handshake);
+    if (!handshake.isVerified) baseClock.after(againMs, () => void follow(webhook, false));
   };
   return {
     verify,
     /** Tries until it succeeds; resolves after the first try. */
-    async verifySoon(webhook: WebhookRecord): Promise<void> {
-      if (webhook.meta === undefined || webhook.meta.isVerified) return;
-      const handshake = await verify(webhook);
-      if (isClosed) return;
-      report(handshake);
-      if (!handshake.isVerified) again(webhook);
-    },
+    verifySoon: (webhook: WebhookRecord): Promise<void> => follow(webhook, true),
     close(): Promise<void> {
       isClosed = true;
       return receivers.close();

@@ -16,15 +16,8 @@ export function addGraphRoutes(app: FastifyInstance, service: Service, failed: (
     const to = body.recipient === undefined ? parsePhone(`+${waIdOf(body.to ?? "")}`) : phoneOf(world, account, body.recipient);
     if (to === null) throw graphFault(400, 131009, "Parameter value is not valid", "the recipient is not valid");
     const { text, template, biz_opaque_callback_data: reference } = body;
-    const order = {
-      to,
-      phoneNumberId,
-      failsLater: true,
-      ...(reference !== undefined && { reference }),
-      ...(text !== undefined && { text: text.body }),
-      ...(template !== undefined && { template: findTemplate(world, account, template) }),
-    };
-    return messaging.send(account, order, "api");
+    const content = { text: text?.body, template: template && findTemplate(world, account, template) };
+    return messaging.send(account, { to, phoneNumberId, failsLater: true, reference, ...content }, "api");
   };
   void app.register(async (scope) => {
     addGate(scope, { ...service, random: service.random.fork("graph") }, asGraphFault);
@@ -45,7 +38,7 @@ export function addGraphRoutes(app: FastifyInstance, service: Service, failed: (
       await events.meta?.answerAfter(message);
       const { to, recipient, template } = read.data;
       const who = recipient === undefined ? { input: to, wa_id: waIdOf(message.phone) } : { input: recipient, user_id: recipient };
-      const sent = { id: message.wamid, ...(template !== undefined && { message_status: "accepted" }) };
+      const sent = { id: message.wamid, message_status: template && "accepted" };
       return reply.send({ messaging_product: "whatsapp", contacts: [who], messages: [sent] });
     });
   });

@@ -31,15 +31,19 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
   /** By wamid, sends that are answered once their first status was posted. */
   const early = new Map<string, () => void>();
 
-  const request = (updates: readonly Update[]): void => {
-    const [wamid, ...others] = new Set(updates.map((update) => update.wamid));
+  const request = (gathered: readonly Update[]): void => {
+    const updates = withWrongItem(gathered, malformed());
+    const [wamid, ...others] = new Set(gathered.map((update) => update.wamid));
+    const [first] = updates;
+    const status = first === undefined || first.list === null ? null : (first.item as Json)["status"];
     emit({
       ...owned(mainAccount),
-      event: [...new Set(updates.map(({ field }) => field))].join(","),
+      event: [...new Set(gathered.map(({ field }) => field))].join(","),
       // Requests about one message seldom overtake each other; Meta keeps no other order.
       wamid: others.length === 0 ? (wamid ?? null) : null,
       runId: null,
-      body: requestBody(withWrongItem(updates, malformed())),
+      status: updates.length > 1 ? `(${updates.length} updates)` : ((status ?? null) as string | null),
+      body: requestBody(updates),
     });
   };
   const flush = (): void => {
@@ -65,7 +69,6 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
       if (isReported(message.status)) add(statusUpdates(factsOf(message), faults()));
     },
     messageReceived: (message) => add([receivedUpdate(factsOf(message), faults())]),
-    // Meta has no automations.
     runEnded() {},
     publish: (account, field, value) => add([{ field, list: null, wabaId: wabaIdOf(account), wamid: null, value, time: clock.now() }]),
   };

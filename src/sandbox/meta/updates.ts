@@ -7,7 +7,6 @@ export type Json = Readonly<Record<string, unknown>>;
 export type Update = {
   readonly field: string;
   readonly wabaId: string;
-  /** Set when it is a status of this message. */
   readonly wamid: string | null;
 } & (
   | {
@@ -36,69 +35,63 @@ export interface MessageFacts {
   readonly now: number;
 }
 
-/** Of the message's present status. None: Meta does not report it. */
 export function statusUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   const { message, number, wabaId, now } = facts;
-  const { wamid, status, future } = message;
+  const { wamid, status, future, phone } = message;
   if (status === "delivered" && future[0]?.status === "read" && isStruck("skip", wamid, faults.skip)) return [];
+  const isUnknown = isStruck("unknown", `${wamid}/${status}`, faults.unknown);
   const shared = {
     id: wamid,
     status,
     timestamp: seconds(now),
-    ...(message.reference !== undefined && { biz_opaque_callback_data: message.reference }),
-    ...(status === "failed" ? { errors: [errorOf(message.errorCode)] } : {}),
-    ...(status === "sent" || status === "delivered" ? { pricing: pricingOf(message) } : {}),
-    ...(isStruck("unknown", `${wamid}/${status}`, faults.unknown) ? { future_key: { since: "v99.0" } } : {}),
+    biz_opaque_callback_data: message.reference,
+    errors: status === "failed" ? [errorOf(message.errorCode)] : undefined,
+    pricing: status === "sent" || status === "delivered" ? pricingOf(message) : undefined,
+    future_key: isUnknown ? { since: "v99.0" } : undefined,
   };
-  const common = { field: "messages", list: "statuses", wabaId, number, wamid } as const;
+  const update = (contact: Json | null, item: Json): Update => {
+    return { field: "messages", list: "statuses", wabaId, number, wamid, contact, item: { ...shared, ...item } };
+  };
   if (isStruck("group", wamid, faults.group)) {
     const group = { recipient_id: `${digitsOf(`group/${wamid}`, 18)}@g.us`, recipient_type: "group" };
-    return participantsOf(message.phone).map((phone) => {
-      const item = { ...shared, ...group, recipient_participant_id: waIdOf(phone), recipient_participant_user_id: userIdOf(phone) };
-      return { ...common, contact: { wa_id: waIdOf(phone), user_id: userIdOf(phone) }, item };
+    return participantsOf(phone).map((each) => {
+      const [wa_id, user_id] = [waIdOf(each), userIdOf(each)];
+      return update({ wa_id, user_id }, { ...group, recipient_participant_id: wa_id, recipient_participant_user_id: user_id });
     });
   }
-  const person = personOf(facts, faults);
   // A message to a phone number fails without the user's id, and without contacts.
-  if (status === "failed") return [{ ...common, contact: null, item: { ...shared, recipient_id: waIdOf(message.phone) } }];
-  const recipient = {
-    ...(person.hasPhone ? { recipient_id: waIdOf(message.phone) } : {}),
-    recipient_user_id: userIdOf(message.phone),
-  };
+  if (status === "failed") return [update(null, { recipient_id: waIdOf(phone) })];
+  const contact = contactOf(facts, faults);
   return [
-    { ...common, contact: person.contact, item: { ...shared, ...recipient } },
+    update(contact, { recipient_id: contact.wa_id, recipient_user_id: contact.user_id }),
     ...(status === "sent" && isStruck("call", wamid, faults.call) ? callUpdates(facts, faults) : []),
-    ...(isStruck("unknown", `${wamid}/${status}`, faults.unknown) ? [unknownUpdate(facts)] : []),
+    ...(isUnknown ? [unknownUpdate(facts)] : []),
   ];
 }
 
 export function receivedUpdate(facts: MessageFacts, faults: MetaFaults): Update {
   const { message, number, wabaId, now } = facts;
-  const { hasPhone, contact } = personOf(facts, faults);
-  const item = {
-    ...(hasPhone ? { from: waIdOf(message.phone) } : {}),
-    from_user_id: userIdOf(message.phone),
-    id: message.wamid,
-    timestamp: seconds(now),
-    type: "text",
-    text: { body: message.text },
-  };
+  const contact = contactOf(facts, faults);
+  const from = { from: contact.wa_id, from_user_id: contact.user_id };
+  const item = { ...from, id: message.wamid, timestamp: seconds(now), type: "text", text: { body: message.text } };
   return { field: "messages", list: "messages", wabaId, number, wamid: null, contact, item };
 }
 
 /** Statuses of calls are in the list that also holds those of messages. */
 function callUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   const { message, number, wabaId, now } = facts;
-  const id = `wacid.${Buffer.from(`call/${message.wamid}`).toString("base64")}`;
-  const { contact } = personOf(facts, faults);
-  const common = { field: "calls", wabaId, number, wamid: null, contact } as const;
-  const call = { id, from: waIdOf(number.phone), to: waIdOf(message.phone), timestamp: seconds(now), direction: "BUSINESS_INITIATED" };
-  const status = { id, type: "call", timestamp: seconds(now), recipient_id: waIdOf(message.phone) };
+  const about = { id: `wacid.${Buffer.from(`call/${message.wamid}`).toString("base64")}`, timestamp: seconds(now) };
+  const to = waIdOf(message.phone);
+  const update = (list: "statuses" | "calls", item: Json): Update => {
+    const contact = contactOf(facts, faults);
+    return { field: "calls", list, wabaId, number, wamid: null, contact, item: { ...about, ...item } };
+  };
+  const call = { from: waIdOf(number.phone), to, direction: "BUSINESS_INITIATED" };
   return [
-    { ...common, list: "statuses", item: { ...status, status: "RINGING" } },
-    { ...common, list: "calls", item: { ...call, event: "connect", session: { sdp_type: "answer", sdp: "v=0\r\n" } } },
-    { ...common, list: "statuses", item: { ...status, status: "ACCEPTED" } },
-    { ...common, list: "calls", item: { ...call, event: "terminate", status: "COMPLETED", duration: 12 } },
+    update("statuses", { type: "call", recipient_id: to, status: "RINGING" }),
+    update("calls", { ...call, event: "connect", session: { sdp_type: "answer", sdp: "v=0\r\n" } }),
+    update("statuses", { type: "call", recipient_id: to, status: "ACCEPTED" }),
+    update("calls", { ...call, event: "terminate", status: "COMPLETED", duration: 12 }),
   ];
 }
 
@@ -107,10 +100,12 @@ function unknownUpdate({ message, wabaId, now }: MessageFacts): Update {
   return { field: "future_updates", list: null, wabaId, wamid: null, time: now, value };
 }
 
-function personOf({ message, contact }: MessageFacts, faults: MetaFaults): { readonly hasPhone: boolean; readonly contact: Json } {
-  const hasPhone = !isStruck("username", message.phone, faults.username);
-  const profile = { name: contact?.name ?? "José Muñoz", ...(hasPhone ? {} : { username: `user${waIdOf(message.phone).slice(-4)}` }) };
-  return { hasPhone, contact: { profile, ...(hasPhone ? { wa_id: waIdOf(message.phone) } : {}), user_id: userIdOf(message.phone) } };
+/** Of some people Meta does not show the phone number. */
+function contactOf({ message: { phone }, contact }: MessageFacts, faults: MetaFaults) {
+  const waId = waIdOf(phone);
+  const hasPhone = !isStruck("username", phone, faults.username);
+  const profile = { name: contact?.name ?? "José Muñoz", username: hasPhone ? undefined : `user${waId.slice(-4)}` };
+  return { profile, wa_id: hasPhone ? waId : undefined, user_id: userIdOf(phone) };
 }
 
 function participantsOf(phone: string): string[] {
@@ -140,12 +135,11 @@ function seconds(ms: number): string {
   return String(Math.floor(ms / 1000));
 }
 
-/** An entry per business account, a change per field, number and list. */
 export function requestBody(updates: readonly Update[]): string {
   const entries = [...Map.groupBy(updates, ({ wabaId }) => wabaId)].map(([id, all]) => {
     const changes = [...Map.groupBy(all, changeOf).values()].map(changeFor);
     const time = all.find((update) => update.list === null)?.time;
-    return { id, ...(time !== undefined && { time: Math.floor(time / 1000) }), changes };
+    return { id, time: time === undefined ? undefined : Math.floor(time / 1000), changes };
   });
   return asMetaWrites({ object: "whatsapp_business_account", entry: entries });
 }
@@ -170,8 +164,8 @@ function changeFor(updates: readonly Update[]): Json {
   const { phone, phoneNumberId } = first.number;
   const value = {
     messaging_product: "whatsapp",
-    metadata: { display_phone_number: phone.replace(/^\+/, ""), phone_number_id: phoneNumberId },
-    ...(contacts.size === 0 ? {} : { contacts: [...contacts.values()] }),
+    metadata: { display_phone_number: waIdOf(phone), phone_number_id: phoneNumberId },
+    contacts: contacts.size === 0 ? undefined : [...contacts.values()],
     ...Object.fromEntries([...Map.groupBy(items, ({ list }) => list)].map(([list, each]) => [list, each.map(({ item }) => item)])),
   };
   return { field, value };

@@ -49,7 +49,7 @@ test("at speed 60 a receiver's own seconds are honoured up to ten seconds", () =
 
 test("Meta takes only 200, waits longer each time whatever Retry-After says, and gives up after 7 days", () => {
   const after = (status: number, tries: number) => afterTry(answered(status, "3600"), tries, metaRetry, 1, 0);
-  expect(after(200, 1)).toEqual({ status: "delivered" });
+  expect(after(200, 1)).toEqual({ status: "delivered", reason: null, waitMs: null });
   for (const status of [201, 202, 204, 301, 400, 503]) expect(after(status, 1)).toMatchObject({ status: "waiting", waitMs: 1_000 });
   const waits = metaRetry.waitsMs;
   expect(waits).toEqual(waits.toSorted((a, b) => a - b));
