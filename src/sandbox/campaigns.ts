@@ -7,7 +7,6 @@ import type { CampaignRecord, Core } from "./world.ts";
 
 const most = 1_000_000;
 
-/** `recipients` is a number of strangers. */
 export const campaignOrder = z
   .strictObject({
     name: z.string().min(1).max(200),
@@ -22,7 +21,6 @@ type CampaignOrder = z.output<typeof campaignOrder>;
 /** Small batches, so that none holds up the API. */
 const batchMs = 100;
 
-/** Campaigns go past the gate, so they count against no limit of the API ("Client guidance"). */
 export function createCampaigns({ world, clock, owned, random }: Core, messaging: Messaging) {
   const phoneRandom = random.fork("campaigns");
 
@@ -37,7 +35,6 @@ export function createCampaigns({ world, clock, owned, random }: Core, messaging
     }
   };
   const run = (campaign: CampaignRecord): void => {
-    // Undefined at its end.
     const phones = world.recipients.get(campaign.id)?.phones;
     if (phones === undefined) return;
     const perBatch = (campaign.perSecond * batchMs) / 1000;

@@ -32,7 +32,10 @@ export function createSandboxClock(base: Clock, start = base.now(), onCommand = 
   };
   const plan = (): void => {
     const next = agenda.nextAt();
-    if (closed || frozenAt !== null || next === null) return sleep();
+    if (closed || frozenAt !== null || next === null) {
+      sleep();
+      return;
+    }
     if (wake !== null && wake.at <= next) return;
     sleep();
     const cancel = base.after(Math.max(0, next - now()), () => {

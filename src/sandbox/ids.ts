@@ -34,7 +34,6 @@ export function createWamids(random: Random): (phone: string) => Wamid {
   };
 }
 
-/** Null for a wamid that the sandbox did not make. */
 export function phoneInWamid(wamid: string): string | null {
   const bytes = Buffer.from(wamid.slice("wamid.".length), "base64");
   const length = bytes[2] ?? 0;

@@ -82,7 +82,6 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       }
       count(account, "apiCalls");
     },
-    /** A call of a tool by an AI app. False: the app had its calls of this minute. */
     admitToolCall({ plan }: AccountRecord, app: string): boolean {
       const now = clock.now();
       const { requests } = callsOf(app).windows;
@@ -98,7 +97,6 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       count(account, what);
       return true;
     },
-    /** Of this month; changed in place. */
     usage,
     shownUsage(account: AccountRecord): Usage {
       const used = usage(account);

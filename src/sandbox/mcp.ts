@@ -27,7 +27,6 @@ interface Outcome {
   readonly error?: { readonly code: number; readonly message: string };
 }
 
-/** The sandbox's choice: the document shows the limits alone. */
 function createTools({ world, messaging }: Service) {
   return [
     {
@@ -67,7 +66,6 @@ export function addMcpRoutes(app: FastifyInstance, service: Service): void {
     app: AppRecord,
     { name, arguments: args = {} }: { name?: unknown; arguments?: unknown },
   ): Outcome => {
-    // "MCP tool calls per minute, per app": whatever comes of them.
     if (!limits.admitToolCall(account, app.id)) {
       const message = `La app superó el límite de ${plans[account.plan].toolCalls} llamadas a herramientas por minuto.`;
       return { error: { code: codes.tooManyCalls, message } };

@@ -145,7 +145,6 @@ export async function openStateFile(path: string) {
   };
 }
 
-/** "wRSb". */
 const applicationId = 0x77525362;
 const version = 2;
 

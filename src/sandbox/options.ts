@@ -16,7 +16,6 @@ export const webhookOptionsSchema = z.strictObject({
   events: eventKinds.default(["*"]),
   secret: z.string().min(1).optional(),
   signature: signingSchema.optional(),
-  /** Meta's format only; not given: the sandbox's own. */
   verifyToken: z.string().min(1).optional(),
 });
 
@@ -28,31 +27,23 @@ export const sandboxOptionsSchema = z.strictObject({
   port: z.number().int().min(0).max(65535).default(0),
   /** `/sandbox` has no key: everybody who reaches this address may do anything with the sandbox. */
   host: z.string().min(1).default("127.0.0.1"),
-  /** Of the account `main`; with a state file that is there already, not given: as it is there. */
   plan: z.enum(planNames).optional(),
   /** Divides the delays of messages' lives, of event retries and of automations' waits. */
   speed: z.number().positive().max(1e6).default(1),
-  /** The same seed makes the same lives; not given: others each time. */
   seed: z.union([z.string(), z.number()]).optional(),
   isUnlimited: z.boolean().default(false),
   /** So many messages are remembered; beyond, the oldest are forgotten to which nothing more will happen. */
   keepMessages: z.number().int().min(1).default(usualMessages),
   faults: faultsSchema.prefault({}),
   webhooks: z.array(webhookOptionsSchema).default([]),
-  /** Short name of the service, in the header `x-<service>-signature` and at the front of keys. */
   service: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,31}$/, "must be a lower-case letter, then letters, digits and hyphens")
     .default("acme"),
-  /** The API key of the account `main`; not given: made up. */
   key: keyText.optional(),
-  /** Signs what is posted to webhook URLs that have no secret of their own; not given: made up. */
   secret: z.string().min(1).optional(),
-  /** Meta's format: what the handshake shows to callback URLs; not given: made from the secret. */
   verifyToken: z.string().min(1).optional(),
-  /** Ids of numbers that `main` has; not given: one, made up. */
   phoneNumberIds: z.array(z.string().regex(/^[0-9]{1,32}$/, "must be digits")).default([]),
-  /** SQLite file to remember everything in; not given: memory only. */
   file: z.string().min(1).optional(),
 });
 export interface SandboxOptions extends z.input<typeof sandboxOptionsSchema> {

@@ -13,7 +13,6 @@ export const graphMessages = "/:version(^v[0-9]+[.][0-9]+$)/:phoneNumberId/messa
 const sendPaths: readonly unknown[] = [`${apiRoot}/messages`, graphMessages];
 const json = "application/json; charset=utf-8";
 
-/** Whose key the request has. For routes behind the gate. */
 export function callerOf(request: FastifyRequest): AccountRecord {
   return request.getDecorator<AccountRecord>("account");
 }

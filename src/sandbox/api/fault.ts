@@ -37,13 +37,11 @@ export function refused(status: 400 | 401 | 404 | 405 | 409 | 413 | 500 | 502, e
 interface PlanCause {
   readonly plan: Plan;
   readonly resource: string;
-  /** `feature`: the plan lacks it. The word is the sandbox's choice. */
   readonly reason?: "limit" | "feature";
   readonly limit?: number;
   readonly used?: number;
 }
 
-/** 402 for what the plan does not allow, 429 for a monthly quota. */
 export function planRefused(status: 402 | 429, error: string, cause: PlanCause): ApiFault {
   const suggested = suggestedPlan[cause.plan];
   return new ApiFault(status, { error, cause: { type: "upgrade", reason: "limit", limit: 0, used: 0, ...cause, suggested } });
@@ -67,7 +65,6 @@ export function answerTo(error: unknown, failed: (error: unknown) => void): ApiF
   return refused(500, unexpectedText);
 }
 
-/** For people. */
 export function problemLines({ issues }: z.ZodError): string {
   return issues.map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`)).join("; ");
 }
@@ -81,7 +78,6 @@ export function checked<S extends z.ZodType>(schema: S, value: unknown): z.outpu
 
 const kinds: Readonly<Record<string, string>> = { string: "un texto", object: "un objeto", record: "un objeto" };
 
-/** For what the schemas of the API have. */
 function problemText(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case "invalid_type":

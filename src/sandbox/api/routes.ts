@@ -33,10 +33,8 @@ const runBody = z.object({
   data: z.record(z.string(), z.string()).default({}),
 });
 
-/** "GET /campaigns": "not paginated; returns the latest 100". */
 const latest = 100;
 
-/** Fields that the document does not show are the sandbox's choice. */
 export function addApiRoutes(api: FastifyInstance, { world, messaging, automations, events }: Service): void {
   api.post("/messages", async (request, reply) => {
     const message = messaging.send(callerOf(request).id, checked(outgoingBodySchema, request.body), "api");

@@ -23,7 +23,6 @@ import {
   wabaIdOf,
 } from "../world.ts";
 
-/** What a person sets up in the service's settings. Throws 402 beyond the plan's maximums. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
 
 /** `service` names the signature's header and begins keys; `secret` signs where none is given. */
@@ -44,7 +43,6 @@ export function createAccountSetup(
       world.accounts.put(account);
       return number;
     },
-    /** A revoked key does not count ("Authentication", 3). */
     addKey(account: AccountRecord, label: string): KeyRecord {
       const valid = world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length;
       mustFit(account, "apiKeys", valid, plans[account.plan].keys, "claves de API");

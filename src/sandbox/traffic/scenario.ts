@@ -127,22 +127,17 @@ function createHeldBack() {
 
 /** Probabilities. The first three are of an event, the others beside a status of our messages. */
 const usualMix = {
-  /** Overtaken by up to `window` others. */
   outOfOrder: 0.1,
-  /** Half of the copies follow at once. */
   duplicated: 0.08,
-  /** The same id, other bytes. */
   altered: 0.01,
   automation: 0.05,
   truncated: 0.005,
   malformed: 0.01,
   wronglySigned: 0.005,
-  /** A burst of `campaignSize` statuses. */
   campaign: 0.005,
 };
 export type ScenarioMix = Readonly<typeof usualMix>;
 
-/** Everything in order and once, nothing else. */
 export const plainMix = Object.fromEntries(Object.keys(usualMix).map((key) => [key, 0])) as ScenarioMix;
 
 /** Lets `rate` per second through, without a burst after a stall longer than `burstMs`. Undefined: at once. */
@@ -201,7 +196,6 @@ export const triggerScenarios: readonly TriggerScenario[] = [
   },
 ];
 
-/** `start` in unix milliseconds. */
 export function scenarioPosts(named: TriggerScenario, given: Pick<ScenarioSettings, "seed" | "start">): Generator<Post, void, undefined> {
   return scenario({ window: 16, ...named, ...given, mix: { ...plainMix, ...named.mix } });
 }

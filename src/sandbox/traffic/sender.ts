@@ -11,11 +11,9 @@ export interface SenderSettings {
   readonly signature: SigningSettings;
   readonly secret: string;
   readonly concurrency: number;
-  /** Per second; not given: as fast as `concurrency` allows. */
   readonly rate?: number;
   /** After no answer and 5xx; the tries in all. Not given: one. */
   readonly retry?: { readonly tries: number; readonly waitMs: number };
-  /** Of one try, in milliseconds. */
   readonly timeoutMs?: number;
   readonly tls?: buildConnector.BuildOptions;
 }
@@ -40,11 +38,9 @@ export function createSender(settings: SenderSettings) {
 
   const headersOf = (post: Post): Record<string, string> => {
     if (post.signature === "absent") return {};
-    // Over other bytes: it has the right form.
     const body = post.signature === "right" ? post.body : Buffer.concat([post.body, Buffer.from(" ")]);
     return sign({ method: "POST", url, body, id: post.subject.id, timestampMs: Date.now() });
   };
-  /** Never rejects: what happened is data. */
   const post = async (one: Post, signal?: AbortSignal): Promise<PostResult> => {
     const stopped = () => signal?.aborted === true;
     const began = Date.now();
