@@ -6,9 +6,9 @@ import { callUrl, createReceivers } from "./post.ts";
 import { createSigner } from "./signing.ts";
 import { reaches } from "./statuses.ts";
 import {
-  type AccountRecord,
   type AutomationRecord,
   type AutomationStep,
+  accountOf,
   type ContactRecord,
   type Core,
   type MessageRecord,
@@ -136,7 +136,7 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
     if (run.status !== "running") return;
     const [step] = run.left;
     if (step === undefined) return end(run, null);
-    const account = world.accounts.get(run.account) as AccountRecord;
+    const account = accountOf(world, run.account);
     const most = plans[account.plan];
     if (!limits.spend(account, "automationSteps")) return end(run, usedUp("pasos de automatizaciones", most.automationSteps));
     switch (step.type) {

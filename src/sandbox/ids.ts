@@ -34,13 +34,6 @@ export function createWamids(random: Random): (phone: string) => Wamid {
   };
 }
 
-export function phoneInWamid(wamid: string): string | null {
-  const bytes = Buffer.from(wamid.slice("wamid.".length), "base64");
-  const length = bytes[2] ?? 0;
-  const phone = bytes.subarray(3, 3 + length).toString("latin1");
-  return bytes[0] === 0x1c && /^\d{5,15}$/.test(phone) ? phone : null;
-}
-
 /** UUIDs that grow and never repeat, even when the clock stands still. `after`: the greatest id of an earlier run. */
 export function createGrowingIds({ now, random, after = "" }: { now: () => number; random: Random; after?: string }): () => string {
   // The time and, after it, the counter of RFC 9562, 6.2, method 1: 12 bits, which overflow into the time.

@@ -1,6 +1,6 @@
 import { kept } from "../model/maps.ts";
 import { ApiFault, planRefused, refused } from "./api/fault.ts";
-import { type AccountRecord, type Core, plans, type Quota, type Usage } from "./world.ts";
+import { type AccountRecord, accountOf, type Core, plans, type Quota, type Usage } from "./world.ts";
 
 type Cap = "requests" | "messages";
 
@@ -58,7 +58,7 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       if (badKeys.isBlocked(address, now)) throw blocked();
       const given = /^Bearer +(\S+)$/.exec(authorization ?? "")?.[1] ?? "";
       const key = world.keys.findAnywhere(given);
-      if (key?.revokedAt === null) return world.accounts.get(key.account) as AccountRecord;
+      if (key?.revokedAt === null) return accountOf(world, key.account);
       if (badKeys.add(address, now)) throw blocked();
       throw refused(401, authorization === undefined ? "Falta la clave de API." : "La clave de API no es válida o fue revocada.");
     },

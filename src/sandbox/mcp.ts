@@ -4,7 +4,7 @@ import { bodyLimits, parseWithin } from "../model/json.ts";
 import { ApiFault, checked, refused } from "./api/fault.ts";
 import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "./messaging/messaging.ts";
 import type { Service } from "./service.ts";
-import { type AccountRecord, type AppRecord, plans } from "./world.ts";
+import { type AccountRecord, type AppRecord, accountOf, plans } from "./world.ts";
 
 const mcpPath = "/mcp";
 
@@ -58,7 +58,7 @@ export function addMcpRoutes(app: FastifyInstance, service: Service): void {
   const callerOf = ({ headers }: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
     const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1] ?? "";
     const found = world.apps.findAnywhere(token);
-    if (found !== undefined) return { account: world.accounts.get(found.account) as AccountRecord, app: found };
+    if (found !== undefined) return { account: accountOf(world, found.account), app: found };
     throw refused(401, "Falta el token de la app, o no es válido.", { "www-authenticate": "Bearer" });
   };
   const callTool = (

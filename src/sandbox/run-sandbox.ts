@@ -19,7 +19,7 @@ import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from 
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { createService } from "./service.ts";
 import type { Table } from "./table.ts";
-import { type AccountRecord, mainAccount, type World } from "./world.ts";
+import { accountOf, mainAccount, type World } from "./world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {
@@ -96,7 +96,7 @@ async function startOn(
   if (callbacks !== null) await Promise.all([...world.webhooks.all()].map(callbacks.verifySoon));
 
   const apiUrl = `${url}/api/v1`;
-  const account = world.accounts.get(mainAccount) as AccountRecord;
+  const account = accountOf(world, mainAccount);
   const key = settings.key ?? world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
   const copiesOf =
     <T extends { readonly id: string; readonly account: string }>(table: Table<T>) =>

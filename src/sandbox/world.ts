@@ -64,6 +64,8 @@ export interface Usage extends Record<Quota, number> {
   month: string;
 }
 
+export const accountOf = (world: World, name: string): AccountRecord => world.accounts.get(name) as AccountRecord;
+
 export interface SendingNumber {
   readonly phoneNumberId: string;
   readonly phone: string;

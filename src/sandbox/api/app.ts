@@ -41,7 +41,7 @@ export function createApiApp(service: Service, { failed, routes }: ApiParts): Fa
       }
     },
   });
-  addJsonBodies(app);
+  addJsonBodies(app, "application/json", () => invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
   const date = () => new Date(service.clock.now()).toUTCString();
   app.addHook("onRequest", (_request, reply, done) => {
     reply.header("date", date());
@@ -66,13 +66,13 @@ export function createApiApp(service: Service, { failed, routes }: ApiParts): Fa
   return app;
 }
 
-/** "Bodies are JSON": anything else is a 400 in the shape of a validation error. */
-function addJsonBodies(app: FastifyInstance): void {
+/** Bodies of this content type are JSON; `faultOf` makes the answer to others. */
+export function addJsonBodies(app: FastifyInstance, type: string, faultOf: (why: string) => ApiFault, bodyLimit?: number): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
+  app.addContentTypeParser(type, { parseAs: "buffer", ...(bodyLimit && { bodyLimit }) }, (_request, body, done) => {
     const read = body.length === 0 ? { value: undefined } : parseWithin(body as Buffer, bodyLimits);
     if ("value" in read) done(null, read.value);
-    else done(invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
+    else done(faultOf(read.fault));
   });
 }
 

@@ -4,7 +4,7 @@ import { parsePhone } from "../messaging/lives.ts";
 import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "../messaging/messaging.ts";
 import type { Service } from "../service.ts";
 import { firstAfter } from "../table.ts";
-import type { AccountRecord, AutomationRecord, ContactRecord } from "../world.ts";
+import { type AutomationRecord, accountOf, type ContactRecord } from "../world.ts";
 import { callerOf } from "./app.ts";
 import { checked, refused } from "./fault.ts";
 
@@ -113,7 +113,7 @@ export function addHookRoutes(app: FastifyInstance, { world, limits, automations
   app.post(`${hooksRoot}/:hookId`, {
     // Before the body is read, so that a call is counted whatever it brings.
     async onRequest(request) {
-      limits.admit(world.accounts.get(behind(request).account) as AccountRecord, "other");
+      limits.admit(accountOf(world, behind(request).account), "other");
     },
     handler(request, reply) {
       const { phone, name, ...rest } = checked(hookBody, request.body);

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { bodyLimits, parseWithin } from "../../model/json.ts";
+import { addJsonBodies } from "../api/app.ts";
 import { ApiFault, problemLines } from "../api/fault.ts";
 import type { SandboxClock } from "../clock.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
@@ -82,12 +82,7 @@ export function createRoutes(app: FastifyInstance, world: World) {
     return reply.code(statusCode).send({ error: statusCode < 500 ? message : `the sandbox failed: ${stack}` });
   });
   // Read as JSON whatever the header says: curl -d says something else.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: 64 * 1024 ** 2 }, (_request, body, done) => {
-    const value = body.length === 0 ? { value: undefined } : parseWithin(body as Buffer, bodyLimits);
-    if ("value" in value) done(null, value.value);
-    else done(refusal(400, `the body ${value.fault}`));
-  });
+  addJsonBodies(app, "*", (why) => refusal(400, `the body ${why}`), 64 * 1024 ** 2);
   const add = <S extends z.ZodType>(status: number, route: string, schema: S, act: (call: Call<S>) => unknown): void => {
     const [method = "", path = ""] = route.split(" ");
     app.route({

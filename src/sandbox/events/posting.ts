@@ -5,12 +5,6 @@ import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.
 import { afterTry, type EventRetry, type Poster, type PostOrder } from "./poster.ts";
 import { type SandboxEvent, truncatedBody } from "./publisher.ts";
 
-interface PostingSettings {
-  readonly poster: Poster;
-  readonly retry: EventRetry;
-  readonly atOnce: number;
-}
-
 const longestHoldMs = 10_000;
 
 interface PendingPost {
@@ -32,7 +26,7 @@ const createQueue = (atOnce: number) => ({
  * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
  * records say how far it is, for a restart. Side posts are what faults add: once each, and on no record.
  */
-export function createPosting(core: Core, { poster, retry, atOnce }: PostingSettings) {
+export function createPosting(core: Core, { poster, retry, atOnce }: { poster: Poster; retry: EventRetry; atOnce: number }) {
   const { world, clock, baseClock, random, speed } = core;
   const queues = new Map<string, ReturnType<typeof createQueue>>();
   const queueOf = (webhookId: string) => kept(queues, webhookId, () => createQueue(atOnce));

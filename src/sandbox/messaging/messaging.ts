@@ -3,15 +3,16 @@ import { type ApiFault, planRefused, refused } from "../api/fault.ts";
 import type { Publisher } from "../events/publisher.ts";
 import { createWamids } from "../ids.ts";
 import type { MessageStatus } from "../statuses.ts";
-import type {
-  AccountRecord,
-  ContactRecord,
-  Core,
-  MessageOrigin,
-  MessageRecord,
-  TemplateRecord,
-  TemplateVariable,
-  World,
+import {
+  type AccountRecord,
+  accountOf,
+  type ContactRecord,
+  type Core,
+  type MessageOrigin,
+  type MessageRecord,
+  type TemplateRecord,
+  type TemplateVariable,
+  type World,
 } from "../world.ts";
 import { createLives, noSuchNumber, outcomeFor, planLife, requirePhone, sendingNumber } from "./lives.ts";
 
@@ -66,7 +67,6 @@ export function createMessaging(core: Core, publisher: Publisher) {
   /** Not in the state file: after a restart each comes once more. */
   const rejectedBefore = new Set<string>();
 
-  const accountOf = (name: string) => world.accounts.get(name) as AccountRecord;
   const isTooLate = (to: ContactRecord | undefined) => clock.now() - (to?.customerWroteAt ?? Number.NEGATIVE_INFINITY) > windowMs;
   const createContact = (account: string, phone: string, { name = null, attributes }: ContactFacts = {}): ContactRecord => {
     const states = { customerWroteAt: null, humanRepliedAt: null, runId: null, campaignId: null };
@@ -90,10 +90,10 @@ export function createMessaging(core: Core, publisher: Publisher) {
   };
   const send = (account: string, message: OutgoingMessage, origin: Exclude<MessageOrigin, "customer">): MessageRecord => {
     const phone = requirePhone(message.to);
-    const { phoneNumberId } = sendingNumber(accountOf(account), message.phoneNumberId);
+    const { phoneNumberId } = sendingNumber(accountOf(world, account), message.phoneNumberId);
     const known = world.contacts.find(account, phone);
     const content = contentOf(account, message, known);
-    if (known === undefined) admitContact(world, accountOf(account));
+    if (known === undefined) admitContact(world, accountOf(world, account));
     checkProvider(rejectedBefore, account, phone);
     const life = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
     const willFail = content.templateId === null && isTooLate(known);
@@ -111,7 +111,7 @@ export function createMessaging(core: Core, publisher: Publisher) {
     send,
     receive(account: string, { phone: given, name, text, phoneNumberId: wanted }: IncomingMessage): MessageRecord {
       const phone = requirePhone(given);
-      const { numbers } = accountOf(account);
+      const { numbers } = accountOf(world, account);
       if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted)) throw noSuchNumber();
       const from = world.contacts.find(account, phone) ?? createContact(account, phone);
       const campaign = world.campaigns.get(from.campaignId ?? "");
@@ -135,7 +135,7 @@ export function createMessaging(core: Core, publisher: Publisher) {
       const phone = requirePhone(text);
       const contact = world.contacts.find(account, phone);
       if (contact === undefined) {
-        admitContact(world, accountOf(account));
+        admitContact(world, accountOf(world, account));
         return { contact: createContact(account, phone, facts), isNew: true };
       }
       world.contacts.update(contact, { name: facts.name ?? contact.name, attributes: { ...contact.attributes, ...facts.attributes } });

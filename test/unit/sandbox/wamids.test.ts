@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPhones, createRandom, createWamids, phoneInWamid } from "../../../src/sandbox/ids.ts";
+import { phoneInWamid } from "../../../src/model/mask.ts";
+import { createPhones, createRandom, createWamids } from "../../../src/sandbox/ids.ts";
 
 const phones = fc.stringMatching(/^[1-9]\d{4,14}$/);
 
