@@ -53,7 +53,7 @@ export function wabaIdOf(account: string): string {
 }
 
 /** Plain JSON, for the state file. Times are unix milliseconds of the sandbox's clock. `put` records changed in place. */
-interface Owned extends Stored {
+export interface Owned extends Stored {
   readonly createdAt: number;
 }
 

@@ -31,7 +31,7 @@ export const outgoingBodySchema = z
     path: ["text"],
   });
 
-interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
+export interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
   readonly campaignId?: string;
   readonly reference?: string | undefined;
   /** As Meta does it: text outside the 24-hour window is accepted, and fails with 131047 afterwards. */
@@ -45,7 +45,7 @@ export interface IncomingMessage {
   readonly phoneNumberId?: string;
 }
 
-interface ContactFacts {
+export interface ContactFacts {
   readonly name?: string | null | undefined;
   readonly attributes?: Readonly<Record<string, string>>;
 }
