@@ -97,40 +97,29 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   ]);
   const random = (bytes: number) => randomBytes(bytes).toString("hex");
   const placeholders: string[] = [];
-  const secret = (name: string, given = givenVariable(io, name)): string => {
-    if (given !== undefined) return given;
-    placeholders.push(name);
+  /** One that the user has, from its option or the environment. */
+  const own = (name: string, option: string | undefined, comment: string): Variable => {
+    const given = option ?? givenVariable(io, name);
+    if (given === undefined) placeholders.push(name);
     // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
-    return `${placeholderPrefix}${random(16)}`;
+    return [name, given ?? `${placeholderPrefix}${random(16)}`, comment];
   };
-  const { port, baseUrl } = options;
+  const { port, baseUrl, appSecret, webhookSecret, apiKey } = options;
   const isMeta = answers.provider === "meta";
-  const isCallable = !isMeta && (baseUrl ?? options.apiKey ?? givenVariable(io, "MESSAGING_API_KEY")) !== undefined;
+  const isCallable = !isMeta && (baseUrl ?? apiKey ?? givenVariable(io, "MESSAGING_API_KEY")) !== undefined;
   const verifyToken = isMeta ? (options.verifyToken ?? random(16)) : null;
-  const variables: Variable[] =
-    verifyToken === null
-      ? [
-          [
-            "WEBHOOK_SECRET",
-            secret("WEBHOOK_SECRET", options.webhookSecret),
-            "Secret of the webhook at the messaging service, which signs its events.",
-          ],
-        ]
-      : [
-          ["META_APP_SECRET", secret("META_APP_SECRET", options.appSecret), "App secret of the app at Meta, which signs its webhooks."],
-          ["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."],
-        ];
-  if (isCallable)
-    variables.push(["MESSAGING_API_KEY", secret("MESSAGING_API_KEY", options.apiKey), "API key of the account at the messaging service."]);
+  const variables: Variable[] = [
+    isMeta
+      ? own("META_APP_SECRET", appSecret, "App secret of the app at Meta, which signs its webhooks.")
+      : own("WEBHOOK_SECRET", webhookSecret, "Secret of the webhook at the messaging service, which signs its events."),
+  ];
+  if (verifyToken !== null) variables.push(["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."]);
+  if (isCallable) variables.push(own("MESSAGING_API_KEY", apiKey, "API key of the account at the messaging service."));
+  const signing = isMeta ? random(32) : `whsec_${randomBytes(32).toString("base64")}`;
+  const use = isMeta ? "as Meta does. Give it to the downstream as its app secret." : "(Standard Webhooks). Give it to the downstream.";
   variables.push(
     ["RELAY_TOKEN", random(32), "Bearer token of the control API. The wamid-relay commands use it too."],
-    isMeta
-      ? ["DOWNSTREAM_SECRET", random(32), "Signs deliveries as Meta does. Give it to the downstream as its app secret."]
-      : [
-          "DOWNSTREAM_SECRET",
-          `whsec_${randomBytes(32).toString("base64")}`,
-          "Signs deliveries (Standard Webhooks). Give it to the downstream.",
-        ],
+    ["DOWNSTREAM_SECRET", signing, `Signs deliveries ${use}`],
   );
   if (answers.storage === "postgres")
     variables.push(["POSTGRES_URL", answers.postgresUrl, "Address of the PostgreSQL database, with user and password."]);

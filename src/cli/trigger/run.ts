@@ -14,7 +14,7 @@ import {
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
 import { FixtureRefused, setPath, valueText } from "../../sandbox/fixtures/json-text.ts";
 import { createRandom } from "../../sandbox/ids.ts";
-import { createJudge, type Post } from "../../sandbox/traffic/answers.ts";
+import { createJudge } from "../../sandbox/traffic/answers.ts";
 import { scenarioPosts, triggerScenarios } from "../../sandbox/traffic/scenario.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
 import { CommandFailed, type Io, stopSignal } from "../io.ts";
@@ -25,18 +25,6 @@ import { createReport } from "./output.ts";
 import { findTarget, type Target } from "./target.ts";
 
 const usualConcurrency = 16;
-
-interface Order {
-  readonly target: Target;
-  readonly posts: Iterable<Post>;
-  readonly seed: string;
-  readonly concurrency: number;
-  /** An id may be in the store already, and may repeat. */
-  readonly isKnown: boolean;
-  /** All posts there will be; null when that is not known. */
-  readonly total: number | null;
-  readonly showsWamids: boolean;
-}
 
 /**
  * Posts events made from one fixture, or a whole scenario. Ends early when the connection is refused. Throws
@@ -80,7 +68,7 @@ export async function runTrigger(
   return { url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stopped.aborted, ...report.outcome() };
 }
 
-function fixtureOrder(command: Command, name: string, options: TriggerOptions, io: Io): Order {
+function fixtureOrder(command: Command, name: string, options: TriggerOptions, io: Io) {
   const found = chosenFixture(name, options);
   // The source is not known yet: a fixture without an envelope that is named so is the request of an automation.
   const isRequest = found.event === null && name.startsWith("automation-request");
@@ -105,13 +93,15 @@ function fixtureOrder(command: Command, name: string, options: TriggerOptions, i
     posts,
     seed,
     concurrency: options.concurrency ?? (isOrdered ? 1 : usualConcurrency),
+    // An id may be in the store already, and may repeat.
     isKnown: keepIds || set.some(({ path }) => path === "id"),
+    // How many copies there will be is drawn.
     total: duplicate > 0 && duplicate < 1 ? null : count * (1 + duplicate),
     showsWamids: !keepIds,
   };
 }
 
-function scenarioOrder(command: Command, name: string, options: TriggerOptions, io: Io): Order {
+function scenarioOrder(command: Command, name: string, options: TriggerOptions, io: Io) {
   const scenario = triggerScenarios.find((each) => each.name === name);
   const names = triggerScenarios.map((each) => each.name);
   if (scenario === undefined) throw new CommandFailed(unknownName("scenario", name, names));
