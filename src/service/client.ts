@@ -141,7 +141,7 @@ async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: Ser
       const ms = retryWait(last, attempt, calling.retry, calling.random());
       if (ms === null) throw last;
       await options.watch?.repeating(last);
-      await pause(calling.clock, ms, wait);
+      if (ms > 0) await pause(calling.clock, ms, wait);
     }
   } catch (error) {
     // The wait ended early: the last attempt's error says more than that.
@@ -242,21 +242,20 @@ export const defaultRetry: RetrySettings = { attempts: 4, isTemporary: () => fal
 /** Of the wait after a failed attempt, doubled each time. */
 const firstMs = 1000;
 const longestMs = 60_000;
-/** Without a `Retry-After`: caps are one-minute windows. */
-const windowMs = 60_000;
 /** A longer `Retry-After` ends the call: a cap is "released by itself" within its window. */
 const longestRetryAfterMs = 10 * 60_000;
 
 /**
- * The wait before the next attempt in ms; null: do not retry. Only where the service did nothing ("Safe retries", "Client
- * guidance"). `attempt`: those made so far. `random`: from 0 up to 1.
+ * The wait before the next attempt enters in ms; null: do not retry. Only where the service did nothing ("Safe retries",
+ * "Client guidance"). `attempt`: those made so far. `random`: from 0 up to 1.
  */
 export function retryWait(error: ServiceError, attempt: number, { attempts, isTemporary }: RetrySettings, random: number): number | null {
   const { failure, outcome, text } = error;
   if (attempt >= attempts || outcome !== "not-done") return null;
   switch (failure.kind) {
     case "rate-limited":
-      return afterCap(failure.retryAfterMs ?? windowMs, attempt, random);
+      // The limiter holds the cap until then.
+      return (failure.retryAfterMs ?? 0) > longestRetryAfterMs ? null : 0;
     case "rejected":
       if (!isTemporary(text ?? "")) return null;
       break;
@@ -269,11 +268,4 @@ export function retryWait(error: ServiceError, attempt: number, { attempts, isTe
       return null;
   }
   return withJitter(growingWait(attempt, firstMs, longestMs), random);
-}
-
-/** Never less than the requested wait. Grows with each attempt by at most `longestMs`; jitter only adds. */
-function afterCap(retryAfterMs: number, attempt: number, random: number): number | null {
-  if (retryAfterMs > longestRetryAfterMs) return null;
-  const grown = Math.min(longestMs, Math.max(retryAfterMs, firstMs) * (2 ** (attempt - 1) - 1));
-  return Math.round(retryAfterMs + grown + random * firstMs);
 }

@@ -49,10 +49,9 @@ test("every wait is a whole number of milliseconds within its bounds, and there 
       if (wait === null) return;
       expect(attempt).toBeLessThan(chosen.attempts);
       expect(Number.isSafeInteger(wait)).toBe(true);
-      const full = Math.min(60_000, 1000 * 2 ** (attempt - 1));
-      const [least, most] = error.kind === "rate-limited" ? [7000, 68_000] : [Math.floor(full / 2), full];
-      expect(wait).toBeGreaterThanOrEqual(least);
-      expect(wait).toBeLessThanOrEqual(most);
+      const full = error.kind === "rate-limited" ? 0 : Math.min(60_000, 1000 * 2 ** (attempt - 1));
+      expect(wait).toBeGreaterThanOrEqual(Math.floor(full / 2));
+      expect(wait).toBeLessThanOrEqual(full);
     }),
   );
 });
@@ -94,18 +93,12 @@ describe("how long", () => {
     expect(waits(failed({ kind: "network", code: "x" }), 0.999_999)).toEqual([1000, 2000, 4000, null]);
   });
 
-  test("of a cap: as requested, then growing by at most a minute", () => {
-    expect(waits(cap(5000), 0)).toEqual([5000, 10_000, 20_000, null]);
-    expect(waits(cap(60_000), 0)).toEqual([60_000, 120_000, 120_000, null]);
-    expect(waits(cap(0), 0.5)).toEqual([500, 1500, 3500, null]);
-  });
-
-  test("of a cap without a header: its window", () => {
-    expect(waits(cap(null), 0)[0]).toBe(60_000);
+  test("of a cap: as long as the limiter holds it", () => {
+    for (const ms of [null, 0, 5000]) expect(waits(cap(ms), 0.5)).toEqual([0, 0, 0, null]);
   });
 
   test("above ten minutes: the caller gets the error instead", () => {
-    expect(retryWait(cap(600_000), 1, defaultRetry, 0)).toBe(600_000);
+    expect(retryWait(cap(600_000), 1, defaultRetry, 0)).toBe(0);
     expect(retryWait(cap(600_001), 1, defaultRetry, 0)).toBeNull();
   });
 });

@@ -50,7 +50,9 @@ describe("closing the client", () => {
   });
 
   test("ends the wait for the next attempt with the last result, and the wait for a permit", async () => {
-    const { service, client, clock } = await openScripted(() => bytesOf("HTTP/1.1 429 Too Many\nRetry-After: 1", '{"error":"Uy"}'));
+    const { service, client, clock } = await openScripted(() => bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Uy","cause":null}'), {
+      retry: { isTemporary: () => true },
+    });
     clock.holdWaits();
     const failing = failureOf(client.me());
     await until("the wait", () => clock.waits.length === 1);
@@ -59,7 +61,7 @@ describe("closing the client", () => {
     const waiting = failureOf(held.client.me());
     await settled();
     await Promise.all([client.close(), held.client.close()]);
-    expect(await failing).toMatchObject({ kind: "rate-limited", text: "Uy" });
+    expect(await failing).toMatchObject({ kind: "rejected", text: "Uy" });
     expect(await waiting).toMatchObject({ kind: "network", failure: { code: "closed" }, outcome: "not-done" });
     expect(service.seen).toHaveLength(1);
   });
