@@ -34,7 +34,7 @@ Examples:
     )
     .action(async (options) => {
       const { day: from, source, json } = options;
-      const times = from === undefined ? timeFilter(options) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
+      const times = from === undefined ? timeFilter(command, options) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
       const bar = createProgressBar(io, json === true);
       const onProgress = ({ checked, of }: AuditProgress): void => {
         if (of > 0) bar.show(checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);

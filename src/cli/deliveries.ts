@@ -25,7 +25,7 @@ Examples:
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     )
     .action(async (options) => {
-      const filter = chosen(options, deliveryFilters);
+      const filter = chosen(command, options, deliveryFilters);
       await printList(command, options, io, (client, place) => client.listDeliveries({ ...filter, ...place }), "more", {
         EVENT: ({ event }) => event,
         ROUTE: ({ route }) => route,
@@ -50,7 +50,7 @@ Examples:
   wamid-relay deliveries groups --state dead`,
     )
     .action(async (options) => {
-      const filter = chosen(options, groupFilters);
+      const filter = chosen(command, options, groupFilters);
       const found = await withRelay(command, options, io, "read", (client) => client.groupDeliveries(filter));
       if (found.data.length === 0 && options.json !== true) io.err("no undelivered delivery matches");
       print(io, options, found, ({ data }) =>

@@ -36,7 +36,7 @@ Examples:
   RELAY_TOKEN=… wamid-relay events list --relay http://127.0.0.1:9090`,
     )
     .action(async (options) => {
-      const filter = chosen(options, eventFilters);
+      const filter = chosen(command, options, eventFilters);
       await printList(command, options, io, (client, place) => client.listEvents({ ...filter, ...place }), "older ones", {
         "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
         SEQ: ({ seq }) => seq,

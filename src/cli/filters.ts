@@ -1,4 +1,4 @@
-import { Option } from "commander";
+import { type Command, Option } from "commander";
 import type { RequestOf } from "../client/relay-client.ts";
 import { deliveryStates, dispositions } from "../model/states.ts";
 import { choice, count, type TimeOptions, timeFilter, withTimeOptions } from "./options.ts";
@@ -64,7 +64,7 @@ export function withFilters<Name extends ListName, Options, Arguments extends un
   return withTimeOptions(command as Typed<Options & Filter<Name>, Arguments>);
 }
 
-export function chosen<Name extends ListName>(options: Filter<Name> & TimeOptions, filters: FilterOptions<Name>) {
+export function chosen<Name extends ListName>(command: Command, options: Filter<Name> & TimeOptions, filters: FilterOptions<Name>) {
   const chosen = Object.fromEntries(Object.keys(filters).map((name) => [name, options[name as FilterName<Name>]]));
-  return { ...(chosen as Filter<Name>), ...timeFilter(options) };
+  return { ...(chosen as Filter<Name>), ...timeFilter(command, options) };
 }

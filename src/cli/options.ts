@@ -48,8 +48,10 @@ export function withTimeOptions<Options, Arguments extends unknown[]>(command: T
 
 export type TimeOptions = OptionsOf<typeof withTimeOptions<unknown, []>>;
 
-export function timeFilter({ from, to, since }: TimeOptions) {
-  return { from: from ?? since, to };
+/** Ends in wrong usage for a reversed range, in which nothing would be found or replayed. */
+export function timeFilter(command: Command, { since, from = since, to }: TimeOptions) {
+  if (from !== undefined && to !== undefined && from >= to) command.error("error: --to must be after --from or --since");
+  return { from, to };
 }
 
 export function choice<Flags extends string, Word extends string, Fallback extends NoInfer<Word> | undefined = undefined>(

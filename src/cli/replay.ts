@@ -65,7 +65,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   const { failureOf } = await import("./control-client.ts");
   const { rate = null } = options;
   const states: ReplayFilter["states"] = state === "any" ? ["dead", "delivered"] : [state];
-  const filter = { states, ...chosen(options, replayFilters) };
+  const filter = { states, ...chosen(command, options, replayFilters) };
   const words = wordsOf(options);
   await withRelay(command, options, io, "replay", async (client) => {
     const found = await client.countReplay(filter);

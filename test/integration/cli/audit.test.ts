@@ -73,6 +73,7 @@ test("refuses a source that neither the settings nor the store have", async () =
   expect(await runRemote(relay, "audit", "--source", "mian")).toEqual(unknown);
   expect((await runOn(relay, "audit", "--source", "main")).code).toBe(0);
   expect(await runRemote(relay, "replay", "--disposition", "quarantined", "--source", "mian")).toEqual(unknown);
+  expect(await relay.ask("/v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z")).toMatchObject({ status: 400 });
   expect(await relay.ask("/v1/audit?source=mian")).toMatchObject({ status: 404, body: { code: "not_found", details: ["main"] } });
 
   // A source that the settings had when its events came.

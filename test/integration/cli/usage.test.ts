@@ -25,6 +25,8 @@ test.each([
   [["events", "list", "--since", "1h", "--from", "2026-11-20"], "cannot be used with option '--from <time>'"],
   [["events", "list", "--to", "2026-02-31T08:00:00Z"], "must be a date"],
   [["audit", "--day", "2026-11-31"], "must be a date"],
+  [["replay", "--from", "2026-11-20", "--to", "2026-11-20"], "--to must be after --from or --since"],
+  [["events", "list", "--since", "1h", "--to", "2026-11-20"], "--to must be after --from or --since"],
   [["events", "list", "--status", ""], "option '--status <word>' argument '' is invalid. It is empty; is a variable not set?"],
   [["listen", "--forward-to", ""], "It is empty"],
   [["help", "evnts"], "unknown command 'evnts'"],
