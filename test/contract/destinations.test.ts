@@ -5,10 +5,10 @@ import { probeDestinations } from "../../src/cli/doctor/network.ts";
 import { parseSettings } from "../../src/config/load.ts";
 import type { Destination } from "../../src/deliver/destinations/destination.ts";
 import { createDestinations, type DestinationKind, destinationKeys, destinationSchema } from "../../src/deliver/settings.ts";
+import { redisForTest } from "../harness/redis-states.ts";
 import { until } from "../harness/until.ts";
 import { attempt, delivery, look } from "../integration/deliver-queue/destinations.ts";
 import { startHttp } from "../integration/url-destination/downstream.ts";
-import { startRedis } from "../setup/redis.ts";
 
 interface Received {
   readonly deliveryId: unknown;
@@ -82,15 +82,6 @@ const receivers: { readonly [Kind in DestinationKind]: () => Promise<Receiver> }
     };
   },
 };
-
-async function redisForTest() {
-  const redis = await startRedis();
-  onTestFinished(async () => {
-    redis.goOn();
-    await redis.stop();
-  });
-  return redis;
-}
 
 function open(to: Readonly<Record<string, unknown>>): Destination {
   const destination = createDestinations(Date.now)(destinationSchema.parse(to));

@@ -2,7 +2,6 @@
 import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Queue } from "bullmq";
-import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { auditOf } from "../harness/ask-relay.ts";
 import { codeBlocks, readPage } from "../harness/docs-shell.ts";
@@ -13,6 +12,7 @@ import { redisForTest, restartRedis } from "../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { tempFolder } from "../harness/temp-folder.ts";
 import { until } from "../harness/until.ts";
+import { look } from "../integration/deliver-queue/destinations.ts";
 
 /** Tried again within moments, and after two attempts that count, dead. */
 const impatient = { retry: { schedule: ["0s", "100ms"], jitter: 0 }, breaker: { failures: 10, pause: "100ms", longest: "200ms" } };
@@ -22,13 +22,6 @@ function routesTo(redis: string, more: object = {}) {
     { name: "to-queue", to: { queue: "whatsapp-events", redis, ...more } },
     { name: "to-stream", payload: "enriched", to: { stream: "whatsapp:history", redis, maxLength: 100_000, ...more } },
   ];
-}
-
-function look(url: string): Client {
-  const client = new Client(url, { maxRetriesPerRequest: null, retryStrategy: () => 20 });
-  client.on("error", () => {});
-  onTestFinished(() => client.disconnect());
-  return client;
 }
 
 /** Deliveries of a route by state. */

@@ -2,7 +2,7 @@ import { Redis as Client } from "ioredis";
 import { onTestFinished } from "vitest";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { createDestinations, destinationSchema } from "../../../src/deliver/settings.ts";
-import type { DeliveryId } from "../../../src/model/ids.ts";
+import { delivery as anyDelivery } from "../url-destination/attempt.ts";
 
 /** Makes destinations that share their connections and end with the test. Their deadline is for a machine that pauses. */
 export function openDestinations(): (to: Record<string, unknown>) => Destination {
@@ -16,23 +16,16 @@ export function openDestinations(): (to: Record<string, unknown>) => Destination
 
 /** A client to look with, which waits for a connection. */
 export function look(url: string): Client {
-  const client = new Client(url, { maxRetriesPerRequest: null });
+  const client = new Client(url, { maxRetriesPerRequest: null, retryStrategy: () => 20 });
   client.on("error", () => {});
   onTestFinished(() => client.disconnect());
   return client;
 }
 
 export const delivery: OutgoingDelivery = {
-  id: "dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c" as DeliveryId,
-  event: "message.status",
-  eventId: "01998d3e-7c1a-7000-8000-00000000002a",
-  attempt: 1,
-  replays: 0,
+  ...anyDelivery,
   // A number that JSON.parse would change, and an escape that JSON.stringify would.
   body: Buffer.from('{"id":"01998d3e-7c1a-7000-8000-00000000002a", "big":12345678901234567890,"text":"\\u00f1"}'),
-  contentType: "application/json",
-  contentEncoding: null,
-  passHeaders: {},
 };
 
 export function attempt(to: Destination, change: Partial<OutgoingDelivery> = {}) {

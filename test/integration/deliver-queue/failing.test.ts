@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
@@ -25,20 +25,6 @@ test("reports a closed port and an unknown name as unreachable", async () => {
     "unreachable: Redis cannot be reached (ECONNREFUSED)",
   );
   expect(told(await attempt(open({ stream: "s", redis: "redis://nobody.invalid" })))).toMatch(/^unreachable: Redis cannot be reached/);
-});
-
-test("fails after its timeout while Redis hangs, and recovers", async () => {
-  const redis = await redisForTest();
-  const to = openDestinations()({ stream: "s", redis: redis.url, timeout: "200ms" });
-  await until("it takes", async () => told(await attempt(to)) === "taken");
-  process.kill(redis.pid, "SIGSTOP");
-  onTestFinished(() => void tryTo(() => process.kill(redis.pid, "SIGCONT")));
-  const outcomes = await Promise.all([attempt(to), attempt(to), attempt(to)]);
-  expect(outcomes.map(told)).toEqual(Array.from({ length: 3 }, () => "hung: Redis does not answer within 200 ms"));
-  process.kill(redis.pid, "SIGCONT");
-  await until("it takes again", async () => told(await attempt(to)) === "taken");
-  // At least once: those cut off were made all the same, once it went on.
-  expect(await look(redis.url).xlen("s")).toBeGreaterThanOrEqual(5);
 });
 
 test("reports a full and a read-only Redis, and recovers", async () => {
@@ -101,19 +87,11 @@ test("shares one connection per Redis, closes it with the last destination, and 
   for (const to of kinds) await attempt(to);
   const clients = async () => String(await look(redis.url).client("LIST")).split("name=wamid-relay-deliveries").length - 1;
   expect(await clients()).toBe(1);
-  process.kill(redis.pid, "SIGSTOP");
+  redis.hang();
   const underWay = kinds.map((to) => attempt(to));
   await Promise.all(kinds.map((to) => to.close()));
-  process.kill(redis.pid, "SIGCONT");
+  redis.goOn();
   expect((await Promise.all(underWay)).map(told)).toEqual(Array.from({ length: 3 }, () => "aborted: the relay was shutting down"));
   await until("the connection is gone", async () => (await clients()) === 0);
   expect(told(await attempt(kinds[0] as (typeof kinds)[0]))).toBe("aborted: the relay was shutting down");
 });
-
-function tryTo(what: () => void): void {
-  try {
-    what();
-  } catch {
-    // It has ended.
-  }
-}
