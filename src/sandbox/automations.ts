@@ -175,7 +175,7 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
   };
 }
 
-function usedUp(what: string, limit: number | null): string {
+function usedUp(what: string, limit: number): string {
   return `La cuenta usó los ${limit} ${what} que su plan permite por mes. Se renuevan el día 1.`;
 }
 

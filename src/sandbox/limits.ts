@@ -1,14 +1,11 @@
 import { kept } from "../model/maps.ts";
 import { ApiFault, planRefused, refused } from "./api/fault.ts";
-import { type AccountRecord, accountOf, type Core, plans, type Quota, type Usage } from "./world.ts";
+import { type AccountRecord, accountOf, type Core, hasApi, plans, type Quota, type Usage } from "./world.ts";
 
 type Cap = "requests" | "messages";
 
-const createAccountCalls = () => ({
-  windows: { requests: createMinuteWindow(), messages: createMinuteWindow() },
-  busiest: { requests: createBusiestMinute(), messages: createBusiestMinute() },
-  refused: 0,
-});
+const createCap = () => ({ window: createMinuteWindow(), minute: createBusiestMinute() });
+const createAccountCalls = () => ({ requests: createCap(), messages: createCap(), refused: 0 });
 
 const inSpanish = new Intl.NumberFormat("es-AR");
 const shownEveryMs = 30_000;
@@ -40,14 +37,14 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
 
   function checkRoom(account: AccountRecord, caps: readonly Cap[], now: number): void {
     const { id, plan } = account;
-    const { windows } = callsOf(id);
     for (const cap of caps) {
+      const { window } = callsOf(id)[cap];
       const limit = plans[plan][cap];
-      if (windows[cap].count(now) >= limit) throw capReached(cap, limit, windows[cap].secondsLeft(now));
+      if (window.count(now) >= limit) throw capReached(cap, limit, window.secondsLeft(now));
     }
     const { apiCalls: used } = usage(account);
     const { apiCalls: limit } = plans[plan];
-    if (limit === null || used < limit) return;
+    if (used < limit) return;
     const text = `Ya usaste las ${inSpanish.format(limit)} llamadas a la API de este mes. Se renuevan el día 1, o cambiando de plan.`;
     throw planRefused(429, text, { plan, resource: "apiCalls", limit, used });
   }
@@ -70,30 +67,29 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       const caps: readonly Cap[] = call === "message" ? ["messages", "requests"] : ["requests"];
       try {
         const text = "Tu plan no incluye la API. Pasate a un plan que la incluya.";
-        if (!plans[plan].api) throw planRefused(402, text, { reason: "feature", plan, resource: "api" });
+        if (!hasApi(account)) throw planRefused(402, text, { reason: "feature", plan, resource: "api" });
         if (!isUnlimited) checkRoom(account, caps, now);
       } catch (error) {
         found.refused += 1;
         throw error;
       }
       for (const cap of caps) {
-        found.windows[cap].add(now);
-        found.busiest[cap].add(now);
+        found[cap].window.add(now);
+        found[cap].minute.add(now);
       }
       count(account, "apiCalls");
     },
     admitToolCall({ plan }: AccountRecord, app: string): boolean {
       const now = clock.now();
-      const { requests } = callsOf(app).windows;
-      if (!isUnlimited && requests.count(now) >= plans[plan].toolCalls) return false;
-      requests.add(now);
+      const { window } = callsOf(app).requests;
+      if (!isUnlimited && window.count(now) >= plans[plan].toolCalls) return false;
+      window.add(now);
       return true;
     },
     spend(account: AccountRecord, what: Quota): boolean {
-      const { api, [what]: limit } = plans[account.plan];
       // A plan without the API has no deliveries to lift the quota of.
-      if (what === "webhookDeliveries" && !api) return false;
-      if (!isUnlimited && limit !== null && usage(account)[what] >= limit) return false;
+      if (what === "webhookDeliveries" && !hasApi(account)) return false;
+      if (!isUnlimited && usage(account)[what] >= plans[account.plan][what]) return false;
       count(account, what);
       return true;
     },
@@ -106,9 +102,9 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
     /** Requests in the last and the busiest sliding 60 s. `refused`: not let in, and in neither. */
     perMinute(account: string) {
       const now = clock.now();
-      const { busiest, refused: refusals } = callsOf(account);
-      const of = (cap: Cap) => ({ last: busiest[cap].last(now), peak: busiest[cap].peak() });
-      return { requests: of("requests"), messages: of("messages"), refused: refusals };
+      const { requests, messages, refused } = callsOf(account);
+      const of = ({ minute }: typeof requests) => ({ last: minute.last(now), peak: minute.peak() });
+      return { requests: of(requests), messages: of(messages), refused };
     },
     forgetBlocks: badKeys.forget,
   };
@@ -144,7 +140,6 @@ function quotaMonth(now: number): string {
 
 const minuteMs = 60_000;
 
-/** The sandbox's choice: a window opens with the first call after the last one ended. No client may rely on the clock's minutes. */
 function createMinuteWindow() {
   let openedAt = Number.NEGATIVE_INFINITY;
   let counted = 0;
@@ -195,7 +190,6 @@ export function createBusiestMinute() {
 
 const mostBadKeys = 20;
 
-/** The sandbox's choice: the minute slides, a missing key counts as a wrong one, and calls during the block do not prolong it. */
 function createBadKeys() {
   const addresses = new Map<string, { times: number[]; blockedUntil: number }>();
   return {

@@ -50,7 +50,6 @@ function jsonSchemaOf(schema: z.ZodType): object {
   return inputSchema;
 }
 
-/** MCP's "Streamable HTTP" without streams. The sandbox's choice: an app's token is its bearer key ("Authentication", 7). */
 export function addMcpRoutes(app: FastifyInstance, service: Service): void {
   const { world, limits } = service;
   const tools = createTools(service);

@@ -22,17 +22,14 @@ export const webhookOptionsSchema = z.strictObject({
 export type WebhookOptions = z.output<typeof webhookOptionsSchema>;
 
 export const sandboxOptionsSchema = z.strictObject({
-  /** `meta`: webhooks, handshake and sends are those of Meta's Cloud API, beside the service's API. */
   format: z.enum(["standard", "meta"]).default("standard"),
   port: z.number().int().min(0).max(65535).default(0),
   /** `/sandbox` has no key: everybody who reaches this address may do anything with the sandbox. */
   host: z.string().min(1).default("127.0.0.1"),
   plan: z.enum(planNames).optional(),
-  /** Divides the delays of messages' lives, of event retries and of automations' waits. */
   speed: z.number().positive().max(1e6).default(1),
   seed: z.union([z.string(), z.number()]).optional(),
   isUnlimited: z.boolean().default(false),
-  /** So many messages are remembered; beyond, the oldest are forgotten to which nothing more will happen. */
   keepMessages: z.number().int().min(1).default(usualMessages),
   faults: faultsSchema.prefault({}),
   webhooks: z.array(webhookOptionsSchema).default([]),
@@ -47,10 +44,7 @@ export const sandboxOptionsSchema = z.strictObject({
   file: z.string().min(1).optional(),
 });
 export interface SandboxOptions extends z.input<typeof sandboxOptionsSchema> {
-  /** Time beneath the sandbox's own, and the deadlines of real I/O; not given: the machine's. */
   readonly clock?: Clock;
-  /** Told of each message, delivery, run and refused call as it happens, and of the sandbox's own failures. */
   readonly onHappening?: (happening: Happening) => void;
-  /** Told of each post of an event as it ends: copies, spoilt ones and further tries too, with the bytes and the answer. */
   readonly onPost?: (post: ObservedPost) => void;
 }

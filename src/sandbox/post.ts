@@ -13,7 +13,6 @@ export type Posted =
 interface Call {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Posted as JSON; not given: a GET. */
   readonly body?: Buffer;
   /** The machine's clock: the receiver lives in its time. */
   readonly clock: Clock;

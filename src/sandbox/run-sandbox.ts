@@ -21,7 +21,6 @@ import { createService } from "./service.ts";
 import type { Table } from "./table.ts";
 import { accountOf, mainAccount, type World } from "./world.ts";
 
-/** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;

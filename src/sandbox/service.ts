@@ -16,7 +16,6 @@ interface Settings {
 
 export type Service = ReturnType<typeof createService>;
 
-/** All of the service but its HTTP API. */
 export function createService(core: Core, { isUnlimited, format, faults, onPost }: Settings) {
   const limits = createLimits(core, isUnlimited);
   const metaFaults = format === "meta" ? () => faults.current.meta : null;

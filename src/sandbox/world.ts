@@ -256,47 +256,26 @@ export interface DeliveryRecord extends Owned {
 export const planNames = ["trial", "growth", "escala", "enterprise"] as const;
 export type Plan = (typeof planNames)[number];
 
-interface PlanLimits extends Readonly<Record<Quota, number | null>> {
-  readonly api: boolean;
-  readonly requests: number;
-  readonly messages: number;
-  readonly keys: number;
-  readonly urls: number;
-  readonly apps: number | null;
-  readonly toolCalls: number;
-}
+const unlimited = Number.POSITIVE_INFINITY;
+/** As the document's tables have them: a column for each plan. */
+const planLimits = {
+  requests: [0, 0, 300, 1_200],
+  messages: [0, 0, 60, 300],
+  apiCalls: [0, 0, 300_000, unlimited],
+  webhookDeliveries: [0, 0, 500_000, unlimited],
+  automationSteps: [2_000, 25_000, 200_000, unlimited],
+  automationRequests: [200, 5_000, 50_000, unlimited],
+  keys: [0, 0, 10, 50],
+  urls: [0, 0, 5, 25],
+  apps: [3, 10, 25, unlimited],
+  toolCalls: [20, 30, 60, 120],
+} as const;
 
-const withoutApi = { api: false, requests: 0, messages: 0, apiCalls: 0, webhookDeliveries: 0, keys: 0, urls: 0 };
+const column = (at: 0 | 1 | 2 | 3) =>
+  Object.fromEntries(Object.entries(planLimits).map(([name, columns]) => [name, columns[at]])) as Record<keyof typeof planLimits, number>;
 
-export const plans: Readonly<Record<Plan, PlanLimits>> = {
-  trial: { ...withoutApi, automationSteps: 2_000, automationRequests: 200, apps: 3, toolCalls: 20 },
-  growth: { ...withoutApi, automationSteps: 25_000, automationRequests: 5_000, apps: 10, toolCalls: 30 },
-  escala: {
-    api: true,
-    requests: 300,
-    messages: 60,
-    apiCalls: 300_000,
-    webhookDeliveries: 500_000,
-    automationSteps: 200_000,
-    automationRequests: 50_000,
-    keys: 10,
-    urls: 5,
-    apps: 25,
-    toolCalls: 60,
-  },
-  enterprise: {
-    api: true,
-    requests: 1_200,
-    messages: 300,
-    apiCalls: null,
-    webhookDeliveries: null,
-    automationSteps: null,
-    automationRequests: null,
-    keys: 50,
-    urls: 25,
-    apps: null,
-    toolCalls: 120,
-  },
-};
+export const plans = { trial: column(0), growth: column(1), escala: column(2), enterprise: column(3) };
+
+export const hasApi = ({ plan }: AccountRecord): boolean => plans[plan].requests > 0;
 
 export const suggestedPlan = { trial: "escala", growth: "escala", escala: "enterprise", enterprise: null } as const;

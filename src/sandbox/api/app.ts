@@ -22,7 +22,6 @@ interface ApiParts {
   readonly routes: (api: FastifyInstance) => void;
 }
 
-/** The service over HTTP: `routes` lie under `/api/v1`, behind the gate. What is added to the app itself is outside it. */
 export function createApiApp(service: Service, { failed, routes }: ApiParts): FastifyInstance {
   const app = Fastify({
     routerOptions: { ignoreTrailingSlash: true },
@@ -110,7 +109,6 @@ function addApiFaults(
   const spoilt = new WeakMap<FastifyRequest, ApiFaultSettings>();
   const hanging = new Set<FastifyReply["raw"]>();
 
-  /** The first fault for the endpoint that has some of its `times` left and is drawn by its `share`. */
   const pick = (request: FastifyRequest): ApiFaultSettings | undefined => {
     const fault = faults().find(
       (one) => (struck.get(one) ?? 0) < (one.times ?? Number.POSITIVE_INFINITY) && isFor(one, request) && random.chance(one.share),

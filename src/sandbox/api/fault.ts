@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { type Plan, suggestedPlan } from "../world.ts";
 
 interface FaultBody {
@@ -69,30 +69,13 @@ export function problemLines({ issues }: z.ZodError): string {
   return issues.map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`)).join("; ");
 }
 
+const { localeError: inSpanish } = z.locales.es();
+const problemText: z.core.$ZodErrorMap = (issue) =>
+  issue.code === "invalid_type" && issue.input === undefined ? "Falta este campo." : inSpanish(issue);
+
 /** The value as the schema gives it. Throws the 400 that lists each problem with its `path` (messaging-service-api.md, "Errors"). */
 export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const { success, data, error } = schema.safeParse(value, { error: problemText });
   if (success) return data;
   throw invalid(error.issues.map(({ path, message }) => ({ path, message })));
-}
-
-const kinds: Readonly<Record<string, string>> = { string: "un texto", object: "un objeto", record: "un objeto" };
-
-function problemText(issue: z.core.$ZodRawIssue): string {
-  switch (issue.code) {
-    case "invalid_type":
-      return issue.input === undefined ? "Falta este campo." : `Tiene que ser ${kinds[issue.expected] ?? issue.expected}.`;
-    case "too_small":
-      return `Tiene que ${sized(issue.origin, "por lo menos", issue.minimum)}.`;
-    case "too_big":
-      return `Tiene que ${sized(issue.origin, "como máximo", issue.maximum)}.`;
-    case "invalid_format":
-      return issue.format === "guid" ? "Tiene que ser un UUID." : "El formato no es válido.";
-    default:
-      return "El valor no es válido.";
-  }
-}
-
-function sized(origin: string, bound: string, size: number | bigint): string {
-  return origin === "string" ? `tener ${bound} ${size} ${size === 1 ? "carácter" : "caracteres"}` : `ser ${bound} ${size}`;
 }

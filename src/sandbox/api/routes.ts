@@ -17,7 +17,7 @@ const contactsQuery = z.object({
     .transform(Number)
     .pipe(z.number().min(1).max(200))
     .default(50),
-  after: z.guid().toLowerCase().default(""),
+  after: z.guid("Tiene que ser un UUID.").toLowerCase().default(""),
   phone: z.string().optional(),
 });
 

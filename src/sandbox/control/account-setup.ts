@@ -93,8 +93,8 @@ export function keyFor(signature: SigningSettings, secret: string): string {
 
 const digits = (count: number): string => digitsOf(randomUUID(), count);
 
-function mustFit(account: AccountRecord, resource: string, used: number, limit: number | null, what: string): void {
-  if (limit === null || used < limit) return;
+function mustFit(account: AccountRecord, resource: string, used: number, limit: number, what: string): void {
+  if (used < limit) return;
   const { plan } = account;
   if (limit === 0) throw planRefused(402, `Tu plan no incluye ${what}.`, { reason: "feature", plan, resource });
   throw planRefused(402, `Tu plan permite hasta ${limit} ${what}.`, { plan, resource, limit, used });

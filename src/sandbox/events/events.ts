@@ -1,7 +1,7 @@
 import type { EventFaults, MetaFaults } from "../faults.ts";
 import type { Limits } from "../limits.ts";
 import { createMetaPublisher } from "../meta/publisher.ts";
-import { type AccountRecord, accountOf, type Core, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world.ts";
+import { type AccountRecord, accountOf, type Core, type DeliveryRecord, type EventRecord, hasApi, type WebhookRecord } from "../world.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
 import { createPoster, metaRetry, type ObservedPost, usualEventRetry } from "./poster.ts";
 import { createPosting } from "./posting.ts";
@@ -55,7 +55,7 @@ export function createEvents(core: Core, settings: EventsSettings) {
   const emit = (event: EventRecord): void => {
     world.events.put(event);
     const owner = accountOf(world, event.account);
-    if (!plans[owner.plan].api) return;
+    if (!hasApi(owner)) return;
     for (const webhook of world.webhooks.list(owner.id)) {
       if (isOn(webhook) && isSubscribed(webhook.events, event.event)) deliver(owner, webhook, event);
     }

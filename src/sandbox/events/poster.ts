@@ -44,7 +44,6 @@ export function createPoster({ baseClock, timeoutMs, connections, onPost }: Post
       const began = number;
       // A wrong signature is one over other bytes: it has the right form and proves nothing.
       const signed = sort === "wrongly-signed" ? Buffer.concat([body, Buffer.from(" ")]) : body;
-      // The sandbox's choice: the machine's time, which receivers compare with.
       const request = { method: "POST", url, body: signed, id: eventId, timestampMs: baseClock.now() };
       const headers = createSigner(signature, secret)(request);
       const posted = await callUrl(receivers.at(url, id), { url, headers, body, clock: baseClock, timeoutMs });
@@ -62,7 +61,6 @@ export function createPoster({ baseClock, timeoutMs, connections, onPost }: Post
 }
 
 export interface EventRetry {
-  /** One wait after each failure; after the last, one more failure is the end. */
   readonly waitsMs: readonly number[];
   readonly isTaken: (status: number) => boolean;
   readonly longestMs: number;
@@ -76,7 +74,6 @@ export const usualEventRetry: EventRetry = {
 
 const minute = 60_000;
 const hour = 60 * minute;
-/** Meta takes only 200 for a success and repeats for 7 days; the times between are the sandbox's choice. */
 export const metaRetry: EventRetry = {
   waitsMs: [1_000, 5_000, 30_000, 2 * minute, 10 * minute, hour, 3 * hour, 8 * hour, ...Array<number>(13).fill(12 * hour)],
   longestMs: 0,

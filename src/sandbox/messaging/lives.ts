@@ -109,10 +109,7 @@ export function outcomeFor(phone: string): FixedOutcome {
   return fixedOutcomes[phone.slice(-4)] ?? {};
 }
 
-/**
- * `+` and 5 to 31 digits, as the document takes a `to` of 6 to 32 characters; null for other text. The sandbox's choice: spaces,
- * hyphens, dots and brackets are dropped.
- */
+/** `+` and digits; null for other text. */
 export function parsePhone(text: string): string | null {
   const bare = text.replace(/(?<!^)[\s().-]/g, "");
   return /^\+[1-9]\d{4,30}$/.test(bare) ? bare : null;

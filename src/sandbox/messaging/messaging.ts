@@ -16,9 +16,8 @@ import {
 } from "../world.ts";
 import { createLives, noSuchNumber, outcomeFor, planLife, requirePhone, sendingNumber } from "./lives.ts";
 
-const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.string()).optional() });
+const template = z.object({ id: z.guid("Tiene que ser un UUID."), variables: z.record(z.string(), z.string()).optional() });
 
-/** "POST /messages". The sandbox's choice: unknown fields are ignored. A bad phone is refused elsewhere, with a text of its own. */
 export const outgoingBodySchema = z
   .object({
     to: z.string().min(6).max(32),
@@ -58,7 +57,6 @@ const windowMs = 24 * 60 * 60 * 1000;
 
 export type Messaging = ReturnType<typeof createMessaging>;
 
-/** Messages and contacts of all accounts. Every method throws ApiFault as the document's rules say. */
 export function createMessaging(core: Core, publisher: Publisher) {
   const { world, clock, ids, owned, random, speed } = core;
   const lives = createLives(core, publisher);
@@ -188,10 +186,6 @@ export function templateToSend(world: World, account: string, id: string): Templ
 type Values = Readonly<Record<string, string>>;
 type Facts = Pick<ContactRecord, "name" | "attributes"> | undefined;
 
-/**
- * "POST /messages", 3: the value sent, else the contact's datum, else the fallback, else the example. The sandbox's choices: a value
- * sent may be empty, an empty datum is none, and undeclared `{{names}}` stay.
- */
 export function fillTemplate(template: TemplateRecord, sent: Values, contact: Facts): string {
   const declared = new Map(template.variables.map((variable) => [variable.name, variable]));
   return template.body.replace(/\{\{([^{}]+)\}\}/g, (place, padded: string) => {

@@ -9,7 +9,6 @@ import type { Service } from "../service.ts";
 import type { MessageRecord, World } from "../world.ts";
 import { userIdOf, waIdOf } from "./updates.ts";
 
-/** Meta's endpoint for sends, with the keys, caps and faults of the service's own. */
 export function addGraphRoutes(app: FastifyInstance, service: Service, failed: (error: unknown) => void): void {
   const { world, messaging, events } = service;
   const send = (account: string, phoneNumberId: string, body: GraphSend): MessageRecord => {

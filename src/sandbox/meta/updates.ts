@@ -77,7 +77,6 @@ export function receivedUpdate(facts: MessageFacts, faults: MetaFaults): Update 
   return { field: "messages", list: "messages", wabaId, number, wamid: null, contact, item };
 }
 
-/** Statuses of calls are in the list that also holds those of messages. */
 function callUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   const { message, number, wabaId, now } = facts;
   const about = { id: `wacid.${Buffer.from(`call/${message.wamid}`).toString("base64")}`, timestamp: seconds(now) };
@@ -175,7 +174,6 @@ export interface RequestItem {
   readonly wabaId: unknown;
   readonly field: unknown;
   readonly phoneNumberId: unknown;
-  /** Null: `item` is the whole value of the change. */
   readonly list: string | null;
   readonly item: unknown;
   readonly contacts: readonly Json[];

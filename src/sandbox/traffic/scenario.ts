@@ -94,7 +94,7 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
     yield* postEvent(event, "status");
     yield* postBeside(event);
   }
-  yield* held.rest();
+  yield* held.take();
 }
 
 function subjectOf(event: SandboxEvent): PostSubject {
@@ -103,24 +103,13 @@ function subjectOf(event: SandboxEvent): PostSubject {
 }
 
 function createHeldBack() {
-  const byPlace = new Map<number, Post[]>();
-  let next = 0;
+  let held: { readonly at: number; readonly post: Post }[] = [];
   return {
-    add(place: number, post: Post): void {
-      const at = Math.max(place, next);
-      byPlace.set(at, [...(byPlace.get(at) ?? []), post]);
-    },
-    *take(place: number): Generator<Post> {
-      while (next <= place) {
-        const there = byPlace.get(next);
-        byPlace.delete(next);
-        next += 1;
-        if (there !== undefined) yield* there;
-      }
-    },
-    *rest(): Generator<Post> {
-      for (const [, there] of [...byPlace].sort(([a], [b]) => a - b)) yield* there;
-      byPlace.clear();
+    add: (at: number, post: Post): void => void held.push({ at, post }),
+    take(place = Number.POSITIVE_INFINITY): Post[] {
+      const due = held.filter(({ at }) => at <= place);
+      if (due.length > 0) held = held.filter(({ at }) => at > place);
+      return due.sort((a, b) => a.at - b.at).map(({ post }) => post);
     },
   };
 }

@@ -19,7 +19,6 @@ export interface SenderSettings {
 }
 
 interface RunOptions {
-  /** Once aborted, no further post or try begins. */
   readonly signal?: AbortSignal;
   onResult?(post: Post, result: PostResult): void;
 }
@@ -61,7 +60,6 @@ export function createSender(settings: SenderSettings) {
   };
   return {
     post,
-    /** Begins in the order given. Returns how many got which answer. */
     async run(posts: Iterable<Post>, { signal, onResult }: RunOptions = {}) {
       const counts: Record<Answer | "posts", number> = {
         posts: 0,
