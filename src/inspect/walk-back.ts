@@ -71,7 +71,6 @@ export async function walkBack<T>(walk: WalkBack<T>): Promise<Walked<T>> {
   while (before > ends.oldest) {
     const after = Math.max(before - size - 1, ends.oldest - 1);
     const windowAt = performance.now();
-    // The same here.
     found.push(...(await read(after, before, limit + 1 - found.length)));
     if (found.length > limit) return { found: found.slice(0, limit), reached: before };
     if ((await isPast?.(after, before)) === true) return { found, reached: null };
