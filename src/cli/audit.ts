@@ -70,7 +70,6 @@ export function auditLines({ days, events, routes, deliveries, gone }: RelayAudi
   ];
 }
 
-/** A column for each of these sums. */
 function sumColumns<Word extends string>(sums: Readonly<Record<Word, number>>) {
   const cellOf = (word: Word) => (row: Readonly<Record<Word, number>>) => withCommas(row[word]);
   return Object.fromEntries((Object.keys(sums) as Word[]).map((word) => [word.toUpperCase(), cellOf(word)]));

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import type { Io } from "./io.ts";
 
-/** The groups of `--help` and of docs/reference/commands.md, in their order. */
 export const commandGroups = ["Run", "Inspect", "Repair", "Develop"] as const;
 type Group = (typeof commandGroups)[number];
 

@@ -96,7 +96,6 @@ export function injected(http: FastifyInstance, parts: Omit<ClientParts, "url" |
 
 export const probeWithinMs = 10_000;
 
-/** Reads at most `limit` rows. `next` is for `--before`, null when nothing is left. */
 export async function readPages<Next extends string | number, Row>(
   list: Parameters<typeof pagesOf<Next, { data: Row[]; next: Next | null }>>[0],
   limit: number,

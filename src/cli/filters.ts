@@ -52,7 +52,6 @@ export const replayFilters: FilterOptions<"replay"> = {
   errorCode: groupFilters.errorCode,
 };
 
-/** Adds the options of these filters, and those of {@link withTimeOptions}. */
 export function withFilters<Name extends ListName, Options, Arguments extends unknown[]>(
   command: Typed<Options, Arguments>,
   filters: FilterOptions<Name>,

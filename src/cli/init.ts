@@ -70,7 +70,6 @@ function postgresUrl(text: string): string {
   return secretText(text);
 }
 
-/** A secret that fits into one line of the env file. */
 function secretText(text: string): string {
   if (text === "" || /[\p{Cc}]/u.test(text)) throw new InvalidArgumentError("It must be one line of text.");
   if (["'", '"', "`"].every((quote) => text.includes(quote)))

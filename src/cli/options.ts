@@ -5,7 +5,6 @@ import { durationUnits, inUnits, mostMs, mostRate, perSecond } from "../model/un
 import { emptyText } from "./io.ts";
 import { type Always, type Given, type OptionsOf, optionOf, type Typed, type TypedOption, typed } from "./typed.ts";
 
-/** For options: text of a form. */
 export function matching(form: RegExp, fault: string) {
   return (text: string): string => {
     if (!form.test(text)) throw new InvalidArgumentError(fault);

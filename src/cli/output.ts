@@ -1,6 +1,5 @@
 import { type Io, printable } from "./io.ts";
 
-/** Prints a value as JSON with `--json`, else as lines for people. */
 export function print<T>(
   io: Pick<Io, "out">,
   { json }: { readonly json?: boolean | undefined },
@@ -46,7 +45,6 @@ export function counted(parts: number | object, what: string): string {
   return `${withCommas(n)} ${n === 1 ? what : `${what.replace(/y$/, "ie")}s`}`;
 }
 
-/** `1.4 s`. */
 export function secondsText(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
 }

@@ -107,7 +107,6 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   });
 }
 
-/** Events are released, or deliveries sent again. */
 function wordsOf({ state, disposition }: Options) {
   if (disposition === "quarantined" || disposition === "unassigned") {
     const events = `${disposition} events`;

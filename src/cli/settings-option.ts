@@ -11,7 +11,6 @@ export function readSettings({ config: path, envFile }: SettingsOptions, io: Io)
   return orFailed(path, () => loadSettings(path, io.env, envFile));
 }
 
-/** Like {@link readSettings}, for commands that only look ({@link loadForReading}). */
 export function readForLooking({ config: path, envFile }: SettingsOptions, io: Io): ReadableSettings {
   return orFailed(path, () => loadForReading(path, io.env, envFile));
 }
@@ -49,7 +48,6 @@ export function settingsFailureText(path: string, error: SettingsError): string 
   return [`the settings in ${path} have ${count}:`, ...error.faults.map(faultLine)].join("\n");
 }
 
-/** Prints what is valid and probably not meant. */
 export async function warnOf(settings: Settings, io: Pick<Io, "err">): Promise<readonly Warning[]> {
   const { warnings } = await import("../config/warnings.ts");
   const found = warnings(settings);

@@ -13,7 +13,6 @@ type Delivery = RelayDelivery & {
   readonly earlierAttempts?: number;
   readonly next: NextStep;
 };
-/** An event of `explain` or of `events show`. */
 type Event = Omit<RelayEventDetail, "headers" | "body" | "text" | "deliveries"> & { readonly deliveries: readonly Delivery[] };
 type Hydration = NonNullable<Event["hydration"]>;
 
@@ -21,7 +20,6 @@ const responseOfStory = 120;
 const responseOfEvent = 1_000;
 const mostListed = 10;
 
-/** A message, run or event, in the order in which things happened. */
 export function storyLines(story: RelayStory): string[] {
   const tracked = story.message ?? story.run;
   const parts = story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event, responseOfStory) }));

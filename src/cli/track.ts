@@ -77,19 +77,18 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
     bar.show(part, speedText(sums.lines, "lines", performance.now() - startedAt, sums.conflict + sums.invalid, "refused"));
   };
   await withRelay(command, options, io, "track", async (client) => {
-    /** Read, and not yet reported. */
-    const pending: Line[] = [];
+    const unreported: Line[] = [];
     async function* texts(): AsyncGenerator<string, void> {
       for await (const line of file.lines) {
-        pending.push(line);
+        unreported.push(line);
         // The relay refuses a line with a fault as well, so that each line has a result.
         yield "text" in line ? line.text : "null";
       }
     }
     try {
-      for await (const result of client.trackAll(texts())) count(result, pending.shift());
+      for await (const result of client.trackAll(texts())) count(result, unreported.shift());
     } catch (error) {
-      throw await stoppedAt(pending[0]?.line ?? 1, error);
+      throw await stoppedAt(unreported[0]?.line ?? 1, error);
     }
   });
   const { lines, created, known, conflict, invalid } = sums;

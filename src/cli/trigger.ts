@@ -8,7 +8,6 @@ export function build(command: Command, io: Io): void {
   declare(command).action((event, name, options) => trigger(command, event, name, options, io));
 }
 
-/** Options that a scenario sets itself. */
 const ofFixturesOnly = ["set", "wamid", "phoneNumberId", "keepIds", "truncated", "duplicate", "shuffle"] as const;
 
 async function trigger(

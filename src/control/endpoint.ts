@@ -182,7 +182,6 @@ export function parse<T extends z.ZodType>(schema: T, value: unknown, key: "fiel
 
 type Issue = z.core.$ZodIssue;
 
-/** A line for each key. */
 function unknownKeysText({ keys, inst }: z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys>, what: string): string {
   const known = inst instanceof z.ZodObject ? Object.keys(inst.shape) : [];
   return keys.map((key) => `unknown ${what} (${suggestion(key, known, "this endpoint takes none")})`).join("\n");

@@ -41,7 +41,6 @@ Lists are newest first, \`limit\` rows at a time. Pass \`next\` as \`before\` to
 
 The relay refuses unknown query parameters and unknown fields of a body; \`details\` lists every fault as \`{path, message}\`. Later versions may add fields to answers.`;
 
-/** By scope, which groups the operations. */
 const tags: Readonly<Record<string, string>> = {
   read: "What the relay received, tracks and sends.",
   track: "Registers sent messages.",

@@ -111,7 +111,6 @@ function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, 
   reply.header("set-cookie", stringifySetCookie(cookie));
 }
 
-/** Throws `forbidden` for a request of another site's page. */
 function refuseForeignOrigin({ headers }: FastifyRequest): void {
   const { origin, host } = headers;
   // Only the browser sets this one. It also holds behind a proxy that changes the host.

@@ -33,7 +33,6 @@ export function createStreams(app: FastifyInstance, port: StreamPort) {
   });
   return {
     size: () => open.size,
-    /** Answers with a stream. `closed` is called when the client has disconnected. */
     send(
       { request, reply, isAllowed }: Context,
       streamOf: (ends: StreamEnds) => AsyncIterable<string>,
@@ -110,7 +109,6 @@ export async function* streamTurns(
   }
 }
 
-/** A server-sent event; `id` null: without one. */
 export function message(event: string, data: unknown, id: number | null): string {
   return `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }

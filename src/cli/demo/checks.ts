@@ -39,7 +39,6 @@ const itemsIn: Readonly<Record<DemoFormat, (body: Buffer) => BodyItem[]>> = {
 export type PostLog = ReturnType<typeof createPostLog>;
 
 export function createPostLog(format: DemoFormat) {
-  /** The text of each event, by what identifies it. */
   const events = new Map<string, string>();
   /** What is rightly signed and no event: items by request and place, and whole bodies. */
   const wrong = new Set<string>();
@@ -70,11 +69,9 @@ export interface DemoOutcome {
   readonly planned: number;
   /** The reference of each message that the service accepted, by wamid. */
   readonly sent: ReadonlyMap<string, string>;
-  /** The service's messages. */
   readonly messages: readonly Message[];
   readonly log: Pick<PostLog, "events" | "wrong">;
   readonly stats: RelayStats;
-  /** The relay's messages. */
   readonly tracked: readonly { readonly wamid: string; readonly status: string | null; readonly reference: string | null }[];
   readonly audit: Pick<RelayAudit, "balanced" | "offenders"> & {
     readonly events: Pick<RelayAudit["events"], "received">;

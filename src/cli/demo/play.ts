@@ -121,7 +121,6 @@ export interface People {
   readonly recipients: readonly Recipient[];
   /** Recipients of a campaign that is not registered at the relay. */
   readonly strangers: readonly string[];
-  /** Recipients of automation runs. */
   readonly guests: readonly string[];
 }
 

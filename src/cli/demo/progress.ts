@@ -15,7 +15,6 @@ const rows = [
 ] as const;
 export type DemoCounts = Readonly<Record<(typeof rows)[number][0], number>>;
 
-/** A table that is drawn over itself on a terminal; one plain line a second in a pipe. */
 export function createProgress(io: Io) {
   const drawing = createDrawing(io);
   let shown = -1;

@@ -21,7 +21,6 @@ type Answering = Extract<Listener, { kind: "relay" }>;
 type Readiness = Awaited<ReturnType<typeof readReadiness>>;
 const check = "relay";
 
-/** Whether the relay of these settings answers, is ready, uses their store and has this version. */
 export async function findRelay(files: SettingsFiles, { server }: Pick<Settings, "server">, store: OwnStore): Promise<RelayFound> {
   const at = controlAddress(server);
   const only = (finding: Finding) => ({ findings: [finding], at: null });

@@ -22,7 +22,6 @@ export async function readReport(client: ControlClient) {
 
 const levelOf = (severity: "error" | "warning") => (severity === "error" ? "fail" : "warn");
 
-/** The console's list, in its words, with the command that helps. */
 export function assessAttention(
   entries: readonly Pick<Overview["attention"][number], "kind" | "severity" | "subject" | "text">[],
 ): Finding[] {

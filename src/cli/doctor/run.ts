@@ -29,7 +29,6 @@ interface DoctorOptions {
   readonly handshake: boolean;
 }
 
-/** In the order shown. */
 export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
   const { config, env, envFile, deep, offline } = options;
   const { settings, findings } = checkSettings(config, { env, envFile });

@@ -115,8 +115,7 @@ const postgresText = `storage:
   url: \${POSTGRES_URL}
 `;
 
-/** Name, value and comment. */
-export type Variable = readonly [string, string, string];
+export type Variable = readonly [name: string, value: string, comment: string];
 
 export function envText(variables: readonly Variable[]): string {
   const head = '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.\n';

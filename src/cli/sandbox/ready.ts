@@ -2,7 +2,6 @@ import type { Sandbox } from "../../sandbox/start-sandbox.ts";
 
 export type SandboxFormat = "standard" | "meta";
 
-/** Default webhook URLs of a relay on this machine. */
 export const usualWebhooks = { standard: "http://127.0.0.1:8080/webhooks/main", meta: "http://127.0.0.1:8080/webhooks/wa" } as const;
 
 type Ready = ReturnType<typeof readyOf>;
@@ -72,7 +71,6 @@ export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolea
   ];
 }
 
-/** Writes settings of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
 function initCommand({ url, key, secret, service, format, verifyToken }: Ready, webhook: string): string {
   const { port } = new URL(webhook);
   const ofService = { "base-url": url, "service-name": service, "api-key": key, "webhook-secret": secret };

@@ -30,7 +30,6 @@ export function parseRawRequest(bytes: Buffer): RawRequest {
   return { method: line[1] as string, url: line[2] as string, headers, body: bodyOf(headers, rest) };
 }
 
-/** A `name: value` line. Throws {@link NotARequest}. */
 export function parseHeader(line: string): [string, string] {
   const match = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*(.*?)[ \t]*$/s.exec(line);
   if (match === null) throw new NotARequest(`not a header (like "name: value"): ${line.slice(0, 24)}${line.length > 24 ? "…" : ""}`);

@@ -8,7 +8,6 @@ import { yamlText } from "../yaml-text.ts";
 import type { RawRequest } from "./captured.ts";
 
 export interface NamedSecret {
-  /** Where the secret came from. */
   readonly name: string;
   /** The environment variable that the settings should name. */
   readonly variable: string;

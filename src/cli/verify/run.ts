@@ -90,7 +90,6 @@ export function verifyAsSource(name: string, request: RawRequest, options: Setti
   throw new CommandFailed(`the source ${name} refuses this request with 401: ${refusals[refusal]}`);
 }
 
-/** A source of the settings, with the secrets that this command can read. */
 function configuredSource(options: SettingsOptions, name: string, io: Io): InboundSource {
   const sources = inboundSources(readForLooking(options, io).settings);
   const found = sources.find((source) => source.name === name);
