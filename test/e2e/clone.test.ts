@@ -1,20 +1,19 @@
 // @module-tag slow: it runs the README's first two commands in a clone.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync } from "node:fs";
 import { basename, delimiter, join } from "node:path";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { openPage } from "../harness/browser.ts";
+import { tempFolder } from "../harness/temp-folder.ts";
 import { until } from "../harness/until.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-clone-"));
+const folder = tempFolder();
 const clone = join(folder, "clone");
 /** TMPDIR of the commands. */
 const temporary = join(folder, "tmp");
 mkdirSync(temporary);
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const ignored = readFileSync(join(root, ".gitignore"), "utf8").match(/^[\w.-]+(?=\/$)/gm) ?? [];
 cpSync(root, clone, { recursive: true, filter: (path) => ![".git", ...ignored].includes(basename(path)) });

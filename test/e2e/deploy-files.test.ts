@@ -1,24 +1,23 @@
 // @module-tag slow: it needs programs of systemd.
 import { execFile } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { parseSettings } from "../../src/config/load.ts";
 import { startRelayHere } from "../harness/relay-here.ts";
+import { tempFolder } from "../harness/temp-folder.ts";
 import { findProgram } from "../setup/find-program.ts";
 
 const folder = new URL("../../deploy/", import.meta.url).pathname;
 const read = (path: string) => readFileSync(join(folder, path), "utf8");
-const secrets = mkdtempSync(join(tmpdir(), "wamid-relay-credentials-"));
+const secrets = tempFolder();
 mkdirSync(join(secrets, "credentials"));
 for (const name of ["relay-token", "webhook-secret"]) writeFileSync(join(secrets, name), `${name}-of-the-deploy-test`);
 writeFileSync(join(secrets, "crm-secret"), `whsec_${Buffer.alloc(32, 7).toString("base64")}`);
 for (const name of ["relay-token", "webhook-secret", "crm-secret"]) copyFileSync(join(secrets, name), join(secrets, "credentials", name));
 writeFileSync(join(secrets, "postgres-url"), "postgres://relay:password@postgres:5432/relay");
-afterAll(() => rmSync(secrets, { recursive: true, force: true }));
 
 const unit = read("systemd/wamid-relay.service");
 

@@ -1,10 +1,9 @@
 // @module-tag slow: it installs the package with two versions of Node, and the production packages as the Dockerfile does.
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { between, codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
@@ -13,11 +12,12 @@ import { startProgram } from "../harness/program.ts";
 import { startRelayHere } from "../harness/relay-here.ts";
 import { relayToken } from "../harness/relay-settings.ts";
 import { rowsOf } from "../harness/store-rows.ts";
+import { tempFolder } from "../harness/temp-folder.ts";
 import { freePort } from "../setup/free-port.ts";
 
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-install-"));
+const folder = tempFolder();
 /** A project that has the package without its having been installed. */
 const plain = join(folder, "plain");
 const installed = join(plain, "node_modules/wamid-relay");
@@ -38,7 +38,6 @@ beforeAll(async () => {
   symlinkSync(join(root, "node_modules"), join(installed, "node_modules"));
   writeFileSync(join(plain, "package.json"), '{ "type": "module" }');
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A new folder with a package.json, and commands that run in it. `machine` is a folder with the `node` of the machine. */
 function createProject(name: string, machine?: string) {

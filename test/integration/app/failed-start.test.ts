@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -8,12 +7,12 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { StoreRefused } from "../../../src/store/port.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 const log = { write: () => {}, end: async () => {} };
 
 function openFolder() {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = tempFolder();
   const storePath = join(folder, "relay.db");
   const read = (parts = {}) => parseSettings(JSON.stringify(settingsOf({ port: 0, storePath }, parts)), "relay.yaml", {});
   return { storePath, read };

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { Role } from "../../../src/app/engine.ts";
@@ -11,14 +9,14 @@ import { askRelay } from "../../harness/ask-relay.ts";
 import { storageOf } from "../../harness/engines.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { codesOf, documentOf, type OpenApi, type Operation, operationsOf, responseOf } from "./openapi-document.ts";
 import { registered } from "./registered.ts";
 
 const page = "/v1/openapi.json";
 /** The routes under `/v1`, and the probes, that Fastify has, and what the page answers. */
 async function routesAndPage(role: Role, parts: SettingsParts) {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-openapi-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = tempFolder();
   const text = JSON.stringify(settingsOf({ port: 0, storePath: join(folder, "relay.db") }, parts));
   const log = { write: () => {}, end: async () => {} };
   const relay = await createRelay({ settings: parseSettings(text, "relay.yaml", {}), log, role });

@@ -1,14 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { defaultSettingsPath, withConfigOption } from "../../../src/cli/options.ts";
 import { readSettings } from "../../../src/cli/settings-option.ts";
 import { runHere } from "../../harness/run-here.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = tempFolder();
 
 async function run(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const { code, out, err } = await runHere(argv, env);

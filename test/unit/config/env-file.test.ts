@@ -1,15 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { overriddenVariables } from "../../../src/config/env-file.ts";
 import { SettingsError } from "../../../src/config/fault.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { substitute } from "../../../src/config/tree.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
-const top = mkdtempSync(join(tmpdir(), "wamid-relay-env-"));
-afterAll(() => rmSync(top, { recursive: true }));
+const top = tempFolder();
 
 let folder = "";
 let path = "";

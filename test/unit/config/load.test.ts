@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { SettingsError } from "../../../src/config/fault.ts";
 import { loadSettings, parseSettings } from "../../../src/config/load.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { faultsOf } from "./faults-of.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-config-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = tempFolder();
 
 describe("the file", () => {
   test("missing, a directory, not UTF-8, too large: one clear line with the path", () => {

@@ -1,6 +1,5 @@
 import { createHmac } from "node:crypto";
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
@@ -8,9 +7,10 @@ import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { type SignatureSettings, signatureSettingsSchema } from "../../../src/model/signature.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { publicUrl, receive, secretOf, sent, signatureHeaders, verify } from "./schemes.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "verify-"));
+const folder = tempFolder();
 const bodyFile = file("body.json", sent.body);
 const secretFile = file("s", "s");
 

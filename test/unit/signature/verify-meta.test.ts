@@ -1,12 +1,11 @@
 import { createHmac } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { runHere } from "../../harness/run-here.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "verify-meta-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = tempFolder();
 
 const secret = "an app secret of Meta";
 const token = "a verify token";
