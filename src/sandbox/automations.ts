@@ -1,10 +1,9 @@
 import { ApiFault, refused } from "./api/fault.ts";
 import type { Publisher } from "./events/publisher.ts";
 import type { Limits } from "./limits.ts";
-import type { Messaging } from "./messaging/messaging.ts";
+import { fillPlaces, type Messaging, own } from "./messaging/messaging.ts";
 import { callUrl, createReceivers } from "./post.ts";
 import { createSigner } from "./signing.ts";
-import { reaches } from "./statuses.ts";
 import {
   type AutomationRecord,
   type AutomationStep,
@@ -122,7 +121,7 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
   };
   const ask = async (run: RunRecord, { url, body: authored, onSuccess, onError }: Step<"request">): Promise<void> => {
     const { signature, token } = world.automations.get(run.automationId) as AutomationRecord;
-    const body = Buffer.from(JSON.stringify(fillBody(authored, run.data) ?? null));
+    const body = Buffer.from(JSON.stringify(fillBody(authored, run.data)));
     const headers = createSigner(signature, token)({ method: "POST", url, body, id: ids(), timestampMs: baseClock.now() });
     const answer = await callUrl(receivers.at(url), { url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
     if (isClosed || run.status !== "running") return;
@@ -179,15 +178,11 @@ function usedUp(what: string, limit: number): string {
   return `La cuenta usó los ${limit} ${what} que su plan permite por mes. Se renuevan el día 1.`;
 }
 
-/**
- * The sandbox's choice. A message that has left may still be bound to fail, and its run must not end as completed: a failure to come
- * is waited for. A message that stays pending holds up nothing.
- */
+/** A failure to come is waited for, so that its run does not end as completed. What stays pending holds up nothing. */
 function deliveryOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
   if (status === "failed") return "failed";
-  if (status !== "pending" && status !== "sent") return "left";
-  const hasLeft = reaches(status, "sent");
-  return future.some((step) => !hasLeft || step.status === "failed") ? "open" : "left";
+  const awaits = future.some((step) => status === "pending" || (status === "sent" && step.status === "failed"));
+  return awaits ? "open" : "left";
 }
 
 function failureText({ errorCode }: MessageRecord): string {
@@ -201,15 +196,7 @@ function isWithHuman({ humanRepliedAt }: ContactRecord, now: number): boolean {
 
 type RunData = RunRecord["data"];
 
-/** Blanks are trimmed afterwards: `\s*` here would take cubic time on many of them. */
-const variable = /\{\{([^{}]+)\}\}/g;
-
-export function fillText(text: string, data: RunData): string {
-  return text.replace(variable, (_, padded: string) => {
-    const name = padded.trim();
-    return Object.hasOwn(data, name) ? (data[name] as string) : "";
-  });
-}
+export const fillText = (text: string, data: RunData): string => fillPlaces(text, (name) => own(data, name) ?? "");
 
 /** Text that is a JSON object or list is one: values are escaped, so that they cannot change its structure. */
 export function fillBody(body: unknown, data: RunData): unknown {
@@ -222,11 +209,8 @@ export function fillBody(body: unknown, data: RunData): unknown {
   return fillText(body, data);
 }
 
-export function fillJson(value: unknown, data: RunData): unknown {
-  if (typeof value === "string") return fillText(value, data);
-  if (Array.isArray(value)) return value.map((item) => fillJson(item, data));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillJson(item, data)]));
+function fillJson(value: unknown, data: RunData): unknown {
+  return JSON.parse(JSON.stringify(value ?? null), (_, each) => (typeof each === "string" ? fillText(each, data) : each));
 }
 
 /** Variables that come out empty are left out, so that the contact's data or the fallback takes their place. */

@@ -93,7 +93,7 @@ export interface WebhookRecord extends Owned {
   secret: string;
   signature: SigningSettings;
   isEnabled: boolean;
-  meta?: { readonly verifyToken: string; isVerified: boolean };
+  meta?: { readonly verifyToken: string; isVerified: boolean } | undefined;
 }
 
 export interface AppRecord extends Owned {

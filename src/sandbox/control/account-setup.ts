@@ -6,22 +6,7 @@ import { noUsage } from "../limits.ts";
 import type { Memory } from "../memory.ts";
 import type { sandboxOptionsSchema, WebhookOptions } from "../options.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
-import {
-  type AccountRecord,
-  type AppRecord,
-  type AutomationRecord,
-  type automationOrder,
-  type Core,
-  type KeyRecord,
-  mainAccount,
-  type Plan,
-  plans,
-  type SendingNumber,
-  type TemplateRecord,
-  templateOrder,
-  type WebhookRecord,
-  wabaIdOf,
-} from "../world.ts";
+import { type AccountRecord, type automationOrder, type Core, mainAccount, type Plan, plans, templateOrder, wabaIdOf } from "../world.ts";
 
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
 
@@ -37,44 +22,35 @@ export function createAccountSetup(
       this.addNumber(account, phoneNumberId);
       return account;
     },
-    addNumber(account: AccountRecord, phoneNumberId = digits(15)): SendingNumber {
+    addNumber(account: AccountRecord, phoneNumberId = digits(15)) {
       const number = { phoneNumberId, phone: `+5411${digits(8)}`, isConnected: true };
       account.numbers.push(number);
       world.accounts.put(account);
       return number;
     },
-    addKey(account: AccountRecord, label: string): KeyRecord {
-      const valid = world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length;
-      mustFit(account, "apiKeys", valid, plans[account.plan].keys, "claves de API");
+    addKey(account: AccountRecord, label: string) {
+      mustFit(account, "keys", world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length);
       return this.giveKey(account, label);
     },
-    /** Past the maximum, so that a plan without the API has a key to be refused with. The prefix is the sandbox's choice. */
-    giveKey({ id }: AccountRecord, label: string, key = `${service}_live_${randomBytes(20).toString("hex")}`): KeyRecord {
+    /** Past the maximum, so that a plan without the API has a key to be refused with. */
+    giveKey({ id }: AccountRecord, label: string, key = `${service}_live_${randomBytes(20).toString("hex")}`) {
       return world.keys.put({ ...owned(id), key, label, revokedAt: null });
     },
-    addWebhook(account: AccountRecord, order: WebhookOptions): WebhookRecord {
-      const { id, plan } = account;
-      mustFit(account, "webhookUrls", world.webhooks.list(id).length, plans[plan].urls, "URLs de webhook");
-      const signature = order.signature ?? (verifyToken === null ? { service } : { preset: "meta" });
-      return world.webhooks.put({
-        ...owned(id),
-        url: order.url,
-        events: order.events,
-        secret: keyFor(signature, order.secret ?? secret),
-        signature,
-        isEnabled: true,
-        ...(verifyToken !== null && { meta: { verifyToken: order.verifyToken ?? verifyToken, isVerified: false } }),
-      });
+    addWebhook(account: AccountRecord, { url, events, ...order }: WebhookOptions) {
+      mustFit(account, "urls", world.webhooks.list(account.id).length);
+      const signature = order.signature ?? (verifyToken === null ? { service } : { preset: "meta" as const });
+      const meta = verifyToken === null ? undefined : { verifyToken: order.verifyToken ?? verifyToken, isVerified: false };
+      const own = keyFor(signature, order.secret ?? secret);
+      return world.webhooks.put({ ...owned(account.id), url, events, secret: own, signature, isEnabled: true, meta });
     },
-    addApp(account: AccountRecord, name: string): AppRecord {
-      const { id, plan } = account;
-      mustFit(account, "aiApps", world.apps.list(id).length, plans[plan].apps, "apps de IA conectadas");
-      return world.apps.put({ ...owned(id), name, token: `mcp_${randomBytes(18).toString("hex")}` });
+    addApp(account: AccountRecord, name: string) {
+      mustFit(account, "apps", world.apps.list(account.id).length);
+      return world.apps.put({ ...owned(account.id), name, token: `mcp_${randomBytes(18).toString("hex")}` });
     },
-    addTemplate({ id }: AccountRecord, order: z.output<typeof templateOrder>): TemplateRecord {
+    addTemplate({ id }: AccountRecord, order: z.output<typeof templateOrder>) {
       return world.templates.put({ ...owned(id), ...order, metaName: metaNameOf(order.name), wabaId: wabaIdOf(id) });
     },
-    addAutomation({ id }: AccountRecord, { signature = { service }, ...order }: z.output<typeof automationOrder>): AutomationRecord {
+    addAutomation({ id }: AccountRecord, { signature = { service }, ...order }: z.output<typeof automationOrder>) {
       const token = keyFor(signature, `ats_${randomBytes(18).toString("hex")}`);
       return world.automations.put({ ...owned(id), ...order, token, hookId: randomBytes(12).toString("hex"), signature });
     },
@@ -93,11 +69,19 @@ export function keyFor(signature: SigningSettings, secret: string): string {
 
 const digits = (count: number): string => digitsOf(randomUUID(), count);
 
-function mustFit(account: AccountRecord, resource: string, used: number, limit: number, what: string): void {
+/** As plan errors and their texts name them. */
+const capped = {
+  keys: ["apiKeys", "claves de API"],
+  urls: ["webhookUrls", "URLs de webhook"],
+  apps: ["aiApps", "apps de IA conectadas"],
+} as const;
+
+function mustFit({ plan }: AccountRecord, what: keyof typeof capped, used: number): void {
+  const [resource, words] = capped[what];
+  const limit = plans[plan][what];
   if (used < limit) return;
-  const { plan } = account;
-  if (limit === 0) throw planRefused(402, `Tu plan no incluye ${what}.`, { reason: "feature", plan, resource });
-  throw planRefused(402, `Tu plan permite hasta ${limit} ${what}.`, { plan, resource, limit, used });
+  if (limit === 0) throw planRefused(402, `Tu plan no incluye ${words}.`, { reason: "feature", plan, resource });
+  throw planRefused(402, `Tu plan permite hasta ${limit} ${words}.`, { plan, resource, limit, used });
 }
 
 function metaNameOf(name: string): string {

@@ -188,10 +188,15 @@ type Facts = Pick<ContactRecord, "name" | "attributes"> | undefined;
 
 export function fillTemplate(template: TemplateRecord, sent: Values, contact: Facts): string {
   const declared = new Map(template.variables.map((variable) => [variable.name, variable]));
-  return template.body.replace(/\{\{([^{}]+)\}\}/g, (place, padded: string) => {
-    const variable = declared.get(padded.trim());
-    return variable === undefined ? place : fillerOf(variable, sent, contact);
+  return fillPlaces(template.body, (name) => {
+    const variable = declared.get(name);
+    return variable && fillerOf(variable, sent, contact);
   });
+}
+
+/** Fills each `{{name}}`. Blanks are trimmed afterwards: `\s*` in the pattern would take cubic time on many of them. */
+export function fillPlaces(text: string, filler: (name: string) => string | undefined): string {
+  return text.replace(/\{\{([^{}]+)\}\}/g, (place, padded: string) => filler(padded.trim()) ?? place);
 }
 
 function fillerOf({ name, fallback, example }: TemplateVariable, sent: Values, contact: Facts): string {
@@ -200,6 +205,6 @@ function fillerOf({ name, fallback, example }: TemplateVariable, sent: Values, c
 }
 
 /** A variable may be called `constructor`. */
-function own(values: Values, name: string): string | undefined {
+export function own(values: Values, name: string): string | undefined {
   return Object.hasOwn(values, name) ? values[name] : undefined;
 }
