@@ -147,8 +147,8 @@ export function orLookUp(step: string): (error: unknown) => never {
 }
 
 const hints: Readonly<Record<string, string>> = {
-  ECONNREFUSED: ": does the relay run there, and is a tunnel to it open?",
-  ENOTFOUND: ": is the name right?",
+  ECONNREFUSED: ": start the relay there, or open the tunnel to it",
+  ENOTFOUND: ": check the name",
 };
 
 class Unreachable extends CommandFailed {

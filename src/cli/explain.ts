@@ -28,7 +28,7 @@ Examples:
     .action(async (name, options) => {
       const { as, account, after, limit } = options;
       const [{ storyLines }, { orLookUp }] = await Promise.all([import("./story-lines.ts"), import("./control-client.ts")]);
-      const unknown = orLookUp('"wamid-relay events list" shows what there is, and its --query finds the last digits of a phone');
+      const unknown = orLookUp('"wamid-relay events list" lists the events, and its --query finds the last digits of a phone');
       // Only the running relay knows whether a circuit breaker is open.
       const found = await withRelay(command, options, io, "read", (client) =>
         client.explain({ name, as, account, after, limit }).catch(unknown),

@@ -35,7 +35,7 @@ Examples:
             // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
             if (!(error instanceof RelayClientError && (error.status === 404 || error.status === 409))) throw error;
             const { code, message } = error;
-            data.push({ id, error: code === "not_found" ? `${message}; "wamid-relay deliveries list" shows the ids` : message });
+            data.push({ id, error: code === "not_found" ? `${message}; "wamid-relay deliveries list" lists the ids` : message });
           }
         }
       });

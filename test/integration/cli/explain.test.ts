@@ -148,7 +148,7 @@ test("prints one line for an unknown name, and exits with 1", async () => {
   expect(await runOn(relay, "explain", "nothing")).toEqual({
     code: 1,
     out: "",
-    err: expect.stringMatching(/^wamid-relay: not found: .*; "wamid-relay events list" shows what there is, and its --query .*\n$/),
+    err: expect.stringMatching(/^wamid-relay: not found: .*; "wamid-relay events list" lists the events, and its --query .*\n$/),
   });
   expect((await runOn(relay, "explain", wamid, "--account", "other")).code).toBe(1);
 });

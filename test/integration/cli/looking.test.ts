@@ -237,6 +237,6 @@ test("prints one line for an unknown token, another server, and no server", asyn
   expect(nobody).toEqual({
     code: 1,
     out: "",
-    err: `wamid-relay: no answer from ${free} (ECONNREFUSED): does the relay run there, and is a tunnel to it open?\n`,
+    err: `wamid-relay: no answer from ${free} (ECONNREFUSED): start the relay there, or open the tunnel to it\n`,
   });
 });

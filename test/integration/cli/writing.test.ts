@@ -39,7 +39,7 @@ test("retries the known deliveries under their old ids, names the unknown one, a
   const { downstream, relay } = await withDeadLetters(1);
   const [id = ""] = await deadIds(relay);
   downstream.recover();
-  const err = 'wamid-relay: dlv_nothing: no such delivery; "wamid-relay deliveries list" shows the ids\n';
+  const err = 'wamid-relay: dlv_nothing: no such delivery; "wamid-relay deliveries list" lists the ids\n';
   expect(await runProcessOn(relay, "retry", "dlv_nothing", id)).toEqual({ code: 1, out: `${id}  dead → waiting\n`, err });
   await until("delivered", async () => (await counts(relay)).delivered === 1);
   expect(downstream.arrivals.map(({ deliveryId, answered }) => [deliveryId, answered])).toEqual([
