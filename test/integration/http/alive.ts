@@ -1,12 +1,25 @@
 import { randomUUID } from "node:crypto";
-import { expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { errorCodes } from "../../../src/model/errors.ts";
 import type { EventId } from "../../../src/model/ids.ts";
 import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/publisher.ts";
 import { postEvent } from "../../harness/post-event.ts";
-import type { AnyRelay, RelayHere } from "../../harness/relay-here.ts";
+import { type AnyRelay, makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
+import type { SettingsParts } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import type { RawAnswer } from "./raw-client.ts";
+
+/** One relay for all tests of a file, which is at rest after them and has logged no error. */
+export async function relayOfFile(settings: SettingsParts = {}): Promise<RelayHere> {
+  const relay = await makeRelayHere({ settings });
+  beforeAll(() => relay.start());
+  afterAll(async () => {
+    await nothingInFlight(relay);
+    expectCleanLog(relay);
+    await relay.dispose();
+  });
+  return relay;
+}
 
 /** A valid event that nobody has seen. */
 export function freshEvent(data: SandboxEvent["data"] = {}, event = "contact.updated"): SandboxEvent {

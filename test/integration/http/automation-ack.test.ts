@@ -1,15 +1,14 @@
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
+import { expect, test } from "vitest";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { type Downstream as Raw, type SeenRequest, startHttp } from "../url-destination/downstream.ts";
-import { expectCleanLog } from "./alive.ts";
+import { relayOfFile } from "./alive.ts";
 import { ask, signature } from "./raw-client.ts";
 
-let relay: RelayHere;
-
 const flows = { account: "main", kind: "automation-request", mode: "ack", signature: { service: "acme", secrets: [webhookSecret] } };
+
+const relay = await relayOfFile({ sources: { flows } });
 
 async function open(routes: (url: string) => readonly unknown[], more: object = {}): Promise<Raw & { seen: SeenRequest[] }> {
   const downstream = await startHttp((_request, response) => response.end("ok"));
@@ -20,16 +19,6 @@ async function open(routes: (url: string) => readonly unknown[], more: object = 
   await relay.reload();
   return downstream;
 }
-
-beforeAll(async () => {
-  relay = await makeRelayHere({ settings: { sources: { flows } } });
-  await relay.start();
-});
-
-afterAll(async () => {
-  expectCleanLog(relay);
-  await relay.dispose();
-});
 
 const json = "application/json";
 const bodies: readonly (readonly [name: string, body: Buffer, headers: Readonly<Record<string, string>>, guessed: string | null])[] = [

@@ -1,36 +1,21 @@
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { startDownstream } from "../../../src/sandbox/downstream.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { expectAlive, expectCleanLog, expectError, freshEvent, nothingInFlight, quarantined } from "./alive.ts";
+import { expectAlive, expectError, freshEvent, quarantined, relayOfFile } from "./alive.ts";
 import { ask, signature } from "./raw-client.ts";
 
-let relay: RelayHere;
-let downstream: Downstream;
-
-beforeAll(async () => {
-  downstream = await startDownstream();
-  relay = await makeRelayHere({
-    settings: {
-      routes: [
-        routeTo(`${downstream.url}/deep`, { name: "looks-deep", match: { where: { "a.a.a": { $exists: true } } }, payload: "enriched" }),
-        routeTo(`${downstream.url}/all`, { name: "all", payload: "enriched", match: { where: { secret: { $ne: "x" } } } }),
-        routeTo(`${downstream.url}/values`, { name: "values", match: { where: { value: { $regex: "^a+$" }, number: { $gt: 5 } } } }),
-      ],
-      tracking: { unknown: "forward" },
-      server: { badSignatureLimit: 100_000 },
-    },
-  });
-  await relay.start();
-});
-
-afterAll(async () => {
-  expectCleanLog(relay);
-  await nothingInFlight(relay);
-  await relay.dispose();
-  await downstream.close();
+const downstream = await startDownstream();
+afterAll(() => downstream.close());
+const relay = await relayOfFile({
+  routes: [
+    routeTo(`${downstream.url}/deep`, { name: "looks-deep", match: { where: { "a.a.a": { $exists: true } } }, payload: "enriched" }),
+    routeTo(`${downstream.url}/all`, { name: "all", payload: "enriched", match: { where: { secret: { $ne: "x" } } } }),
+    routeTo(`${downstream.url}/values`, { name: "values", match: { where: { value: { $regex: "^a+$" }, number: { $gt: 5 } } } }),
+  ],
+  tracking: { unknown: "forward" },
+  server: { badSignatureLimit: 100_000 },
 });
 
 const envelope = (changes: Readonly<Record<string, unknown>>) => JSON.stringify({ ...freshEvent(), ...changes });

@@ -1,20 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
-import { expectAlive, expectCleanLog, expectError, freshEvent, nothingInFlight } from "./alive.ts";
+import { describe, expect, test } from "vitest";
+import { expectAlive, expectError, freshEvent, relayOfFile } from "./alive.ts";
 import { ask, connect, type RequestParts, requestBytes, signature } from "./raw-client.ts";
 
-let relay: RelayHere;
-
-beforeAll(async () => {
-  relay = await makeRelayHere({ settings: { server: { badSignatureLimit: 100_000, bodyLimit: "4KiB" } } });
-  await relay.start();
-});
-
-afterAll(async () => {
-  expectCleanLog(relay);
-  await nothingInFlight(relay);
-  await relay.dispose();
-});
+const relay = await relayOfFile({ server: { badSignatureLimit: 100_000, bodyLimit: "4KiB" } });
 
 const envelope = () => JSON.stringify(freshEvent());
 /** An envelope of exactly so many bytes. */

@@ -1,21 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
+import { expect, test } from "vitest";
 import { until } from "../../harness/until.ts";
-import { expectAlive, expectCleanLog, freshEvent, metric, nothingInFlight } from "./alive.ts";
+import { expectAlive, freshEvent, metric, nothingInFlight, relayOfFile } from "./alive.ts";
 import { connect, requestBytes } from "./raw-client.ts";
 
-let relay: RelayHere;
-
-beforeAll(async () => {
-  relay = await makeRelayHere({ settings: { server: { requestTimeout: "2m" } } });
-  await relay.start();
-});
-
-afterAll(async () => {
-  await nothingInFlight(relay);
-  expectCleanLog(relay);
-  await relay.dispose();
-});
+const relay = await relayOfFile({ server: { requestTimeout: "2m" } });
 
 const body = JSON.stringify(freshEvent({ text: "x".repeat(5_000) }));
 const whole = requestBytes({ body });

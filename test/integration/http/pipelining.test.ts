@@ -1,23 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
-import { expectAlive, expectCleanLog, expectError, freshEvent, metric, nothingInFlight } from "./alive.ts";
+import { expect, test } from "vitest";
+import { makeRelayHere } from "../../harness/relay-here.ts";
+import { expectAlive, expectError, freshEvent, metric, relayOfFile } from "./alive.ts";
 import { connect, connectAnswered, requestBytes } from "./raw-client.ts";
 
 /** Of one connection, beside the first: web-server.ts. */
 const mostPipelined = 32;
 
-let relay: RelayHere;
-
-beforeAll(async () => {
-  relay = await makeRelayHere({ settings: { server: { badSignatureLimit: 100_000 } } });
-  await relay.start();
-});
-
-afterAll(async () => {
-  expectCleanLog(relay);
-  await nothingInFlight(relay);
-  await relay.dispose();
-});
+const relay = await relayOfFile({ server: { badSignatureLimit: 100_000 } });
 
 const event = () => requestBytes({ body: JSON.stringify(freshEvent()) });
 const page = requestBytes({ method: "GET", target: "/healthz", lines: ["host: relay.test"] });

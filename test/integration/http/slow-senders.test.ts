@@ -1,21 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
-import { expectAlive, expectCleanLog, expectError, freshEvent, nothingInFlight } from "./alive.ts";
+import { expect, test } from "vitest";
+import { expectAlive, expectError, freshEvent, relayOfFile } from "./alive.ts";
 import { connect, connectAnswered, type RawConnection, requestBytes, signature } from "./raw-client.ts";
 
-let relay: RelayHere;
-
-beforeAll(async () => {
-  relay = await makeRelayHere({ settings: { server: { requestTimeout: "1s" } } });
-  await relay.start();
-});
-
-afterAll(async () => {
-  await nothingInFlight(relay);
-  expectCleanLog(relay);
-  await relay.dispose();
-});
+const relay = await relayOfFile({ server: { requestTimeout: "1s" } });
 
 /** Writes a byte now and then until the relay has had enough. Not a sleep that the test waits for: it ends with the connection. */
 async function drip(connection: RawConnection, bytes: Buffer): Promise<void> {

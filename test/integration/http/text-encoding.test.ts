@@ -1,13 +1,11 @@
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { allEndpoints } from "../../../src/model/endpoints/table.ts";
-import { makeRelayHere } from "../../harness/relay-here.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
+import { relayOfFile } from "./alive.ts";
 
-const relay = await makeRelayHere();
-beforeAll(() => relay.start());
-afterAll(() => relay.dispose());
+const relay = await relayOfFile();
 
 async function send(path: string, body: Buffer, headers: Record<string, string>): Promise<[number, unknown]> {
   const answer = await fetch(relay.url + path, { method: "POST", body, headers: { authorization: `Bearer ${relayToken}`, ...headers } });
