@@ -36,7 +36,8 @@ export function createAutomations(core: Core, parts: Parts) {
   const begin = ({ id: automationId, account, steps }: AutomationRecord, contact: ContactRecord, data: RunRecord["data"]): RunRecord => {
     const state = { status: "running", error: null, nextAt: clock.now(), messageId: null } as const;
     // A run keeps the steps that it began with.
-    const run = { ...owned(account), automationId, contactId: contact.id, data, left: structuredClone(steps), ...state };
+    const of = { automationId, contactId: contact.id, data };
+    const run = world.runs.put({ ...owned(account), ...of, left: structuredClone(steps), ...state });
     world.contacts.update(contact, { runId: run.id });
     runner.proceed(run);
     return run;

@@ -76,7 +76,11 @@ export function createTable<T extends Stored>(
       return undefined;
     },
     put,
-    update: (record: T, change: Partial<T>): T => put(Object.assign(record, change)),
+    /** What was forgotten meanwhile is not stored again. */
+    update(record: T, change: Partial<T>): T {
+      Object.assign(record, change);
+      return byId.has(record.id) ? put(record) : record;
+    },
     delete(id: string): void {
       const record = byId.get(id);
       if (record === undefined) return;

@@ -7,20 +7,21 @@ import { type SandboxEvent, truncatedBody } from "./publisher.ts";
 
 const longestHoldMs = 10_000;
 
-interface PendingPost {
-  readonly delivery: DeliveryRecord;
-  /** Events of one message or run keep their order. */
-  readonly line: string;
-  readonly faults: DeliveryFaults;
-  isPosting: boolean;
-}
-
 /** Of one webhook. `held`: by line, what waits until a later event of it was tried. */
 const createQueue = (atOnce: number) => ({
   run: createLane(atOnce),
   held: new Map<string, { readonly eventId: string; readonly release: () => void }>(),
   all: new Set<PendingPost>(),
 });
+
+interface PendingPost {
+  readonly delivery: DeliveryRecord;
+  readonly queue: ReturnType<typeof createQueue>;
+  /** Events of one message or run keep their order. */
+  readonly line: string;
+  readonly faults: DeliveryFaults;
+  isPosting: boolean;
+}
 
 /**
  * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
@@ -39,12 +40,13 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     if (idlers.length > 0 && (isClosed || waiting() === 0)) for (const idler of idlers.splice(0)) idler();
   };
   const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
-    queueOf(post.delivery.webhookId).all.delete(post);
-    note(world, post, { status, reason });
+    post.queue.all.delete(post);
+    world.deliveries.update(post.delivery, { status, reason });
     wake();
   };
+  /** Null: it is over. */
   const orderOf = (post: PendingPost): PostOrder | null => {
-    if (isClosed || !queueOf(post.delivery.webhookId).all.has(post)) return null;
+    if (isClosed || !post.queue.all.has(post)) return null;
     const order = orderFor(world, post);
     if (typeof order !== "string") return order;
     end(post, "dropped", order);
@@ -53,7 +55,7 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
   const beside = async (post: PendingPost, afterMs: number, spoil: (order: PostOrder) => PostOrder): Promise<void> => {
     sidePosts += 1;
     if (afterMs > 0) await passed(afterMs);
-    await queueOf(post.delivery.webhookId).run(async () => {
+    await post.queue.run(async () => {
       const order = orderFor(world, post);
       if (typeof order !== "string") await poster.post(spoil(order));
     });
@@ -61,38 +63,39 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     wake();
   };
   /** How long to wait for the next try; null: there is none. */
-  const attempt = async (post: PendingPost, isFirst: boolean): Promise<number | null> => {
-    const order = orderOf(post);
+  const attempt = async (post: PendingPost, order: PostOrder | null): Promise<number | null> => {
     if (order === null) return null;
-    const { delivery, faults } = post;
-    const { duplicateAfterMs, malformed, wrongSignature } = faults;
-    if (isFirst && duplicateAfterMs !== null) void beside(post, duplicateAfterMs / speed, (right) => right);
-    if (isFirst && malformed !== null) void beside(post, 0, (right) => malformedOrder(right, malformed, random));
+    const { delivery } = post;
     post.isPosting = true;
-    if (isFirst && wrongSignature) await poster.post({ ...order, sort: "wrongly-signed" });
     const answer = await poster.post(order);
     post.isPosting = false;
     // The record stays `waiting`: after a restart it is posted again.
     if (answer === null) return null;
     delivery.tries += 1;
     delivery.answered = answer.kind === "answered" ? answer.status : null;
-    const next = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
-    if (next.waitMs === null) end(post, next.status, next.reason);
+    const { status, reason, waitMs } = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
+    if (status !== "waiting") end(post, status, reason);
     // The webhook may have been deleted meanwhile.
-    if (next.waitMs === null || orderOf(post) === null) return null;
-    note(world, post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
-    return next.waitMs;
-  };
-  const firstTry = async (post: PendingPost): Promise<number | null> => {
-    const waitMs = await attempt(post, true);
-    const held = queueOf(post.delivery.webhookId).held.get(post.line);
-    // Ids grow: a smaller one is an earlier event.
-    if (held !== undefined && held.eventId < post.delivery.eventId) held.release();
+    if (waitMs === null || orderOf(post) === null) return null;
+    world.deliveries.update(delivery, { reason, nextAt: clock.now() + waitMs });
     return waitMs;
   };
-  /** Of each line one is held: until a later event of it was tried. */
-  const held = async ({ delivery: { webhookId, eventId }, line }: PendingPost): Promise<void> => {
-    const { held } = queueOf(webhookId);
+  const firstTry = async (post: PendingPost): Promise<number | null> => {
+    const order = orderOf(post);
+    if (order === null) return null;
+    const { queue, line, faults } = post;
+    const { duplicateAfterMs, malformed, wrongSignature } = faults;
+    if (duplicateAfterMs !== null) void beside(post, duplicateAfterMs / speed, (right) => right);
+    if (malformed !== null) void beside(post, 0, (right) => malformedOrder(right, malformed, random));
+    post.isPosting = true;
+    if (wrongSignature) await poster.post({ ...order, sort: "wrongly-signed" });
+    const waitMs = await attempt(post, order);
+    const held = queue.held.get(line);
+    // Ids grow: a smaller one is an earlier event.
+    if (held !== undefined && held.eventId < order.eventId) held.release();
+    return waitMs;
+  };
+  const hold = async ({ delivery: { eventId }, queue: { held }, line }: PendingPost): Promise<void> => {
     if (held.has(line)) return;
     await new Promise<void>((release) => {
       held.set(line, { eventId, release });
@@ -102,15 +105,15 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
   };
   const follow = async (delivery: DeliveryRecord, faults: DeliveryFaults, firstMs: number): Promise<void> => {
     const event = world.events.get(delivery.eventId);
-    const post = { delivery, line: event?.wamid ?? event?.runId ?? delivery.eventId, faults, isPosting: false };
-    const { all, run } = queueOf(delivery.webhookId);
-    all.add(post);
+    const queue = queueOf(delivery.webhookId);
+    const post = { delivery, queue, line: event?.wamid ?? event?.runId ?? delivery.eventId, faults, isPosting: false };
+    queue.all.add(post);
     if (firstMs > 0) await passed(firstMs);
-    if (faults.reorder) await held(post);
-    let waitMs = delivery.tries === 0 ? await run(() => firstTry(post), post.line) : 0;
+    if (faults.reorder) await hold(post);
+    let waitMs = delivery.tries === 0 ? await queue.run(() => firstTry(post), post.line) : 0;
     while (waitMs !== null) {
       if (waitMs > 0) await passed(waitMs);
-      waitMs = await run(() => attempt(post, false));
+      waitMs = await queue.run(() => attempt(post, orderOf(post)));
     }
   };
   return {
@@ -131,9 +134,10 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     },
     waiting,
     idle(): Promise<void> {
-      const idle = new Promise<void>((resolve) => idlers.push(resolve));
+      const { promise, resolve } = Promise.withResolvers<void>();
+      idlers.push(resolve);
       wake();
-      return idle;
+      return promise;
     },
     /** What has not ended stays `waiting` in the records, for `resume`. */
     async close(): Promise<void> {
@@ -142,11 +146,6 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
       wake();
     },
   };
-}
-
-function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryRecord>): void {
-  Object.assign(delivery, change);
-  if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
 }
 
 function malformedOrder(right: PostOrder, malformed: NonNullable<DeliveryFaults["malformed"]>, random: Random): PostOrder {

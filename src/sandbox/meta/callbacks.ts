@@ -32,7 +32,7 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
     // A later failure takes nothing back.
     if (isVerified && meta?.isVerified === false) {
       meta.isVerified = true;
-      if (world.webhooks.get(webhook.id) !== undefined) world.webhooks.put(webhook);
+      world.webhooks.update(webhook, { meta });
     }
     return { url, isVerified, reason };
   };
