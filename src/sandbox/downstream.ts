@@ -1,5 +1,7 @@
+import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { readPath } from "../model/json.ts";
 import { type SignatureVerdict, verifyAs } from "./signing.ts";
 
 export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";
@@ -28,16 +30,14 @@ export async function startDownstream(settings: DownstreamSettings = {}) {
   let number = 0;
 
   const verdictOn = (path: string, headers: IncomingHttpHeaders, body: Buffer): Arrival["signature"] => {
-    const { [path]: secret } = secrets;
-    const { [path]: appSecret } = appSecrets;
+    const [secret, appSecret] = [secrets[path], appSecrets[path]];
     if (secret !== undefined) return verifyAs("standard-webhooks", headers, body, secret);
     return appSecret === undefined ? "unchecked" : verifyAs("meta", headers, body, appSecret);
   };
   const take = (request: IncomingMessage, response: ServerResponse, body: Buffer): void => {
     const path = new URL(request.url ?? "/", "http://downstream").pathname;
     const failure = failures.get(path) ?? failures.get(anyPath);
-    const id = request.headers["webhook-id"];
-    const deliveryId = typeof id === "string" ? id : "";
+    const deliveryId = String(request.headers["webhook-id"] ?? "");
     number += 1;
     log.note({
       number,
@@ -60,15 +60,13 @@ export async function startDownstream(settings: DownstreamSettings = {}) {
     }
   };
   const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => take(request, response, chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
-    request.on("error", () => response.destroy());
+    request.toArray().then(
+      (chunks) => take(request, response, Buffer.concat(chunks)),
+      () => response.destroy(),
+    );
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, "127.0.0.1", resolve);
-  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     arrivals: log.all as readonly Arrival[],
@@ -88,13 +86,15 @@ export async function startDownstream(settings: DownstreamSettings = {}) {
 }
 
 function readSubject(body: Buffer): Pick<Arrival, "eventId" | "wamid"> {
+  let event: unknown;
   try {
-    const event = JSON.parse(body.toString("utf8")) as { id?: unknown; data?: { wamid?: unknown } | null } | null;
-    const wamid = event?.data?.wamid;
-    return { eventId: typeof event?.id === "string" ? event.id : null, wamid: typeof wamid === "string" ? wamid : null };
-  } catch {
-    return { eventId: null, wamid: null };
-  }
+    event = JSON.parse(body.toString("utf8"));
+  } catch {}
+  const textAt = (path: string): string | null => {
+    const value = readPath(event, path);
+    return typeof value === "string" ? value : null;
+  };
+  return { eventId: textAt("id"), wamid: textAt("data.wamid") };
 }
 
 export interface Arrival {
@@ -135,7 +135,7 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
       if (arrival.signature === "invalid" || arrival.signature === "absent") counts.badSignatures += 1;
       const before = taken.has(arrival.deliveryId);
       if (before) counts.duplicates += 1;
-      if (!isSuccess(arrival.answered)) counts.failed += 1;
+      if (arrival.answered === null || arrival.answered < 200 || arrival.answered > 299) counts.failed += 1;
       else if (!before) {
         taken.add(arrival.deliveryId);
         counts.taken += 1;
@@ -155,8 +155,4 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
 /** `duplicates` are of a delivery that was answered 2xx before. */
 function noCounts() {
   return { arrivals: 0, taken: 0, duplicates: 0, failed: 0, badSignatures: 0, withoutId: 0 };
-}
-
-function isSuccess(answered: number | null): boolean {
-  return answered !== null && answered >= 200 && answered <= 299;
 }

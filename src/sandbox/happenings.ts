@@ -22,31 +22,29 @@ export type Happening =
 
 export function reportChanges(world: World, report: (happening: Happening) => void): Journal {
   const last = new WeakMap<object, string>();
-  const isNew = (record: object, state: string): boolean => {
-    if (last.get(record) === state) return false;
+  const reportNew = (record: object, state: string, happening: () => Happening): void => {
+    if (last.get(record) === state) return;
     last.set(record, state);
-    return true;
+    report(happening());
   };
-  const tellDelivery = (delivery: DeliveryRecord): void => {
-    const { eventId, webhookId, status, tries } = delivery;
-    if ((status === "waiting" && tries === 0) || !isNew(delivery, `${status} ${tries}`)) return;
-    const { event = "", status: reported = null } = world.events.get(eventId) ?? {};
-    report({ what: "event", event, eventId, status: reported, url: world.webhooks.get(webhookId)?.url ?? "", delivery });
+  const ofDelivery = (delivery: DeliveryRecord): Happening => {
+    const { eventId, webhookId } = delivery;
+    const { event = "", status = null } = world.events.get(eventId) ?? {};
+    return { what: "event", event, eventId, status, url: world.webhooks.get(webhookId)?.url ?? "", delivery };
   };
   return {
     changed(kind, _id, record) {
       if (record === null) return;
-      if (kind === "message") {
-        const message = record as MessageRecord;
-        if (isNew(message, message.status)) report({ what: "message", message });
-      } else if (kind === "run") {
-        const run = record as RunRecord;
-        if (isNew(run, run.status)) report({ what: "run", run });
-      } else if (kind === "delivery") tellDelivery(record as DeliveryRecord);
+      const [message, run, delivery] = [record as MessageRecord, record as RunRecord, record as DeliveryRecord];
+      if (kind === "message") reportNew(message, message.status, () => ({ what: "message", message }));
+      if (kind === "run") reportNew(run, run.status, () => ({ what: "run", run }));
+      const isTried = kind === "delivery" && (delivery.status !== "waiting" || delivery.tries > 0);
+      if (isTried) reportNew(delivery, `${delivery.status} ${delivery.tries}`, () => ofDelivery(delivery));
     },
   };
 }
 
+/** Not of `/sandbox`: its caller sees them. */
 export function reportRefusals(app: FastifyInstance, report: (happening: Happening) => void): void {
   app.addHook("onSend", (request, reply, payload, done) => {
     if (reply.statusCode >= 400 && !request.url.startsWith("/sandbox")) {
