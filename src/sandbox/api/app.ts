@@ -23,33 +23,33 @@ interface ApiParts {
 }
 
 export function createApiApp(service: Service, { failed, routes }: ApiParts): FastifyInstance {
+  const date = () => new Date(service.clock.now()).toUTCString();
+  const answer = (error: unknown, reply: FastifyReply): void => {
+    const { status, body, headers } = answerTo(error, failed);
+    void reply
+      .code(status)
+      .headers({ ...headers, date: date() })
+      .send(body);
+  };
   const app = Fastify({
     routerOptions: { ignoreTrailingSlash: true },
     return503OnClosing: false,
     // A path that Fastify cannot decode, such as %zz, does not exist and still counts as a call.
-    frameworkErrors: (_error, request, reply) => {
-      const { status, body, headers } = answerTo(framed(), failed);
-      reply.raw.writeHead(status, { ...headers, date: date(), "content-type": json }).end(JSON.stringify(body));
-      function framed(): unknown {
-        try {
-          if (request.url.startsWith(`${apiRoot}/`)) letIn(service.limits, request);
-          return noSuchPath();
-        } catch (error) {
-          return error;
-        }
+    frameworkErrors(_error, request, reply) {
+      try {
+        if (request.url.startsWith(`${apiRoot}/`)) letIn(service.limits, request);
+        throw noSuchPath();
+      } catch (error) {
+        answer(error, reply);
       }
     },
   });
   addJsonBodies(app, "application/json", () => invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
-  const date = () => new Date(service.clock.now()).toUTCString();
   app.addHook("onRequest", (_request, reply, done) => {
     reply.header("date", date());
     done();
   });
-  app.setErrorHandler((error, _request, reply) => {
-    const { status, body, headers } = answerTo(error, failed);
-    void reply.code(status).headers(headers).send(body);
-  });
+  app.setErrorHandler((error, _request, reply) => answer(error, reply));
   const notFound = () => {
     throw noSuchPath();
   };
