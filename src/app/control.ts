@@ -15,7 +15,7 @@ import { createListenHandlers } from "../inspect/listen.ts";
 import type { Listening } from "../inspect/listening.ts";
 import { createLive, createLiveHandlers } from "../inspect/live.ts";
 import { createOverview } from "../inspect/overview.ts";
-import { type ReloadView, reloadSchema, type SettingsView } from "../model/answers.ts";
+import { type ReloadView, reloadSchema, type SettingsView } from "../model/answers/relay.ts";
 import { RelayError } from "../model/errors.ts";
 import { toAnswer } from "../model/view.ts";
 import { createActing } from "./acting.ts";

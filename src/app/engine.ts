@@ -3,7 +3,7 @@ import { realpathSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Settings } from "../config/schema.ts";
 import type { DispatcherParts } from "../deliver/dispatcher.ts";
-import type { InstanceView } from "../model/answers.ts";
+import type { InstanceView } from "../model/answers/relay.ts";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";

@@ -1,5 +1,5 @@
 import type { PlainHandlers } from "../control/routes.ts";
-import type { AccountsView } from "../model/answers.ts";
+import type { AccountsView } from "../model/answers/accounts.ts";
 import { RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { LastPass } from "../model/poll.ts";

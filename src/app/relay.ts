@@ -3,7 +3,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
-import type { ReloadView } from "../model/answers.ts";
+import type { ReloadView } from "../model/answers/relay.ts";
 import { startDelivering } from "./deliver.ts";
 import { checkRole, createCleanup, type RelayOptions } from "./engine.ts";
 import { observe } from "./observe.ts";

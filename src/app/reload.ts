@@ -1,7 +1,7 @@
 import { changedPaths, SettingsError } from "../config/fault.ts";
 import { keptAfterReload, restartParts, type Settings } from "../config/schema.ts";
 import { inboundSecrets } from "../config/sources.ts";
-import type { ReloadView } from "../model/answers.ts";
+import type { ReloadView } from "../model/answers/relay.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { runInTurns, type Steps } from "../model/steps.ts";
 import type { Logger } from "../observe/logger.ts";

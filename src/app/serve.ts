@@ -8,7 +8,7 @@ import { routeFacts } from "../inspect/attention.ts";
 import { answerOr, createCount } from "../inspect/count.ts";
 import { createDiagnosis, type Diagnosis } from "../inspect/diagnosis.ts";
 import { createListening, type Listening } from "../inspect/listening.ts";
-import type { ReloadView } from "../model/answers.ts";
+import type { ReloadView } from "../model/answers/relay.ts";
 import { systemClock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { Gauges } from "../observe/gauges.ts";

@@ -1,4 +1,4 @@
-import type { RelayEvent } from "../model/answers.ts";
+import type { RelayEvent } from "../model/answers/events.ts";
 import type { RelayOverview } from "../model/overview.ts";
 import type { Connection } from "./connection.ts";
 import { type FollowParts, follow, lost, type Step, type StreamMessage } from "./follow.ts";

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { StartedRun, sentMessageSchema, TrackEnd, TrackedLine, TrackSums } from "../model/answers.ts";
+import type { StartedRun, sentMessageSchema, TrackEnd, TrackedLine, TrackSums } from "../model/answers/subjects.ts";
 import type { Given } from "../model/endpoint.ts";
 import type { messageBody, registration, runBody } from "../model/endpoints/send.ts";
 import { type Connection, errorWith, queryOf, RelayClientError } from "./connection.ts";

@@ -1,4 +1,6 @@
-import type { AccountReconciled, ReplayCount, StartedRun, TrackedLine, TrackSums } from "../model/answers.ts";
+import type { AccountReconciled } from "../model/answers/accounts.ts";
+import type { ReplayCount } from "../model/answers/actions.ts";
+import type { StartedRun, TrackedLine, TrackSums } from "../model/answers/subjects.ts";
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
 import { systemClock } from "../model/clock.ts";
 import { type AnswerOf, Calls, call, pagesOf, type RequestOf } from "./calls.ts";
@@ -17,35 +19,29 @@ import {
   trackAll,
 } from "./messages.ts";
 
+export type { AccountPlan, AccountReconciled, ReconcileStop, RelayAccount } from "../model/answers/accounts.ts";
+export type { ReplayCount } from "../model/answers/actions.ts";
+export type { Attempt, DeliveryGroup, RelayDelivery, RelayEvent, RelayEventDetail, Retried } from "../model/answers/events.ts";
 export type {
-  AccountPlan,
-  AccountReconciled,
-  Attempt,
-  DeliveryGroup,
-  ReconcileStop,
-  RelayAccount,
-  RelayDelivery,
-  RelayEvent,
-  RelayEventDetail,
-  RelayExplained,
   RelayInstance,
   RelayListener,
-  RelayMessage,
-  RelayRun,
   RelaySession,
   RelaySettings,
   RelayStats,
-  RelayStory,
   Reload,
-  ReplayCount,
-  Retried,
   SecretUse,
   SessionCode,
+} from "../model/answers/relay.ts";
+export type {
+  RelayExplained,
+  RelayMessage,
+  RelayRun,
+  RelayStory,
   StartedRun,
   TrackEnd,
   TrackedLine,
   TrackSums,
-} from "../model/answers.ts";
+} from "../model/answers/subjects.ts";
 export type { AuditProgress, RelayAudit } from "../model/audit.ts";
 export type { SearchHit } from "../model/endpoints/read.ts";
 export type { RelayQuality, RelaySeries } from "../model/history.ts";

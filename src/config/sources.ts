@@ -1,4 +1,4 @@
-import type { SecretUseView } from "../model/answers.ts";
+import type { SecretUseView } from "../model/answers/relay.ts";
 import type { Secret } from "../model/secret.ts";
 import { pathText } from "./fault.ts";
 import type { Settings, SourceSettings } from "./schema.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
-import type { InstanceView } from "../model/answers.ts";
+import type { InstanceView } from "../model/answers/relay.ts";
 import type { readinessSchema } from "../model/endpoints/operate.ts";
 import type { View } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";

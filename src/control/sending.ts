@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { sentMessageSchema, startedRunSchema } from "../model/answers.ts";
+import type { sentMessageSchema, startedRunSchema } from "../model/answers/subjects.ts";
 import type { messageBody, runBody } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
 import type { Limited } from "../model/queries.ts";

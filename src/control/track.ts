@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
-import { type TrackedLine, type TrackSums, trackedLineSchema } from "../model/answers.ts";
+import { type TrackedLine, type TrackSums, trackedLineSchema } from "../model/answers/subjects.ts";
 import { type Registration, registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";

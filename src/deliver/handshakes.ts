@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import type { HandshakeView } from "../model/answers.ts";
+import type { HandshakeView } from "../model/answers/actions.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { refuseUnknown } from "../model/nearest.ts";

@@ -1,4 +1,4 @@
-import type { ReloadView } from "../model/answers.ts";
+import type { ReloadView } from "../model/answers/relay.ts";
 import { type Alarm, about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
 import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
 import type { AttemptError, BreakerView, Failing, Slow } from "../model/delivery.ts";

@@ -1,4 +1,5 @@
-import type { DeliveryView, EventDetail, EventStory, NextStep, Story } from "../model/answers.ts";
+import type { DeliveryView, EventDetail, NextStep } from "../model/answers/events.ts";
+import type { EventStory, Story } from "../model/answers/subjects.ts";
 import { type BreakerView, isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";

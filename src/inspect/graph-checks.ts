@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Settings } from "../config/schema.ts";
 import { metaOf } from "../config/sources.ts";
-import type { SourceCheckView } from "../model/answers.ts";
+import type { SourceCheckView } from "../model/answers/relay.ts";
 import { RelayError } from "../model/errors.ts";
 import { accountOf } from "../model/formats/formats.ts";
 import { refuseUnknown } from "../model/nearest.ts";

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ListenerView } from "../model/answers.ts";
+import type { ListenerView } from "../model/answers/relay.ts";
 import type { Clock } from "../model/clock.ts";
 import type { ListenedContent, ListenPage, ListenQuery } from "../model/endpoints/stream.ts";
 import { badRequest } from "../model/errors.ts";

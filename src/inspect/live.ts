@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import type { z } from "zod";
 import type { Handlers } from "../control/endpoint.ts";
 import { createStreams, message, noRoom, type StreamEnds, type StreamPort, streamTurns } from "../control/sse.ts";
-import { type ListedEventView, listedEventSchema } from "../model/answers.ts";
+import { type ListedEventView, listedEventSchema } from "../model/answers/events.ts";
 import type { Clock } from "../model/clock.ts";
 import { type OverviewView, overviewSchema } from "../model/overview.ts";
 import type { Limited, liveQuery } from "../model/queries.ts";

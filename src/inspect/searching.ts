@@ -1,4 +1,4 @@
-import type { MessageView, RunView } from "../model/answers.ts";
+import type { MessageView, RunView } from "../model/answers/subjects.ts";
 import type { SearchHitView } from "../model/endpoints/read.ts";
 import { fewestPhoneDigits, parseMask, wholePhone } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";

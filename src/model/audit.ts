@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, counts } from "./answers.ts";
+import { count, counts } from "./answers/fields.ts";
 import type { auditQuery } from "./queries.ts";
 import { deliveryStates, dispositions } from "./states.ts";
 import { component, foreign, pii, time, type View } from "./view.ts";

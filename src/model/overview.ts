@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count } from "./answers.ts";
+import { count } from "./answers/fields.ts";
 import { attentionKinds, attentionTable, severities } from "./attention.ts";
 import { component, foreign, time, type View } from "./view.ts";
 

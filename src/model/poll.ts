@@ -1,4 +1,4 @@
-import type { AccountsView } from "./answers.ts";
+import type { AccountsView } from "./answers/accounts.ts";
 import type { MessageState } from "./tracking.ts";
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;

@@ -1,4 +1,4 @@
-import type { EventRequest, RelayEventDetail } from "./answers.ts";
+import type { EventRequest, RelayEventDetail } from "./answers/events.ts";
 
 /*
  * Sentences that the console and the commands share.

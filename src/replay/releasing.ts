@@ -1,4 +1,4 @@
-import type { ReplayCountView, ReplayStep } from "../model/answers.ts";
+import type { ReplayCountView, ReplayStep } from "../model/answers/actions.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
 import { type FieldPaths, unstorable } from "../model/event.ts";
 import { accountOf, type FormatName, readStoredItems } from "../model/formats/formats.ts";

@@ -1,4 +1,4 @@
-import type { ReplayCountView, ReplayStep } from "../model/answers.ts";
+import type { ReplayCountView, ReplayStep } from "../model/answers/actions.ts";
 import { badRequest } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";

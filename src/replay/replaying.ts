@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ReplayCountView } from "../model/answers.ts";
+import type { ReplayCountView } from "../model/answers/actions.ts";
 import { countIn } from "../model/maps.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayQuery } from "../model/queries.ts";

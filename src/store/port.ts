@@ -1,4 +1,5 @@
-import type { DeliveryCounts, statsSchema } from "../model/answers.ts";
+import type { DeliveryCounts } from "../model/answers/events.ts";
+import type { statsSchema } from "../model/answers/relay.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import type { QueuePlace } from "../model/delivery.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/endpoints/stream.ts";

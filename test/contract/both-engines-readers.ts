@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { DeliveryView } from "../../src/model/answers.ts";
+import type { DeliveryView } from "../../src/model/answers/events.ts";
 import { isProxyRoute } from "../../src/model/delivery.ts";
 import type { ListenPage } from "../../src/model/endpoints/stream.ts";
 import { maskId, maskWamid, shownDeliveryId } from "../../src/model/mask.ts";

@@ -1,6 +1,6 @@
 import type { AnswerOf } from "../../client/relay-client.ts";
 import type { Settings } from "../../config/schema.ts";
-import type { DeliveryGroup } from "../../model/answers.ts";
+import type { DeliveryGroup } from "../../model/answers/events.ts";
 import { about, conditionOf, conditions } from "../../model/attention.ts";
 import type { DatabaseRisk } from "../../model/database.ts";
 import { spanText } from "../../model/unit-text.ts";

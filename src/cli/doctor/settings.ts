@@ -4,7 +4,7 @@ import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { warnings } from "../../config/warnings.ts";
-import type { SecretUse } from "../../model/answers.ts";
+import type { SecretUse } from "../../model/answers/relay.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
 import { Secret } from "../../model/secret.ts";
 import { spanText } from "../../model/unit-text.ts";

@@ -1,18 +1,12 @@
 import { z } from "zod";
+import { accountsSchema, reconciledSchema, reconcilePlanSchema } from "../answers/accounts.ts";
+import { accountResumedSchema, handshakeSchema, replayCountSchema, replayedSchema, resumedSchema } from "../answers/actions.ts";
+import { retriedSchema } from "../answers/events.ts";
+import { count } from "../answers/fields.ts";
 import {
-  accountResumedSchema,
-  accountsSchema,
-  count,
-  handshakeSchema,
   instanceSchema,
   listenersSchema,
-  reconciledSchema,
-  reconcilePlanSchema,
   reloadSchema,
-  replayCountSchema,
-  replayedSchema,
-  resumedSchema,
-  retriedSchema,
   secretUsesSchema,
   sessionCodeSchema,
   sessionEndedSchema,
@@ -20,7 +14,7 @@ import {
   settingsViewSchema,
   sourceCheckSchema,
   sourcesSchema,
-} from "../answers.ts";
+} from "../answers/relay.ts";
 import { givenTime, replayBody } from "../queries.ts";
 import { component } from "../view.ts";
 

@@ -1,15 +1,7 @@
 import { z } from "zod";
-import {
-  deliveryGroupsSchema,
-  deliveryPageSchema,
-  eventDetailSchema,
-  eventPageSchema,
-  explainedSchema,
-  messagePageSchema,
-  messageSchema,
-  runPageSchema,
-  statsSchema,
-} from "../answers.ts";
+import { deliveryGroupsSchema, deliveryPageSchema, eventDetailSchema, eventPageSchema } from "../answers/events.ts";
+import { statsSchema } from "../answers/relay.ts";
+import { explainedSchema, messagePageSchema, messageSchema, runPageSchema } from "../answers/subjects.ts";
 import { auditProgressSchema, auditSchema } from "../audit.ts";
 import { qualitySchema, seriesSchema, seriesTable } from "../history.ts";
 import { overviewSchema } from "../overview.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { sentMessageSchema, startedRunSchema, trackEndSchema, trackedLineSchema, trackedSchema } from "../answers.ts";
+import { sentMessageSchema, startedRunSchema, trackEndSchema, trackedLineSchema, trackedSchema } from "../answers/subjects.ts";
 import { maxIdLength } from "../ids.ts";
 import { givenTime, idText } from "../queries.ts";
 import { metadataSchema } from "../tracking.ts";

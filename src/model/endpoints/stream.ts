@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { cursorSchema, eventSchema } from "../answers.ts";
+import { eventSchema } from "../answers/events.ts";
+import { cursorSchema } from "../answers/relay.ts";
 import { flag, liveQuery } from "../queries.ts";
 import { durationSchema } from "../units.ts";
 import type { View } from "../view.ts";

@@ -1,4 +1,4 @@
-import type { AttemptView, DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../model/answers.ts";
+import type { AttemptView, DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../model/answers/events.ts";
 import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
 import type { DeliveryQuery, GroupQuery } from "../../model/queries.ts";

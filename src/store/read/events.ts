@@ -1,4 +1,4 @@
-import type { EventDetail, EventRequest, EventView, HydrationView } from "../../model/answers.ts";
+import type { EventDetail, EventRequest, EventView, HydrationView } from "../../model/answers/events.ts";
 import { origins } from "../../model/event.ts";
 import { readRequestText } from "../../model/formats/formats.ts";
 import { hydrationStates } from "../../model/hydration.ts";

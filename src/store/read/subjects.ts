@@ -1,4 +1,4 @@
-import type { MessageView, RunView } from "../../model/answers.ts";
+import type { MessageView, RunView } from "../../model/answers/subjects.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
 import type { MessageQuery, OfAccounts, RunQuery } from "../../model/queries.ts";

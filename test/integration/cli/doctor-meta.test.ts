@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { SourceView } from "../../../src/model/answers.ts";
+import type { SourceView } from "../../../src/model/answers/relay.ts";
 import { metaChange, metaNumber, metaSource, metaStatus, postMeta, shakeMeta } from "../../harness/meta-posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Finding } from "../../../src/cli/doctor/finding.ts";
-import type { RelayInstance } from "../../../src/model/answers.ts";
+import type { RelayInstance } from "../../../src/model/answers/relay.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { makeRelayHere, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, type SettingsParts, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";

@@ -2,7 +2,7 @@ import type { RequestListener } from "node:http";
 import { expect, test } from "vitest";
 
 import { createRelayClient, type MessageRegistration, RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
-import type { TrackedLine } from "../../../src/model/answers.ts";
+import type { TrackedLine } from "../../../src/model/answers/subjects.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

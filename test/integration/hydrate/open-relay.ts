@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
-import type { RelayEventDetail } from "../../../src/model/answers.ts";
+import type { RelayEventDetail } from "../../../src/model/answers/events.ts";
 import { type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import type { MessageRecord } from "../../../src/sandbox/world.ts";
 import { openDownstream } from "../../harness/downstream.ts";

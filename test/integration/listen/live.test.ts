@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { RelayEvent } from "../../../src/model/answers.ts";
+import type { RelayEvent } from "../../../src/model/answers/events.ts";
 import type { RelayOverview } from "../../../src/model/overview.ts";
 import type { MessageStatus } from "../../../src/model/statuses.ts";
 import { type Engine, engines, storageOf } from "../../harness/engines.ts";

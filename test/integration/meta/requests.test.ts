@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { RelayEventDetail } from "../../../src/model/answers.ts";
+import type { RelayEventDetail } from "../../../src/model/answers/events.ts";
 import { metaChange, metaNumber, metaSource, metaStatus, postMeta } from "../../harness/meta-posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { runOn } from "../cli/run-cli.ts";

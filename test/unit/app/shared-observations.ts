@@ -1,5 +1,5 @@
 import { type AccountNote, type AccountWatch, withNote } from "../../../src/model/account-watch.ts";
-import type { EventDetail } from "../../../src/model/answers.ts";
+import type { EventDetail } from "../../../src/model/answers/events.ts";
 import { type AlarmName, alarmKey, type StoredAlarm } from "../../../src/model/attention.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";

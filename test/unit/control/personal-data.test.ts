@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { eventDetailSchema, explainedSchema, messageSchema } from "../../../src/model/answers.ts";
+import { eventDetailSchema } from "../../../src/model/answers/events.ts";
+import { explainedSchema, messageSchema } from "../../../src/model/answers/subjects.ts";
 import { searchSchema } from "../../../src/model/endpoints/read.ts";
 import { allEndpoints } from "../../../src/model/endpoints/table.ts";
 import { holdsPii, maskAnswer, piiOf, toAnswer } from "../../../src/model/view.ts";

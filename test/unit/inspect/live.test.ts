@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createLive, createTexts, type LivePort, type LiveRow, liveStream } from "../../../src/inspect/live.ts";
-import type { RelayEvent } from "../../../src/model/answers.ts";
+import type { RelayEvent } from "../../../src/model/answers/events.ts";
 import type { OverviewView } from "../../../src/model/overview.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import type { StoreReading } from "../../../src/store/read/reading.ts";

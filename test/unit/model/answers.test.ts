@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
-import { deliverySchema, messageSchema, reconciledSchema } from "../../../src/model/answers.ts";
+import { reconciledSchema } from "../../../src/model/answers/accounts.ts";
+import { deliverySchema } from "../../../src/model/answers/events.ts";
+import { messageSchema } from "../../../src/model/answers/subjects.ts";
 import { toAnswer } from "../../../src/model/view.ts";
 
 const delivery = {

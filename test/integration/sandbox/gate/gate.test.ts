@@ -95,7 +95,9 @@ test("what a schema finds is listed with its place", async () => {
     { path: ["to"], message: "Demasiado pequeño: se esperaba que texto tuviera >=6 caracteres" },
     { path: ["template", "id"], message: "Tiene que ser un UUID." },
   ]);
-  expect(await post({ to: "+549112233", template: { id: "7" } })).toEqual([{ path: ["template", "id"], message: "Tiene que ser un UUID." }]);
+  expect(await post({ to: "+549112233", template: { id: "7" } })).toEqual([
+    { path: ["template", "id"], message: "Tiene que ser un UUID." },
+  ]);
   expect(await post([])).toEqual([{ path: [], message: "Entrada inválida: se esperaba objeto, recibido arreglo" }]);
   expect(await post({ phone: "+5491122331234", name: 1, attributes: { edad: 30 } }, "/contacts")).toMatchObject([
     { path: ["name"] },
