@@ -29,7 +29,7 @@ export function findingsOf(issues: readonly z.core.$ZodIssue[], base: SettingsPa
       case "invalid_union":
         return unionFindings(issue, path);
       default:
-        return [{ path, message: issue.message, mayQuote: issue.code === "custom" }];
+        return [{ path, message: issue.message }];
     }
   });
 }

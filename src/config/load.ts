@@ -139,16 +139,9 @@ function* readSettings(text: string, file: string, env: Environment, standIns?: 
   yield;
   const parsed = settingsSchema.safeParse(tree.value, { ...readOnce, error: settingText, reportInput: true });
   yield;
-  const invalid = findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places));
+  const invalid = findingsOf(parsed.error?.issues ?? []);
   const findings = [tree.findings, invalid, [...checkReferences(tree.value)]].reduce(withoutFollowing);
   return { tree, settings: parsed.data ?? null, findings };
-}
-
-/** A schema's own message may quote the value, as one for a regular expression does. Values from variables stay hidden. */
-function withoutHidden(finding: Finding, places: ReadonlyMap<string, Place>): Finding {
-  const hidden = finding.mayQuote === true ? (places.get(placeKey(finding.path))?.hidden ?? []) : [];
-  if (!hidden.some((part) => finding.message.includes(part))) return finding;
-  return { ...finding, message: "is not valid (the value comes from a variable and is not shown)" };
 }
 
 /** Drops later faults that follow from an earlier one at the same path, such as a variable that is not set. */

@@ -21,7 +21,7 @@ import type { Steps } from "../model/steps.ts";
 import { type Environment, readRegularFile } from "./env-file.ts";
 import type { SettingsPath } from "./fault.ts";
 
-export interface Place extends Pick<Substituted, "origins" | "hidden"> {
+export interface Place extends Pick<Substituted, "origins"> {
   /** Offset into the file: of the value when it is a scalar, else of its key. */
   readonly offset: number;
   readonly keyOffset: number;
@@ -38,8 +38,6 @@ export interface Finding {
   readonly isAboutKey?: boolean;
   /** True when the value is in a variable that is not set, or in a file that cannot be read. */
   readonly isMissing?: boolean;
-  /** True when the message comes from a schema and may quote the value. */
-  readonly mayQuote?: boolean;
 }
 
 export interface Tree {
@@ -52,7 +50,7 @@ export interface Tree {
 
 export const placeKey = (path: SettingsPath): string => JSON.stringify(path);
 
-export const fileStart: Place = { offset: 0, keyOffset: 0, origins: [], hidden: [], variable: "none" };
+export const fileStart: Place = { offset: 0, keyOffset: 0, origins: [], variable: "none" };
 
 /** Deepest nesting; the settings need about ten levels, and `where` conditions a few more. */
 const deepest = 64;
@@ -171,10 +169,10 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
   }
 
   function readText(text: string, quoted: boolean, path: SettingsPath, offset: number): string {
-    const { text: filled, origins, hidden, whole, problems } = fillIn(text);
+    const { text: filled, origins, whole, problems } = fillIn(text);
     for (const problem of problems) findings.push({ path, offset, ...problem });
     const variable = whole && problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
-    places.set(placeKey(path), { ...(places.get(placeKey(path)) ?? fileStart), origins, hidden, variable });
+    places.set(placeKey(path), { ...(places.get(placeKey(path)) ?? fileStart), origins, variable });
     return filled;
   }
 
@@ -214,8 +212,6 @@ interface Substituted {
   readonly text: string;
   /** Where the parts came from, such as `${CRM_URL}`, `the default of ${PORT}` or `${file:crm-secret}`. */
   readonly origins: readonly string[];
-  /** The parts that were filled in. Never show them. */
-  readonly hidden: readonly string[];
   readonly whole: boolean;
   /** Faults of the variables, quoting names only. */
   readonly problems: readonly Pick<Finding, "message" | "isMissing">[];
@@ -231,9 +227,8 @@ const largestSecretFile = 64 * 1024;
  * Filled-in text is not substituted again. Never throws.
  */
 export function substitute(text: string, env: Environment, folder = "."): Substituted {
-  if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [] };
+  if (!text.includes("${")) return { text, origins: [], whole: false, problems: [] };
   const origins: string[] = [];
-  const hidden: string[] = [];
   const problems: Substituted["problems"][number][] = [];
   let whole = false;
   const filled = text.replace(variable, (found, path: string | undefined, name: string | undefined, fallback: string | undefined) => {
@@ -250,10 +245,9 @@ export function substitute(text: string, env: Environment, folder = "."): Substi
       return found;
     }
     origins.push(value.origin ?? found);
-    if (value.text !== "") hidden.push(value.text);
     return value.text;
   });
-  return { text: filled, origins, hidden, whole, problems };
+  return { text: filled, origins, whole, problems };
 }
 
 type Filled = { readonly text: string; readonly origin?: string } | { readonly problem: string };

@@ -234,7 +234,7 @@ export function compilePattern(text: string): Pattern {
     // Only parsed: V8 compiles a pattern when it first runs.
     new RegExp(text, "u");
   } catch (error) {
-    throw new PatternRefused(`is not a regular expression: ${(error as Error).message}`);
+    throw new PatternRefused(`is not a regular expression: ${unquoted(error)}`);
   }
   const unsupported = whyUnsupported(text);
   if (unsupported !== null) throw new PatternRefused(`is not supported: ${unsupported}`);
@@ -242,7 +242,7 @@ export function compilePattern(text: string): Pattern {
   try {
     compiled = RE2JS.compile(RE2JS.translateRegExp(text));
   } catch (error) {
-    const reason = (error as Error).message.replace(/^error parsing regexp: /, "");
+    const reason = unquoted(error);
     throw reason.startsWith("invalid repeat count") ? tooLarge() : new PatternRefused(`is not supported: ${reason}`);
   }
   const size = compiled.programSize();
@@ -255,6 +255,9 @@ export function compilePattern(text: string): Pattern {
     },
   };
 }
+
+/** Without the pattern, which may come from a variable: between colons, or at the end in backquotes. */
+const unquoted = (error: unknown): string => (error as Error).message.replace(/: `.*/s, "").replace(/^.*: /s, "");
 
 function testEach(compiled: RE2JS, values: readonly unknown[]): boolean {
   let left = matchedLength;

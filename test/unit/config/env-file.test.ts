@@ -107,7 +107,7 @@ describe("${file:path}", () => {
   test("takes absolute paths, paths relative to the settings file, and variables in the path", () => {
     write("secret", "s");
     for (const text of ["${file:secret}", `\${file:${join(folder, "secret")}}`, "${file:${DIR}/secret}"]) {
-      expect(substitute(text, { DIR: folder }, folder)).toMatchObject({ text: "s", whole: true, problems: [], hidden: ["s"] });
+      expect(substitute(text, { DIR: folder }, folder)).toMatchObject({ text: "s", whole: true, problems: [] });
     }
     expect(substitute("Bearer ${file:secret}", {}, folder)).toMatchObject({ text: "Bearer s", whole: false, origins: ["${file:secret}"] });
   });

@@ -34,7 +34,7 @@ describe("a hostile text takes linear time", () => {
 
 describe("what the engine cannot run, or only at a cost, is refused with the reason", () => {
   test.each([
-    ["(", /^is not a regular expression: .*Unterminated group/],
+    ["(", /^is not a regular expression: Unterminated group$/],
     ["\\y", /^is not a regular expression/],
     ["a(?=b)", /^is not supported: look-around/],
     ["(?<!a)b", /^is not supported: look-around/],

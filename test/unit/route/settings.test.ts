@@ -49,7 +49,7 @@ describe("a fault in a condition is named at its place", () => {
 
   test("reports an invalid regular expression with the engine's reason", () => {
     expect(faults({ where: { $not: { a: { $regex: "(" } } } })).toEqual([
-      "where.$not.a.$regex: is not a regular expression: Invalid regular expression: /(/u: Unterminated group",
+      "where.$not.a.$regex: is not a regular expression: Unterminated group",
     ]);
     // An escape without meaning is a typing error under the flag u.
     expect(faults({ where: { a: { $regex: "\\-" } } })).toHaveLength(1);
