@@ -112,7 +112,7 @@ interface CallContext extends CallSettings, CallLimits {
   readonly pool: HttpPool;
   readonly root: string;
   readonly retry: RetrySettings;
-  /** Error texts may echo the request. */
+  /** Errors may echo the request. */
   readonly redact: (text: string) => string;
   readonly closing: AbortSignal;
 }
@@ -168,7 +168,7 @@ async function attemptOnce<T>(
     const exchanged = await exchange(calling.pool, sending, { timeoutMs, maxBytes: maxBodyBytes, after: clock.after });
     const read = readExchanged(calling, endpoint, exchanged);
     settlement = read.ok ? { type: "answered" } : settlementOf(read.error);
-    return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
+    return read;
   } finally {
     permit.settle(settlement);
   }
@@ -186,14 +186,16 @@ function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { 
   return { ...options, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
-function readExchanged<T>({ timeoutMs, maxBodyBytes, clock }: CallContext, endpoint: Endpoint<T>, exchanged: Exchanged): Read<T> {
+function readExchanged<T>({ timeoutMs, maxBodyBytes, clock, redact }: CallContext, endpoint: Endpoint<T>, exchanged: Exchanged): Read<T> {
   if (exchanged.kind === "failed") return unanswered(endpoint, exchanged.sent, { kind: "network", code: codeOf(exchanged.error) });
   if (exchanged.kind !== "answered") return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
   const { status, headers, body, isCut } = exchanged;
   if (isCut)
     return readAnswer(endpoint, { status, headers, bytes: Buffer.alloc(0) }, clock.now(), `the body is longer than ${maxBodyBytes} bytes`);
   const { answer, problem } = decodeAnswer({ status, headers, bytes: body }, maxBodyBytes);
-  return readAnswer(endpoint, answer, clock.now(), problem);
+  const { bytes } = answer;
+  const shown = status >= 200 && status <= 299 ? bytes : Buffer.from(redact(Buffer.from(bytes).toString("latin1")), "latin1");
+  return readAnswer(endpoint, { ...answer, bytes: shown }, clock.now(), problem);
 }
 
 function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {

@@ -115,26 +115,10 @@ export class ServiceError extends Error {
     return new ServiceError({ ...this.#fields, endpoint });
   }
 
-  redacted(redact: (text: string) => string): ServiceError {
-    const text = this.text === null ? null : redact(this.text);
-    return new ServiceError({ ...this.#fields, text, failure: redactStrings(this.failure, redact) as ServiceFailure });
-  }
-
   [inspect.custom](): string {
     return `${this.stack ?? this.message}${this.text === null ? "" : `\n  text: ${JSON.stringify(maskText(this.text))}`}`;
   }
 }
-
-function redactStrings(value: unknown, redact: (text: string) => string): unknown {
-  if (typeof value === "string") return redact(value);
-  if (Array.isArray(value)) return value.map((item) => redactStrings(item, redact));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [redact(key), ownWords.has(key) ? item : redactStrings(item, redact)]),
-  );
-}
-
-const ownWords = new Set(["kind", "cap", "code"]);
 
 /** Raised locally. The client fills in the endpoint. */
 export function localRefusal(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" | "caps-unknown" }>) {

@@ -58,6 +58,18 @@ test("keeps the service's text unchanged for callers", async () => {
   expect(inspect(error)).toContain("El número [phone] no escribió");
 });
 
+test.each([
+  [409, { error: `${apiKey} ☃` }],
+  [400, { error: { message: JSON.stringify([{ path: apiKey, message: `Bearer ${apiKey}` }]) } }],
+  [402, { error: "x", cause: { type: "upgrade", reason: apiKey, [apiKey]: 1 } }],
+])("callers do not get a key that a %i echoes", async (status, body) => {
+  const { client } = await openScripted(() => jsonAnswer(status, JSON.stringify(body)), { retry: noRetry });
+  const { text, failure } = await failureOf(client.sendMessage({ to: phone, text: "x" }));
+  expect(JSON.stringify([text, failure])).toContain("[secret]");
+  expect(JSON.stringify([text, failure])).not.toContain(apiKey);
+  if (status === 409) expect(text).toBe("[secret] ☃");
+});
+
 test("a client never prints its key", () => {
   const { client } = openClient("http://127.0.0.1:9");
   expect(inspect(client, { depth: 9, showHidden: true })).not.toContain(apiKey);
