@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseEnv } from "node:util";
 import { SettingsError } from "./fault.ts";
@@ -68,18 +68,11 @@ function repeatedNames(text: string, variables: Environment): { readonly message
  * that has no writer would block the relay.
  */
 export function readRegularFile(path: string, largestBytes: number): Buffer {
-  // Opening does not wait for a writer then. Windows has no such flag.
-  const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
-  try {
-    const status = fstatSync(file);
-    if (status.isDirectory()) throw fault("EISDIR");
-    if (!status.isFile()) throw fault("ENOTFILE");
-    const bytes = status.size > largestBytes ? null : readFileSync(file);
-    if (bytes === null || bytes.length > largestBytes) throw fault("EFBIG");
-    return bytes;
-  } finally {
-    closeSync(file);
-  }
+  const status = statSync(path);
+  if (status.isDirectory()) throw fault("EISDIR");
+  if (!status.isFile()) throw fault("ENOTFILE");
+  if (status.size > largestBytes) throw fault("EFBIG");
+  return readFileSync(path);
 }
 
 function fault(code: string): NodeJS.ErrnoException {

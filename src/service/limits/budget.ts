@@ -3,22 +3,10 @@ import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import { type CallCap, type CallOperation, callOperations } from "../endpoints.ts";
 import type { Caps } from "./caps.ts";
-import { createAlarm, createSlots, isPaced, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
+import { createAlarm, createSlots, isPaced, limitsOf, slotKindsOf } from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
-export interface AccountPart extends Pick<Slots, "readyAt" | "take" | "end" | "newest" | "inFlight"> {
-  setCaps(caps: Caps): void;
-  /** By all processes. */
-  used(cap: CallCap, now: number): number;
-  /** The stops changed. */
-  learned(): void;
-  /** False: calls must not wait. */
-  isKnown(): boolean;
-  refresh(): void;
-  /** Resolves once what this process learned is stored and what others stored is known; false: it may not be. */
-  stored(): Promise<boolean>;
-  close(): void;
-}
+export type AccountPart = ReturnType<typeof createBudgetedAccount>;
 
 export interface InFlight {
   readonly all: number;
@@ -64,7 +52,7 @@ const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[
  * at most the cap. So the calls of any window hold slots at once, and those are at most the cap (`limiter.ts`). A process
  * that could not renew its part stops in time, and its part is free only when its calls count no longer.
  */
-export function createBudgetedAccount(parts: BudgetParts): AccountPart {
+export function createBudgetedAccount(parts: BudgetParts) {
   const { stops, budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
   const process = uuidv7(clock.now());
   const slots = createSlots(noLimits, graceMs);
@@ -149,7 +137,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
 
   return {
     ...slots,
-    readyAt(operation, now) {
+    readyAt(operation: CallOperation, now: number): number {
       if (!isTrusted()) {
         ask();
         return Number.POSITIVE_INFINITY;
@@ -158,20 +146,24 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
       if (at > now) ask();
       return at;
     },
-    setCaps(to) {
+    setCaps(to: Caps): void {
       caps = to;
       applyLimits();
     },
-    used: (cap, now) => slots.used(now)[cap] + othersUsed[cap],
-    learned() {
+    /** By all processes. */
+    usedOf: (cap: CallCap, now: number): number => slots.used(now)[cap] + othersUsed[cap],
+    /** The stops changed. */
+    learned(): void {
       if (shared.hasNews()) void step();
     },
+    /** False: calls must not wait. */
     isKnown: () => isTrusted() || time.now() >= knownFrom,
-    refresh() {
+    refresh(): void {
       if (next === null && time.now() - steppedAt >= freshMs && time.now() >= knownFrom) void step();
     },
+    /** Resolves once what this process learned is stored and what others stored is known; false: it may not be. */
     stored: step,
-    close() {
+    close(): void {
       isClosed = true;
       alarm.cancel();
       if (steppedAt > Number.NEGATIVE_INFINITY) void step();

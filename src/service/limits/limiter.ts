@@ -172,7 +172,7 @@ export function createLimiter(options: LimiterOptions) {
     return {
       planned: caps[cap],
       limit: shareOf(caps, share)[cap],
-      used: account.used(cap, time.now()),
+      used: account.usedOf(cap, time.now()),
       waiting:
         cap === "messages"
           ? { send: queue.waiting("messages"), poll: 0 }
@@ -248,7 +248,7 @@ function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): A
   return {
     ...slots,
     setCaps: (next) => slots.setLimits(limitsOf(next), time.now()),
-    used: (cap, at) => slots.used(at)[cap],
+    usedOf: (cap, at) => slots.used(at)[cap],
     learned: () => {},
     isKnown: () => true,
     refresh: () => {},

@@ -66,8 +66,6 @@ export function createSlots(initial: Limits, graceMs: number) {
   };
 }
 
-export type Slots = ReturnType<typeof createSlots>;
-
 /** `pace`: of slots that are also spread over the minute. */
 export function createSlotWindow(initial: number, pace?: ReturnType<typeof createPace>) {
   let limit = initial;
