@@ -93,7 +93,7 @@ export type Limiter = ReturnType<typeof createLimiter>;
  * **Priorities.** `send` before `poll`, which leaves what sends can need (`mostPolls`). Messages and polls are spread over the
  * minute (`slots.ts`).
  *
- * O(1) amortized per call; idle while no calls wait.
+ * Takes time in proportion to the caps per call; idle while no calls wait.
  */
 export function createLimiter(options: LimiterOptions) {
   const { clock, graceMs = 30_000, atOnce = defaultConcurrency, budgets, hooks = {} } = options;
@@ -242,7 +242,7 @@ interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "too
 function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): AccountPart {
   const slots = createSlots(limitsOf(caps), graceMs);
   const now = clock.now();
-  for (const { at, operation } of recent.toSorted((a, b) => a.at - b.at)) {
+  for (const { at, operation } of recent) {
     slots.count(operation, time.now() + Math.min(at, now) + tookMs - now);
   }
   return {

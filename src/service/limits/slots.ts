@@ -50,11 +50,10 @@ export function createSlots(initial: Limits, graceMs: number) {
         const isOver = slot === "calls" || slot === "polling" ? !isBad : how === "not-sent";
         // The pace stays taken, so as not to hammer an unreachable service.
         if (isOver) window.undo();
-        else if (how === "unknown") window.giveBack(now + windowMs + graceMs, true);
-        else window.giveBack(now + windowMs, false);
+        else window.giveBack(now + windowMs + (how === "unknown" ? graceMs : 0));
       }
     },
-    /** A call of an earlier process. In their order, before any `take`. */
+    /** A call of an earlier process. */
     count(operation: CallOperation, endedAt: number): void {
       for (const slot of slotKindsOf(operation)) if (slot !== "calls" && slot !== "polling") windows[slot].count(endedAt + windowMs);
     },
@@ -70,13 +69,12 @@ export function createSlots(initial: Limits, graceMs: number) {
 export function createSlotWindow(initial: number, pace?: ReturnType<typeof createPace>) {
   let limit = initial;
   let inFlight = 0;
-  // Slots of lost calls come back later: each list is in order by itself.
-  const ended: number[] = [];
-  const lost: number[] = [];
+  /** When slots of ended calls come back, at most as many as the cap. */
+  let ended: number[] = [];
 
   function used(now: number): number {
-    for (const times of [ended, lost]) while ((times[0] ?? Number.POSITIVE_INFINITY) <= now) times.shift();
-    return inFlight + ended.length + lost.length;
+    if (ended.some((at) => at <= now)) ended = ended.filter((at) => at > now);
+    return inFlight + ended.length;
   }
 
   return {
@@ -87,24 +85,22 @@ export function createSlotWindow(initial: number, pace?: ReturnType<typeof creat
     used,
     inFlight: (): number => inFlight,
     freeAt(now: number): number {
-      const isFree = used(now) < limit;
-      const at = isFree ? now : Math.min(ended[0] ?? Number.POSITIVE_INFINITY, lost[0] ?? Number.POSITIVE_INFINITY);
+      const at = used(now) < limit ? now : Math.min(...ended);
       return Math.max(at, pace?.readyAt() ?? now);
     },
     take(now: number): void {
       inFlight += 1;
       pace?.take(now);
     },
-    /** Never earlier than an earlier one with the same `isLost`. */
-    giveBack(at: number, isLost: boolean): void {
+    giveBack(at: number): void {
       inFlight -= 1;
-      (isLost ? lost : ended).push(at);
+      ended.push(at);
     },
     undo(): void {
       inFlight -= 1;
     },
     /** A call that another process made holds a slot until `at`. */
-    count: (at: number): void => void lost.push(at),
+    count: (at: number): void => void ended.push(at),
   };
 }
 

@@ -7,13 +7,13 @@ test("a window whose limit shrank has nothing free until enough came back", () =
   const window = createSlotWindow(3);
   for (const at of [100, 200]) {
     window.take(0);
-    window.giveBack(at, false);
+    window.giveBack(at);
   }
   window.take(0);
   expect([window.used(0), window.freeAt(0)]).toEqual([3, 100]);
   window.setLimit(1, 0);
   expect([window.freeAt(100), window.freeAt(200), window.used(200)]).toEqual([200, Number.POSITIVE_INFINITY, 1]);
-  window.giveBack(260, true);
+  window.giveBack(260);
   expect([window.freeAt(200), window.freeAt(260)]).toEqual([260, 260]);
 });
 
