@@ -69,7 +69,6 @@ const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonl
   OOM: { kind: "full", message: "Redis is full (maxmemory)" },
   READONLY: { kind: "read-only", message: "Redis is a read-only replica" },
   MASTERDOWN: { kind: "read-only", message: "Redis is a replica that has lost its primary" },
-  UNBLOCKED: { kind: "read-only", message: "Redis has become a replica" },
   MISCONF: { kind: "disk", message: "Redis cannot write its files to disk, and takes no writes" },
   NOREPLICAS: { kind: "replicas", message: "Redis has too few replicas connected (min-replicas-to-write)" },
 };
@@ -83,10 +82,7 @@ const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 /** Null for others, such as an invalid command. */
 export function redisFaultOf(error: unknown): RedisFault | null {
   if (!(error instanceof Error)) return null;
-  const { message, name, code, previousErrors } = error as Error & { code?: unknown; previousErrors?: unknown };
-  // A transaction refused while it was queued.
-  if (message.startsWith("EXECABORT") && Array.isArray(previousErrors)) return redisFaultOf(previousErrors[0]);
-
+  const { message, name, code } = error as Error & { code?: unknown };
   const known = answered[/^[A-Z]+/.exec(message)?.[0] ?? ""];
   if (known !== undefined) return { ...known, mayBeDone: false };
   if (/max number of clients/i.test(message)) return fault("clients", "Redis has as many clients as it allows (maxclients)");

@@ -187,24 +187,24 @@ function firstError([error = {}]: readonly Json[]) {
   });
 }
 
+/** Keys of phone numbers and user ids. */
+const people = [
+  ...["recipient_participant_id", "recipient_participant_user_id", "recipient_id", "recipient_user_id"],
+  ...["from", "from_user_id", "to", "to_user_id"],
+];
+
 /** Finds the place of the only contact that is an item's; undefined when none is. Never guesses. */
 export function contactFinder(contacts: unknown): (item: unknown) => number | undefined {
   if (!Array.isArray(contacts)) return () => undefined;
-  const phones = new Map<unknown, number>();
-  const users = new Map<unknown, number>();
+  const places = new Map<unknown, number>();
   for (const [place, contact] of contacts.entries()) {
     if (!isObject(contact)) continue;
-    const { wa_id: phone, user_id: user } = contact;
-    if (isText(phone) && !phones.has(phone)) phones.set(phone, place);
-    if (isText(user) && !users.has(user)) users.set(user, place);
+    for (const id of [contact["wa_id"], contact["user_id"]]) if (isText(id) && !places.has(id)) places.set(id, place);
   }
   return (item) => {
     if (!isObject(item)) return undefined;
-    const places = [
-      ...["recipient_participant_id", "recipient_id", "from", "to"].map((key) => phones.get(item[key])),
-      ...["recipient_participant_user_id", "recipient_user_id", "from_user_id", "to_user_id"].map((key) => users.get(item[key])),
-    ].filter((place) => place !== undefined);
-    return places.length === 0 ? undefined : Math.min(...places);
+    const found = people.map((key) => places.get(item[key])).filter((place) => place !== undefined);
+    return found.length === 0 ? undefined : Math.min(...found);
   };
 }
 

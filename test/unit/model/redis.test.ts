@@ -33,11 +33,6 @@ test.each([
   [coded("ETIMEOUT"), "unreachable", false],
   [coded("ESERVFAIL"), "unreachable", false],
   [coded("DEPTH_ZERO_SELF_SIGNED_CERT"), "stranger", false],
-  [
-    Object.assign(new Error("EXECABORT Transaction discarded because of previous errors."), { previousErrors: [reply("OOM x")] }),
-    "full",
-    false,
-  ],
 ] as const)("%s is %s", (error, kind, mayBeDone) => {
   expect(redisFaultOf(error)).toMatchObject({ kind, mayBeDone });
 });
