@@ -193,8 +193,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "The service is treated with care",
     name: "makes one call more than the cap allows",
-    find: "const isFree = used(now) < limit;",
-    put: "const isFree = used(now) <= limit;",
+    find: "used(now) < limit ? now",
+    put: "used(now) <= limit ? now",
     tests: ["test/unit/service/limits/limiter-properties.test.ts"],
   },
   {
