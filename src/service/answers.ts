@@ -17,7 +17,7 @@ export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: 
 type Parsed = { readonly problem: string } | { readonly problem: null; readonly json: unknown };
 
 /** The sender receives the text, problems and cause of an error, so a larger body is not read. */
-const longestErrorBody = 64 * 1024;
+export const longestErrorBody = 64 * 1024;
 
 /** Never throws. `now` in unix ms. `unread`: why the body could not be received or decoded. */
 export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number, unread: string | null = null): Read<T> {

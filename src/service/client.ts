@@ -5,7 +5,7 @@ import type { Secret } from "../model/secret.ts";
 import { createPool, type HttpPool } from "../net/connect.ts";
 import { codeOf, type Exchanged, exchange } from "../net/exchange.ts";
 import type { TlsSettings } from "../net/tls.ts";
-import { decodeAnswer, type Read, readAnswer } from "./answers.ts";
+import { decodeAnswer, longestErrorBody, type Read, readAnswer } from "./answers.ts";
 import {
   type Admission,
   type CallOutcome,
@@ -194,7 +194,8 @@ function readExchanged<T>({ timeoutMs, maxBodyBytes, clock, redact }: CallContex
     return readAnswer(endpoint, { status, headers, bytes: Buffer.alloc(0) }, clock.now(), `the body is longer than ${maxBodyBytes} bytes`);
   const { answer, problem } = decodeAnswer({ status, headers, bytes: body }, maxBodyBytes);
   const { bytes } = answer;
-  const shown = status >= 200 && status <= 299 ? bytes : Buffer.from(redact(Buffer.from(bytes).toString("latin1")), "latin1");
+  const isShown = (status < 200 || status > 299) && bytes.length <= longestErrorBody;
+  const shown = isShown ? Buffer.from(redact(Buffer.from(bytes).toString("latin1")), "latin1") : bytes;
   return readAnswer(endpoint, { ...answer, bytes: shown }, clock.now(), problem);
 }
 
