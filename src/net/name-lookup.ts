@@ -29,7 +29,6 @@ const longestTtlMs = 60_000;
 /** The system's lookup returns no TTL. */
 const systemTtlMs = 10_000;
 
-const mostNames = 1_000;
 const mostAddresses = 16;
 
 /** While a name server is silent, getaddrinfo blocks one of the four threads that file access shares. */
@@ -56,11 +55,11 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   const { servers, hostsFile = "/etc/hosts", now = () => performance.now() } = parts;
   const { system = (name: string) => promises.lookup(name, { all: true }), withinMs = defaultWithinMs } = parts;
   const hosts = createHosts(hostsFile);
-  const known = new Map<string, { readonly addresses: LookupAddress[]; readonly until: number }>();
-  const pending = new Map<string, Promise<LookupAddress[]>>();
+  /** Also those that are pending. */
+  const known = new Map<string, { readonly answer: Promise<Answer>; until: number }>();
   const systemSlots = createSlots(systemLookupsAtOnce);
 
-  async function lookUp(name: string): Promise<LookupAddress[]> {
+  async function lookUp(name: string): Promise<Answer> {
     const abort = new AbortController();
     const { promise: late, reject } = Promise.withResolvers<never>();
     const deadline = setTimeout(() => {
@@ -69,9 +68,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     }, withinMs);
     try {
       const { addresses, ttlMs } = await Promise.race([answerOf(name, abort.signal), late]);
-      const kept = inOrder(addresses).slice(0, mostAddresses);
-      keep(name, kept, ttlMs);
-      return kept;
+      return { addresses: inOrder(addresses).slice(0, mostAddresses), ttlMs };
     } finally {
       clearTimeout(deadline);
     }
@@ -97,13 +94,6 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     return await queryBoth(resolver, name.replace(/\.$/, ""));
   }
 
-  function keep(name: string, addresses: LookupAddress[], ttlMs: number): void {
-    known.delete(name);
-    known.set(name, { addresses, until: now() + Math.min(Math.max(ttlMs, shortestTtlMs), longestTtlMs) });
-    const [oldest] = known.keys();
-    if (known.size > mostNames && oldest !== undefined) known.delete(oldest);
-  }
-
   return async (given) => {
     const name = given.toLowerCase();
     const family = isIP(name);
@@ -115,10 +105,15 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     if (bare === "localhost" || bare.endsWith(".localhost")) return inOrder(loopback);
     if (bare.endsWith(".invalid")) throw failure("ENOTFOUND", `${name} is no name by definition`);
     const entry = known.get(name);
-    if (entry !== undefined && entry.until > now()) return entry.addresses;
-    const running = pending.get(name) ?? lookUp(name).finally(() => pending.delete(name));
-    pending.set(name, running);
-    return running;
+    if (entry !== undefined && entry.until > now()) return (await entry.answer).addresses;
+    const looked = { answer: lookUp(name), until: Number.POSITIVE_INFINITY };
+    known.set(name, looked);
+    const { addresses, ttlMs } = await looked.answer.catch((error: unknown) => {
+      known.delete(name);
+      throw error;
+    });
+    looked.until = now() + Math.min(Math.max(ttlMs, shortestTtlMs), longestTtlMs);
+    return addresses;
   };
 }
 
