@@ -6,7 +6,7 @@ import { child } from "../model/json.ts";
 import { MissingSecret, Secret } from "../model/secret.ts";
 import { runSteps, type Steps } from "../model/steps.ts";
 import { storageSchema } from "../store/settings.ts";
-import { type Environment, largestFile, readErrorText, readRegularFile, readVariables } from "./env-file.ts";
+import { type Environment, largestFile, readErrorText, readRegularFile, readVariables, type VariableSources } from "./env-file.ts";
 import { type Fault, faultLine, pathText, SettingsError, type SettingsPath } from "./fault.ts";
 import { checkReferences, findingsOf, settingText } from "./findings.ts";
 import { shapesAt } from "./json-schema.ts";
@@ -20,7 +20,7 @@ export function loadSettings(path: string, env: Environment, envFile?: string | 
 
 /** {@link loadSettings} in steps, for a running relay: others are served while it reads. */
 export function loading(path: string, env: Environment, envFile?: string | undefined): Steps<Settings> {
-  return parsing(readText(path), path, readVariables(path, { env, envFile }));
+  return parsing(...read(path, { env, envFile }));
 }
 
 export interface ReadableSettings {
@@ -34,8 +34,10 @@ export interface ReadableSettings {
  * `storage`, where none may be missing.
  */
 export function loadForReading(path: string, env: Environment, envFile?: string | undefined): ReadableSettings {
-  return parseForReading(readText(path), path, readVariables(path, { env, envFile }));
+  return parseForReading(...read(path, { env, envFile }));
 }
+
+const read = (path: string, sources: VariableSources) => [readText(path), path, readVariables(path, sources)] as const;
 
 function readText(path: string): string {
   const fault = (message: string) => new SettingsError([{ path: "", message, source: path }]);
@@ -53,7 +55,7 @@ function readText(path: string): string {
 export function loadParts(path: string, env: Environment, envFile?: string | undefined) {
   let tree: Tree;
   try {
-    ({ tree } = runSteps(readSettings(readText(path), path, readVariables(path, { env, envFile }))));
+    ({ tree } = runSteps(readSettings(...read(path, { env, envFile }))));
   } catch (error) {
     if (error instanceof SettingsError) return null;
     throw error;

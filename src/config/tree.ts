@@ -185,7 +185,6 @@ const yamlErrorTexts: Partial<Record<YAMLError["code"], string>> = {
   BAD_INDENT: "is not indented like the lines it belongs to",
   BAD_SCALAR_START: "begins with a character that is special in YAML: put the value in quotes",
   BLOCK_AS_IMPLICIT_KEY: "has a second ': ' on the line: put the value in quotes",
-  DUPLICATE_KEY: "is given twice",
   KEY_OVER_1024_CHARS: "has a key that is too long",
   MULTILINE_IMPLICIT_KEY: "is a line without ':' (or one that is not indented enough)",
   MULTIPLE_DOCS: "begins a second document (---); the settings are one",

@@ -5,7 +5,7 @@ import { deliveryId } from "../model/ids.ts";
 import { asciiJson, isObject, parseVerbatim } from "../model/json.ts";
 import { faultText } from "../model/mask.ts";
 import { type AttemptReport, type Decision, decide, type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
-import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
+import { type AttemptOutcome, failedAttempt, type OutgoingDelivery } from "./destinations/destination.ts";
 import type { DestinationSession, Health } from "./health.ts";
 
 import type { ReadyQueue } from "./ready-queue.ts";
@@ -173,19 +173,17 @@ async function sendOver(
   } catch (error) {
     hooks.failed(delivery, "compose", error);
     const unsendable = `could not be composed: ${faultText(error)}`;
-    return { outgoing: composeOriginal(delivery, to.passSignature), outcome: failedOutcome(error), unsendable };
+    return { outgoing: composeOriginal(delivery, to.passSignature), outcome: internal(error), unsendable };
   }
   try {
     return { outgoing, outcome: await session.destination.send(outgoing, maySend), unsendable: null };
   } catch (error) {
     hooks.failed(delivery, "send", error);
-    return { outgoing, outcome: failedOutcome(error), unsendable: null };
+    return { outgoing, outcome: internal(error), unsendable: null };
   }
 }
 
-function failedOutcome(error: unknown): AttemptOutcome {
-  return { result: { kind: "failed", error: "internal" }, tookMs: 0, response: Buffer.from(faultText(error)) };
-}
+const internal = (error: unknown): AttemptOutcome => failedAttempt("internal", faultText(error), 0);
 
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
   const original = composeOriginal(delivery, passSignature);

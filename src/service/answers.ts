@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 import { z } from "zod";
-import { parseExact } from "../model/json.ts";
+import { isObject, parseExact } from "../model/json.ts";
 import { retryAfterMs } from "../net/exchange.ts";
 import { type CallCap, type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
 import { type CallEffect, ServiceError, type ServiceFailure, type ValidationProblem } from "./errors.ts";
@@ -131,15 +131,14 @@ interface ErrorBody {
   readonly isDocumented: boolean;
 }
 
-const objectShape = z.record(z.string(), z.unknown());
 const problemsShape = z.array(
   z.looseObject({ path: z.union([z.string(), z.array(z.union([z.string(), z.number()]))]), message: z.string() }),
 );
 
 function readErrorBody(json: unknown): ErrorBody {
-  const body = objectShape.safeParse(json).data ?? {};
+  const body = isObject(json) ? json : {};
   const { error, cause } = body;
-  const inner = objectShape.safeParse(error).data;
+  const inner = isObject(error) ? error : undefined;
   const message = [error, inner?.["message"], body["message"]].find((text) => typeof text === "string") ?? null;
   const problems = inner === undefined || message === null ? null : readProblems(message);
   return {
