@@ -1,23 +1,15 @@
 // @module-tag slow: it starts and stops real processes under load.
-import { createHmac } from "node:crypto";
-import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { connect } from "node:net";
-import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { bodyOf } from "../../src/sandbox/events/publisher.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { startRelay } from "../harness/relay-process.ts";
-import { routeTo, webhookSecret } from "../harness/relay-settings.ts";
+import { routeTo } from "../harness/relay-settings.ts";
 import { openSender } from "../harness/sender.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 import { startHttp } from "../integration/url-destination/downstream.ts";
-
-const countsOf = (storePath: string, table: "queue" | "deliveries") =>
-  rowsOf(storePath, `SELECT state, count(*) AS n, sum(attempts) AS attempts FROM ${table} GROUP BY state ORDER BY state`);
 
 /** A downstream whose answers the test gives by hand. */
 async function openHandDownstream() {
@@ -63,29 +55,6 @@ test("repeated stops and starts under load lose nothing and accept nothing twice
   expect(downstream.counts()).toMatchObject({ duplicates: 0, failed: 0 });
 });
 
-test("finishes attempts in flight, rejects new requests meanwhile, and sends nothing twice", async () => {
-  const { url, open } = await openHandDownstream();
-  const server = { shutdownTimeout: "2m", requestTimeout: "2m" };
-  const relay = await startRelay({ settings: { server, routes: [routeTo(url, { to: { concurrency: 4, timeout: "2m" } })] } });
-  const messages = createMessages("finish");
-  for (let n = 0; n < 10; n += 1) await postEvent(relay.webhookUrl, messages.event());
-  await until("four attempts are under way", () => open.length === 4);
-  const finish = await beginRequest(relay.port, bodyOf(messages.event()));
-  await until("half a request is in hand", async () =>
-    /^relay_webhook_requests_in_flight 1$/m.test(String((await relay.ask("/metrics")).body)),
-  );
-  relay.signal("SIGTERM");
-  await until("it is stopping", () => relay.log().some(({ msg }) => msg === "stopping"));
-  expect(await finish()).toMatch(/^HTTP\/1\.1 200 .*"status":"accepted"/s);
-  await expect(postEvent(relay.webhookUrl, messages.event())).rejects.toThrow("fetch failed");
-  expect(relay.isRunning()).toBe(true);
-  for (const response of open.splice(0)) response.end("done");
-  expect(await relay.ended()).toEqual({ code: 0, signal: null });
-  expect(open.length).toBe(0);
-  expect(countsOf(relay.storePath, "queue")).toEqual([{ state: 0, n: 7, attempts: 0 }]);
-  expect(countsOf(relay.storePath, "deliveries")).toEqual([{ state: 0, n: 4, attempts: 4 }]);
-});
-
 test("returns hanging attempts at the deadline without counting them, and sends them after the next start", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
@@ -125,17 +94,3 @@ test("exits at once on a second signal", async () => {
   });
   expect(await relay.ended()).toEqual({ code: 1, signal: null });
 });
-
-/** A signed post by hand, of which half is sent before the test goes on. */
-async function beginRequest(port: number, body: Buffer) {
-  const signature = createHmac("sha256", webhookSecret).update(body).digest("hex");
-  const head = `POST /webhooks/main HTTP/1.1\r\nhost: relay\r\ncontent-type: application/json\r\nx-acme-signature: ${signature}\r\ncontent-length: ${body.length}\r\n\r\n`;
-  const socket = connect(port, "127.0.0.1");
-  await once(socket, "connect");
-  const answer = text(socket);
-  socket.write(Buffer.concat([Buffer.from(head), body.subarray(0, 20)]));
-  return async () => {
-    socket.write(body.subarray(20));
-    return answer;
-  };
-}
