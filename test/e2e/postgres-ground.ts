@@ -5,11 +5,10 @@ import { type FlakyArrival, type FlakyDownstream, openFlakyDownstream, type Trea
 import { postEvent } from "../harness/post-event.ts";
 import { openSession, type Session } from "../harness/postgres-session.ts";
 import { createMessages } from "../harness/posts.ts";
-import type { RelayProcess } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
 import { soakSize } from "../harness/soak.ts";
-import { longestWaitMs, until } from "../harness/until.ts";
+import { until } from "../harness/until.ts";
 import { testSeed as seed } from "../setup/seed.ts";
 import { arrivedAt, compareStates, findSetbacks, type SubjectRow, type TrackedEvent } from "./crash-checks.ts";
 import { type Load, startLoad } from "./scale-load.ts";
@@ -214,8 +213,7 @@ async function expectAlive(processes: readonly Killable[], downstream: FlakyDown
   const event = createMessages(`${seed} after`).event();
   expect((await postEvent(receiver.webhookUrl, event)).word).toBe("accepted");
   await until("the new event is delivered", () => downstream.arrivals.filter(({ eventId }) => eventId === event.id).length >= 2);
-  const stop = ({ relay }: { readonly relay: RelayProcess }) => relay.stop(longestWaitMs);
-  expect(await Promise.all(processes.map(stop))).toEqual(processes.map(() => ({ code: 0, signal: null })));
+  expect(await Promise.all(processes.map(({ relay }) => relay.stop()))).toEqual(processes.map(() => ({ code: 0, signal: null })));
 }
 
 interface Presence {

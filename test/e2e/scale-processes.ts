@@ -14,14 +14,10 @@ export interface Killable {
   ready(): Promise<void>;
 }
 
-/** Many start at once, on a machine that is busy with others. */
-const readyWithinMs = 150_000;
-
 /** Started, and ready. All have the same settings and a port of their own, and in `PROCESS` a name such as `work-2`. */
 export async function startProcesses(receivers: number, workers: number, settings: SettingsParts): Promise<Killable[]> {
   const wanted = [...Array<"receive">(receivers).fill("receive"), ...Array<"work">(workers).fill("work")];
-  const options = { settings, readyWithinMs, readyEveryMs: 40 };
-  const processes = await Promise.all(wanted.map((role, n) => make(`${role}-${n + 1}`, { ...options, role })));
+  const processes = await Promise.all(wanted.map((role, n) => make(`${role}-${n + 1}`, { settings, role })));
   await Promise.all(processes.map((one) => one.ready()));
   return processes;
 }

@@ -3,8 +3,6 @@ import { once } from "node:events";
 import { onTestFinished } from "vitest";
 import { until } from "./until.ts";
 
-export type Program = ReturnType<typeof startProgram>;
-
 /** Runs a program until the test's end at most. */
 export function startProgram(command: string, args: readonly string[], options: SpawnOptions = {}) {
   const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });

@@ -16,10 +16,6 @@ export interface RelayOptions extends PlaceOptions {
   readonly uid?: number;
   /** With `storage.driver: postgres`, what it does; default: both. */
   readonly role?: "receive" | "work";
-  /** How long a start may take, in milliseconds; not given: 15 seconds. */
-  readonly readyWithinMs?: number;
-  /** How often it is asked whether it is ready, in milliseconds; not given: 20, as exact as the time a start takes is needed. */
-  readonly readyEveryMs?: number;
 }
 
 export interface Ended {
@@ -31,16 +27,14 @@ export interface Ended {
 export interface RelayProcess extends RelayPlace {
   pid(): number;
   isRunning(): boolean;
-  /** Starts it (again, on the same file and port); resolves with the milliseconds until `/readyz` answered 200. Rejects with its last words. */
-  start(): Promise<number>;
-  /** The same, but resolves once it listens, ready or not: for a store that is not there. */
-  startListening(): Promise<number>;
+  /** Starts it (again, on the same file and port); resolves once `/readyz` answers 200. Rejects with its last words. */
+  start(): Promise<void>;
   /** Starts it and waits for its end instead: for settings or files it should refuse. */
   startRefused(): Promise<Ended>;
   /** SIGKILL, as a crash would; resolves when it is gone. */
   kill9(): Promise<void>;
-  /** SIGTERM; resolves when it has ended by itself. SIGKILL, and an error, after `withinMs`. */
-  stop(withinMs?: number): Promise<Ended>;
+  /** SIGTERM; resolves when it has ended by itself. SIGKILL, and an error, if it does not. */
+  stop(): Promise<Ended>;
   signal(signal: NodeJS.Signals): void;
   /** Resolves when the process that runs now has ended. */
   ended(): Promise<Ended>;
@@ -49,7 +43,8 @@ export interface RelayProcess extends RelayPlace {
   log(): Record<string, unknown>[];
 }
 
-const usuallyReadyWithinMs = 150_000;
+const readyWithinMs = 150_000;
+const endsWithinMs = 150_000;
 
 /** Makes folder and settings and starts the relay. */
 export async function startRelay(options: RelayOptions = {}): Promise<RelayProcess> {
@@ -61,7 +56,6 @@ export async function startRelay(options: RelayOptions = {}): Promise<RelayProce
 /** The same without starting it. */
 export async function makeRelay(options: RelayOptions = {}): Promise<RelayProcess> {
   const role = options.role === undefined ? [] : ["--role", options.role];
-  const readyWithinMs = options.readyWithinMs ?? usuallyReadyWithinMs;
   let child: ChildProcess | null = null;
   let gone: Promise<Ended> = Promise.resolve({ code: null, signal: null });
 
@@ -104,14 +98,14 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     }
   }
 
-  async function start(isEnough: (status: number) => boolean = (status) => status === 200): Promise<number> {
+  async function start(): Promise<void> {
     const startedAt = performance.now();
     launch();
     while (performance.now() - startedAt < readyWithinMs && isRunning()) {
       const status = (await isListening(port)) ? await readiness(port) : null;
       // Whoever answered must be ours: with the port taken, ours has ended or is about to.
-      if (status !== null && isEnough(status) && isRunning()) return performance.now() - startedAt;
-      await wait(options.readyEveryMs ?? 20);
+      if (status === 200 && isRunning()) return;
+      await wait(20);
     }
     child?.kill("SIGKILL");
     const { code, signal } = await gone;
@@ -126,8 +120,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     ...place,
     pid: () => child?.pid ?? 0,
     isRunning,
-    start: () => start(),
-    startListening: () => start(() => true),
+    start,
     async startRefused() {
       launch();
       const late = setTimeout(() => child?.kill("SIGKILL"), readyWithinMs);
@@ -139,13 +132,13 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
       child?.kill("SIGKILL");
       await gone;
     },
-    async stop(withinMs = 150_000) {
+    async stop() {
       child?.kill("SIGTERM");
-      const ended = await Promise.race([gone, wait(withinMs, null)]);
+      const ended = await Promise.race([gone, wait(endsWithinMs, null)]);
       if (ended !== null) return ended;
       child?.kill("SIGKILL");
       await gone;
-      throw new Error(`the relay did not end within ${withinMs} ms of SIGTERM`);
+      throw new Error(`the relay did not end within ${endsWithinMs} ms of SIGTERM`);
     },
     signal: (signal) => void child?.kill(signal),
     ended: () => gone,

@@ -29,7 +29,6 @@ export function createSharedStore(clock: Clock) {
       isAway = is;
     },
     untold: () => [...alarms.values()].filter(({ isReported }) => !isReported),
-    holderOf: (name: string): string | null => leases.get(name)?.holder ?? null,
     /** Its store as one process has it. */
     of: (holder: string) => ({
       isShared: true,
