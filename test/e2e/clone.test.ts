@@ -1,28 +1,26 @@
 // @module-tag slow: it runs the README's first two commands in a clone.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, statSync, symlinkSync, utimesSync } from "node:fs";
 import { basename, delimiter, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openPage } from "../harness/browser.ts";
+import { readPage, root } from "../harness/pages.ts";
 import { tempFolder } from "../harness/temp-folder.ts";
 import { until } from "../harness/until.ts";
 
-const root = new URL("../..", import.meta.url).pathname;
 const folder = tempFolder();
 const clone = join(folder, "clone");
 /** TMPDIR of the commands. */
 const temporary = join(folder, "tmp");
 mkdirSync(temporary);
 
-const ignored = readFileSync(join(root, ".gitignore"), "utf8").match(/^[\w.-]+(?=\/$)/gm) ?? [];
+const ignored = readPage(".gitignore").match(/^[\w.-]+(?=\/$)/gm) ?? [];
 cpSync(root, clone, { recursive: true, filter: (path) => ![".git", ...ignored].includes(basename(path)) });
 symlinkSync(join(root, "node_modules"), join(clone, "node_modules"));
 
 /** Both commands, as README.md has them. */
-const [demoLine = "", testLine = ""] = (/```sh\n(npm ci[\s\S]*?)```/.exec(readFileSync(join(root, "README.md"), "utf8"))?.[1] ?? "").split(
-  "\n",
-);
+const [demoLine = "", testLine = ""] = (/```sh\n(npm ci[\s\S]*?)```/.exec(readPage("README.md"))?.[1] ?? "").split("\n");
 
 /** Runs a line in the clone with the machine's own Node, on a terminal. */
 function typed(line: string) {

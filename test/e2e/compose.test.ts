@@ -1,6 +1,6 @@
 // @module-tag slow: it starts every process of compose.yaml and stops one.
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { substitute } from "../../src/config/tree.ts";
 import { openDownstream } from "../harness/downstream.ts";
+import { readPage, root } from "../harness/pages.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { startProgram } from "../harness/program.ts";
@@ -32,8 +33,7 @@ interface Service {
 }
 
 const run = promisify(execFile);
-const root = new URL("../..", import.meta.url).pathname;
-const compose = parse(readFileSync(join(root, "compose.yaml"), "utf8"), { merge: true }) as {
+const compose = parse(readPage("compose.yaml"), { merge: true }) as {
   readonly services: Readonly<Record<"receive" | "work" | "balance" | "postgres", Service>>;
   readonly volumes: Readonly<Record<string, unknown>>;
 };
@@ -78,12 +78,10 @@ test("defines two receivers, two workers, one address and one PostgreSQL, which 
   expect(Object.entries(compose.services).filter(([, { ports }]) => ports !== undefined)).toEqual([["balance", balance]]);
   expect([balance, postgres].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
   // The image's own check, with the settings that these processes have.
-  const ofImage = JSON.parse(
-    /^HEALTHCHECK .*\n {2}CMD (\[.*\])$/m.exec(readFileSync(join(root, "Dockerfile"), "utf8"))?.[1] ?? "[]",
-  ) as string[];
+  const ofImage = JSON.parse(/^HEALTHCHECK .*\n {2}CMD (\[.*\])$/m.exec(readPage("Dockerfile"))?.[1] ?? "[]") as string[];
   for (const { command, healthcheck } of [receive, work])
     expect(healthcheck?.test).toEqual(["CMD", ...ofImage.slice(0, -1), command?.at(-1)]);
-  const balancing = readFileSync(join(root, "deploy/haproxy/haproxy.cfg"), "utf8");
+  const balancing = readPage("deploy/haproxy/haproxy.cfg");
   expect(balancing).toMatch(/^ {4}server-template receive- \d+ receive:8080$/m);
   expect(balancing).toMatch(/^ {4}bind :8080$/m);
   const published = [/^127\.0\.0\.1:.*:8080$/, /^127\.0\.0\.1:.*:9090$/];
@@ -96,7 +94,7 @@ test("defines two receivers, two workers, one address and one PostgreSQL, which 
 
 test("the Compose commands of the docs and compose.yaml name existing services", () => {
   for (const file of ["docs/how-to/run-on-several-hosts.md", "compose.yaml"]) {
-    const shown = [...readFileSync(join(root, file), "utf8").matchAll(/docker compose (?:up .*--scale|run --rm) (\w+)/g)];
+    const shown = [...readPage(file).matchAll(/docker compose (?:up .*--scale|run --rm) (\w+)/g)];
     expect(shown.length, file).toBeGreaterThan(0);
     for (const [, service] of shown) expect(Object.keys(compose.services)).toContain(service);
   }

@@ -1,8 +1,9 @@
 // @module-tag slow: it starts the sandbox, a relay and four times what cron starts.
 import { execFile } from "node:child_process";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { readPage } from "../harness/pages.ts";
 import { startProgram } from "../harness/program.ts";
 import { entry } from "../harness/relay-process.ts";
 import { runHere } from "../harness/run-here.ts";
@@ -29,7 +30,7 @@ test("the crontab of docs/concepts/reconciliation-and-quotas.md works in an empt
   for (const each of [bin, home]) mkdirSync(each);
   symlinkSync(process.execPath, join(bin, "node"));
   writeFileSync(join(bin, "wamid-relay"), `#!/bin/sh\nexec node ${entry} "$@"\n`, { mode: 0o755 });
-  const docs = readFileSync(new URL("../../docs/concepts/reconciliation-and-quotas.md", import.meta.url), "utf8");
+  const docs = readPage("docs/concepts/reconciliation-and-quotas.md");
   const [, block = ""] = /^```crontab\n([\s\S]*?)^```$/m.exec(docs) ?? [];
   expect(block).toContain("--config /etc/wamid-relay/relay.yaml");
   const crontab = block.trim().replaceAll("/etc/wamid-relay", etc).replaceAll("/usr/local/bin", bin).split("\n");

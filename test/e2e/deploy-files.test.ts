@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { parseSettings } from "../../src/config/load.ts";
+import { readPage } from "../harness/pages.ts";
 import { startRelayHere } from "../harness/relay-here.ts";
 import { tempFolder } from "../harness/temp-folder.ts";
 import { findProgram } from "../setup/find-program.ts";
@@ -34,7 +35,7 @@ test("the systemd unit is valid, and exposes little of the machine", async () =>
 });
 
 test("the settings for systemd need no variable, name the secrets of the steps, and the unit's user owns the store", () => {
-  const steps = readFileSync(new URL("../../docs/how-to/deploy.md", import.meta.url), "utf8");
+  const steps = readPage("docs/how-to/deploy.md");
   const text = read("systemd/relay.yaml");
   const used = [...text.matchAll(/\$\{file:credentials\/([\w-]+)\}/g)].map(([, name]) => name);
   expect(used.sort()).toEqual([...steps.matchAll(/> credentials\/([\w-]+)$/gm)].map(([, name]) => name).sort());
@@ -85,7 +86,7 @@ test("the Kubernetes manifests run both roles as a numeric user with disruption 
   expect(storage.driver).toBe("postgres");
   const deployments = of("Deployment");
   expect(deployments.map(({ spec }) => spec.template.spec.containers[0]?.args[2])).toEqual(["receive", "work"]);
-  const user = /^USER (\d+):/m.exec(readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8"))?.[1];
+  const user = /^USER (\d+):/m.exec(readPage("Dockerfile"))?.[1];
   for (const { spec } of deployments) {
     const { template, selector, replicas } = spec;
     expect(template.metadata.labels).toMatchObject(selector.matchLabels);

@@ -2,7 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { codeBlocks, openShell, readPage } from "../harness/docs-shell.ts";
+import { openShell } from "../harness/docs-shell.ts";
+import { codeBlocks, readPage } from "../harness/pages.ts";
 import { freePort } from "../setup/free-port.ts";
 
 /** What a script printed, which must succeed. */

@@ -4,8 +4,8 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, write
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
-import { between, codeBlocks, readPage } from "../harness/docs-shell.ts";
 import { openDownstream } from "../harness/downstream.ts";
+import { between, codeBlocks, readPage } from "../harness/pages.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { startProgram } from "../harness/program.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
 import { auditOf } from "../harness/ask-relay.ts";
-import { codeBlocks, readPage } from "../harness/docs-shell.ts";
+import { codeBlocks, readPage } from "../harness/pages.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { startProgram } from "../harness/program.ts";

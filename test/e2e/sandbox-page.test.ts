@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { between, codeBlocks, readPage } from "../harness/docs-shell.ts";
+import { between, codeBlocks, readPage } from "../harness/pages.ts";
 import { readyLine, spawnSandbox } from "../harness/sandbox-process.ts";
 
 const run = promisify(execFile);

@@ -1,28 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { expect } from "vitest";
 import { entry } from "./relay-process.ts";
 import { tempFolder } from "./temp-folder.ts";
-
-const root = new URL("../..", import.meta.url).pathname;
-
-export const readPage = (path: string): string => readFileSync(join(root, path), "utf8");
-
-/** The part of a page between two texts that it has. */
-export function between(page: string, from: string, to: string): string {
-  const start = page.indexOf(from);
-  const end = page.indexOf(to, start + 1);
-  expect([start, end], `${from} … ${to}`).not.toContain(-1);
-  return page.slice(start, end);
-}
-
-/** Code blocks in this language, in order, without their indentation. */
-export const codeBlocks = (page: string, language = "sh"): string[] =>
-  [...page.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\``, "gm"))].map(([, indent = "", text = ""]) =>
-    text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
-  );
 
 export interface Shell {
   /** Where its scripts run; `bin` is on their PATH. */

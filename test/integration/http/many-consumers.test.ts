@@ -1,15 +1,15 @@
 import { createHmac } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { appSecret, metaChange, metaStatus, postMeta } from "../../harness/meta-posts.ts";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
 import { doctorOn } from "../cli/run-cli.ts";
 import { startHttp } from "../url-destination/downstream.ts";
 
-const page = readFileSync(new URL("../../../docs/how-to/one-number-many-consumers.md", import.meta.url), "utf8");
+const page = readPage("docs/how-to/one-number-many-consumers.md");
 
 /** What the operator of each consumer knows. */
 const variables: Readonly<Record<string, string>> = {
@@ -26,7 +26,7 @@ const variables: Readonly<Record<string, string>> = {
 
 /** The settings of the page, with its destinations at `origin`. */
 function settingsOf(origin: string, values: Readonly<Record<string, string>>) {
-  const [, block = ""] = /```yaml\n([\s\S]*?)```/.exec(page) ?? [];
+  const [block = ""] = codeBlocks(page, "yaml");
   const text = block.replaceAll(/https:\/\/[\w.]+\.example/g, origin).replaceAll(/\$\{(\w+)\}/g, (_, name: string) => String(values[name]));
   const { sources, routes } = parse(text) as { sources: object; routes: { name: string; to: Record<string, unknown> }[] };
   return { sources, routes: routes.map((route) => ({ ...route, to: { allowPrivate: true, ...route.to } })) };

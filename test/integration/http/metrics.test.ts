@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { openDownstream } from "../../harness/downstream.ts";
+import { readPage } from "../../harness/pages.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -32,7 +32,7 @@ test("a scrape has every described metric with its type and labels, and no other
   );
   // The others are Node's, as the page says of them in general.
   expect(types.filter(({ name }) => !/^(relay|process|nodejs)_/.test(name))).toEqual([]);
-  const page = readFileSync(new URL("../../../docs/reference/metrics.md", import.meta.url), "utf8");
+  const page = readPage("docs/reference/metrics.md");
   for (const name of page.match(/`(process|nodejs)_\w+[a-z]`/g) ?? []) expect(types.map((type) => `\`${type.name}\``)).toContain(name);
 
   for (const { name, labelNames } of described) {

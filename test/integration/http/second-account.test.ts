@@ -1,13 +1,12 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { runHere } from "../../harness/run-here.ts";
 
-const page = readFileSync(new URL("../../../docs/how-to/add-a-second-account.md", import.meta.url), "utf8");
-const [, block = ""] = /^ {3}```yaml\n([\s\S]*?)^ {3}```/m.exec(page) ?? [];
+const [block = ""] = codeBlocks(readPage("docs/how-to/add-a-second-account.md"), "yaml");
 const secrets = {
   WEBHOOK_SECRET: "webhook-secret-of-main",
   SHOP_WEBHOOK_SECRET: "webhook-secret-of-shop",

@@ -1,22 +1,18 @@
 import { execFile } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { openDownstream } from "../../harness/downstream.ts";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
 import { jsonOf, runOn } from "../cli/run-cli.ts";
 
 const run = promisify(execFile);
 
-const read = (name: string) => readFileSync(new URL(`../../../docs/how-to/${name}.md`, import.meta.url), "utf8");
-/** The code blocks in this language, without the indentation of steps. */
-const blocksOf = (page: string, language: string): string[] =>
-  [...page.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\``, "gm"))].map(([, indent = "", text = ""]) =>
-    text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
-  );
+const read = (name: string) => readPage(`docs/how-to/${name}.md`);
 
 const secrets: Readonly<Record<string, string>> = {
   META_VERIFY_TOKEN: "a-verify-token-0123456789",
@@ -50,9 +46,9 @@ const accepted = '{"status":"accepted","events":1,"duplicates":0,"quarantined":0
 test("the steps of connect-meta.md perform the handshake, and bring a signed status to its destination", async () => {
   const page = read("connect-meta");
   const downstream = await openDownstream();
-  const parts = blocksOf(page, "yaml").map((block) => settingsIn(block, downstream.url));
+  const parts = codeBlocks(page, "yaml").map((block) => settingsIn(block, downstream.url));
   const relay = await startRelayHere({ settings: Object.assign({}, ...parts) });
-  const steps = blocksOf(page, "sh").find((text) => text.includes("hub.mode")) ?? "";
+  const steps = codeBlocks(page, "sh").find((text) => text.includes("hub.mode")) ?? "";
   expect(await bash(relay, steps)).toBe("1158201444");
   const [, trigger = ""] = /^wamid-relay (trigger .*)$/m.exec(steps) ?? [];
   expect(await runOn(relay, ...trigger.split(" "))).toMatchObject({ code: 0 });
@@ -65,11 +61,11 @@ test("the steps of connect-meta.md perform the handshake, and bring a signed sta
 
 test("the sources of connect-meta-providers.md take what each provider sends, and nothing else", async () => {
   const page = read("connect-meta-providers");
-  const [settings = "", partner = ""] = blocksOf(page, "yaml");
+  const [settings = "", partner = ""] = codeBlocks(page, "yaml");
   const parts = settingsIn(settings, "http://127.0.0.1:9/hook");
   const sources = { ...(parts["sources"] as object), partner: settingsIn(partner, "") };
   const relay = await startRelayHere({ settings: { ...parts, sources } });
-  const script = blocksOf(page, "sh").at(-1) ?? "";
+  const script = codeBlocks(page, "sh").at(-1) ?? "";
   expect((await bash(relay, script)).trim().split("\n")).toEqual([accepted, accepted, accepted]);
   const asPartner = script.replaceAll("KAPSO", "DIALOG_PARTNER").replace("/kapso", "/partner").replace("x-webhook-sig", "x-360dialog-sig");
   const [, , , signed] = (await bash(relay, `${asPartner}\n${asPartner.split("\n").at(-2)?.replace("$SIG", "sha256=$SIG")}`)).split("\n");
@@ -80,7 +76,7 @@ test("the sources of connect-meta-providers.md take what each provider sends, an
 test("the settings of numbers-of-several-customers.md keep customers apart, and release the events of a number once it is mapped", async () => {
   const page = read("numbers-of-several-customers");
   const downstream = await openDownstream();
-  const parts = settingsIn(blocksOf(page, "yaml")[0] ?? "", downstream.url);
+  const parts = settingsIn(codeBlocks(page, "yaml")[0] ?? "", downstream.url);
   const relay = await startRelayHere({ settings: parts });
   for (const [number, waba] of [
     ["106540352242922", "1"],
@@ -101,7 +97,7 @@ test("the settings of numbers-of-several-customers.md keep customers apart, and 
   const source = (parts["sources"] as { wa: { accounts: object } }).wa;
   relay.writeSettings({ ...parts, sources: { wa: { ...source, accounts: { ...source.accounts, "3": "garage" } } } });
   await relay.reload();
-  const [dryRun = "", release = ""] = (blocksOf(page, "sh").at(-1) ?? "").split("\n").filter((line) => line.includes("replay"));
+  const [dryRun = "", release = ""] = (codeBlocks(page, "sh").at(-1) ?? "").split("\n").filter((line) => line.includes("replay"));
   const words = (line: string) => [...line.split(" ").slice(1), "--json"];
   expect(jsonOf(await runOn(relay, ...words(dryRun)))).toMatchObject({ matching: 1, replayed: 0 });
   expect(jsonOf(await runOn(relay, ...words(release)))).toMatchObject({ replayed: 1 });

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import type { IncomingHttpHeaders } from "node:http";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { codeBlocks, readPage } from "../../harness/docs-shell.ts";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 import { attempt, destinationTo } from "./attempt.ts";
 import { startHttp } from "./downstream.ts";

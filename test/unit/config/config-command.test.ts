@@ -1,9 +1,10 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import { expect, test } from "vitest";
 import { defaultSettingsPath, withConfigOption } from "../../../src/cli/options.ts";
 import { readSettings } from "../../../src/cli/settings-option.ts";
+import { readPage } from "../../harness/pages.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 
@@ -67,7 +68,7 @@ test("config print shows the settings in effect, and the faults when there are a
 test("config/relay.schema.json is the schema of the settings", async () => {
   const { code, out, err } = await run(["config", "schema"]);
   expect([code, err]).toEqual([0, ""]);
-  expect(`${out}\n`).toBe(readFileSync(new URL("../../../config/relay.schema.json", import.meta.url), "utf8"));
+  expect(`${out}\n`).toBe(readPage("config/relay.schema.json"));
 });
 
 test("other commands get --config with its default, and a CommandFailed with every fault", () => {

@@ -1,9 +1,9 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
+import { readPage } from "../../harness/pages.ts";
 import { faultsOf } from "./faults-of.ts";
 
-const text = readFileSync(new URL("../../../config/relay.yaml", import.meta.url), "utf8");
+const text = readPage("config/relay.yaml");
 
 test("config/relay.yaml loads with its two variables, and needs each of them", () => {
   const env = { WEBHOOK_SECRET: "w", RELAY_TOKEN: "0123456789abcdef" };

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { decide, type SettlingDecision, settledBy } from "../../../src/deliver/decide.ts";
 import { retrySchema } from "../../../src/deliver/destinations/destination.ts";
@@ -7,8 +6,9 @@ import { routeUrlSchema } from "../../../src/deliver/destinations/url.ts";
 import { type AttemptError, type AttemptResult, attemptErrors } from "../../../src/model/delivery.ts";
 import { deliveryStates } from "../../../src/model/states.ts";
 import { outcomeOf } from "../../../src/store/work/counts.ts";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 
-const page = readFileSync(new URL("../../../docs/concepts/delivery-guarantees.md", import.meta.url), "utf8");
+const page = readPage("docs/concepts/delivery-guarantees.md");
 const causes = [...page.matchAll(/^\| (a status, such as )?`([\w-]+)` \| (counts|free) \|/gm)].map(([, , cause = "", attempt]) => ({
   cause,
   attempt,
@@ -61,7 +61,7 @@ test("advises to remember ids for longer than the default schedule takes", () =>
 });
 
 test("names the states of deliveries", () => {
-  const [, diagram = ""] = /```mermaid\n(.*?)```/s.exec(page) ?? [];
+  const [diagram = ""] = codeBlocks(page, "mermaid");
   const named = [...diagram.matchAll(/^ {2}(\w+) -->|--> (\w+)/gm)].map(([, from, to]) => from ?? to);
   expect([...new Set(named)].toSorted()).toEqual([...deliveryStates].toSorted());
 });

@@ -8,9 +8,9 @@ import { dispositions } from "../../../src/model/states.ts";
 import { trackingSchema } from "../../../src/route/settings.ts";
 import { monthlyCalls, mostPolls, planCaps, shareOf } from "../../../src/service/limits/caps.ts";
 import { quotaReasons } from "../../../src/service/limits/stops.ts";
-import { namesIn, read as readFile } from "./pages.ts";
+import { namesIn, readPage } from "../../harness/pages.ts";
 
-const read = (page: string) => readFile(`docs/concepts/${page}.md`);
+const read = (page: string) => readPage(`docs/concepts/${page}.md`);
 const settings = parseSettings("accounts: { main: { plan: escala } }", "relay.yaml", {});
 
 const hours = (ms: number) => `${ms / 3_600_000}`;

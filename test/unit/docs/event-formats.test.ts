@@ -1,14 +1,12 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { compose } from "../../../src/deliver/attempt.ts";
 import type { StoredDelivery } from "../../../src/model/delivery.ts";
 import { isTruncated, parseEnvelope } from "../../../src/model/envelope.ts";
 import { formats } from "../../../src/model/formats/formats.ts";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 
-const page = readFileSync(new URL("../../../docs/reference/event-formats.md", import.meta.url), "utf8");
-const [received = "", enriched = "", truncated = "", request = "", standard = ""] = [...page.matchAll(/^```json\n(.*?)^```/gms)].map(
-  ([, text = ""]) => text,
-);
+const page = readPage("docs/reference/event-formats.md");
+const [received = "", enriched = "", truncated = "", request = "", standard = ""] = codeBlocks(page, "json");
 
 test("the envelopes of docs/reference/event-formats.md are valid, the second one truncated", () => {
   const envelopes = [received, truncated].map((text) => parseEnvelope(Buffer.from(text)));

@@ -1,10 +1,10 @@
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { seededFaults } from "../../faults/faults.ts";
+import { readPage, root } from "../../harness/pages.ts";
 
-const root = new URL("../../..", import.meta.url).pathname;
-const sources = globSync("src/**/*.{ts,js}", { cwd: root }).map((path) => readFileSync(join(root, path), "utf8"));
+const sources = globSync("src/**/*.{ts,js}", { cwd: root }).map(readPage);
 
 test.each(seededFaults)("the source has the text of the fault: $name", ({ find, put, tests }) => {
   expect(sources.reduce((sum, source) => sum + source.split(find).length - 1, 0)).toBe(1);
@@ -13,7 +13,7 @@ test.each(seededFaults)("the source has the text of the fault: $name", ({ find, 
 });
 
 test("each promise has a fault, and there are thirty", () => {
-  const page = readFileSync(join(root, "docs/contributing/promises.md"), "utf8");
+  const page = readPage("docs/contributing/promises.md");
   const promises = [...page.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
   const named = new Set(seededFaults.map(({ promise }) => promise));
   expect([...named].filter((promise) => !promises.includes(promise))).toEqual([]);

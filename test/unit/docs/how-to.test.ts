@@ -2,17 +2,17 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { attentionKinds } from "../../../src/model/attention.ts";
 import { auditRules } from "../../../src/model/audit.ts";
-import { namesIn, read, rowsOf } from "./pages.ts";
+import { namesIn, readPage, rowsOf } from "../../harness/pages.ts";
 
-const explain = read("docs/how-to/explain-an-event.md");
+const explain = readPage("docs/how-to/explain-an-event.md");
 
 test("explain-an-event.md lists the rules of the audit as the code has them", () => {
   expect(rowsOf(explain, "rule | broken by")).toEqual(Object.entries(auditRules).map(([rule, meaning]) => [`\`${rule}\``, meaning]));
 });
 
 test("recover-from-an-outage.md quotes what explain prints as the next step", () => {
-  const printed = read("src/cli/story-lines.ts");
-  const quoted = rowsOf(read("docs/how-to/recover-from-an-outage.md"), "`next` | what it means | to continue now").map(
+  const printed = readPage("src/cli/story-lines.ts");
+  const quoted = rowsOf(readPage("docs/how-to/recover-from-an-outage.md"), "`next` | what it means | to continue now").map(
     ([text = ""]) => text,
   );
   expect(quoted).toHaveLength(4);
@@ -20,14 +20,14 @@ test("recover-from-an-outage.md quotes what explain prints as the next step", ()
 });
 
 test("explain-an-event.md has every reason of routing.md", () => {
-  const reasons = namesIn(read("docs/concepts/routing.md"), "reason | criterion").map((name) => name.replace(/: .*/, ": …"));
+  const reasons = namesIn(readPage("docs/concepts/routing.md"), "reason | criterion").map((name) => name.replace(/: .*/, ": …"));
   expect(reasons.length).toBeGreaterThan(10);
   expect(new Set(namesIn(explain, "reason | the route does not take it because of | usual cause"))).toEqual(new Set(reasons));
 });
 
 test("monitor-and-alert.md lists each alert of the rules, the critical ones first", () => {
-  const page = read("docs/how-to/monitor-and-alert.md");
-  const rules = parse(read("deploy/prometheus/wamid-relay.rules.yaml")) as {
+  const page = readPage("docs/how-to/monitor-and-alert.md");
+  const rules = parse(readPage("deploy/prometheus/wamid-relay.rules.yaml")) as {
     readonly groups: readonly [{ readonly rules: readonly { readonly alert: string; readonly labels: { readonly severity: string } }[] }];
   };
   for (const [title, severity] of [
@@ -41,10 +41,10 @@ test("monitor-and-alert.md lists each alert of the rules, the critical ones firs
   }
 });
 
-const tracing = read("docs/how-to/trace-requests.md");
+const tracing = readPage("docs/how-to/trace-requests.md");
 
 test("trace-requests.md lists each span and attribute of the code", () => {
-  const source = read("src/app/tracing.ts");
+  const source = readPage("src/app/tracing.ts");
   const spans = [...source.matchAll(/\bname: "(\w+)"/g)].map(([, name]) => name);
   const attributes = [...source.matchAll(/"((?:relay|http|error)\.[\w.]+)"/g)].map(([, name]) => name);
   expect(spans.length).toBeGreaterThan(4);
@@ -54,19 +54,19 @@ test("trace-requests.md lists each span and attribute of the code", () => {
 });
 
 test("trace-requests.md has the limits of the code", () => {
-  const limits = read("src/observe/traces.ts");
+  const limits = readPage("src/observe/traces.ts");
   expect(limits).toContain("const mostWaiting = 4096;");
   expect(limits).toContain("const exportEveryMs = 1_000;");
   expect(limits).toContain("const exportWithinMs = 3_000;");
   for (const text of ["4,096", "every second", "3 s"]) expect(tracing).toContain(text);
 });
 
-const hosts = read("docs/how-to/run-on-several-hosts.md");
+const hosts = readPage("docs/how-to/run-on-several-hosts.md");
 
 test("run-on-several-hosts.md has the connections of a process, and each line of doctor about PostgreSQL", () => {
-  const [, connections] = /const connectionsOfProcess = (\d+);/.exec(read("src/model/database.ts")) ?? [];
+  const [, connections] = /const connectionsOfProcess = (\d+);/.exec(readPage("src/model/database.ts")) ?? [];
   expect(hosts).toContain(`\`max_connections\`: ${connections} per relay process`);
   const lines = attentionKinds.filter((kind) => kind.startsWith("database-"));
   expect(namesIn(hosts, "line of `doctor` | fails or warns when")).toEqual(expect.arrayContaining(lines));
-  expect(read("docs/concepts/engines.md")).toContain("| connections | ten per process |");
+  expect(readPage("docs/concepts/engines.md")).toContain("| connections | ten per process |");
 });

@@ -1,9 +1,9 @@
 import { globSync } from "node:fs";
 import { basename } from "node:path";
 import { expect, test } from "vitest";
-import { cellsOf, read, root } from "./pages.ts";
+import { cellsOf, readPage, root } from "../../harness/pages.ts";
 
-const page = read("docs/contributing/promises.md");
+const page = readPage("docs/contributing/promises.md");
 const rows = [...page.matchAll(/^\| (?!what |page |---)(.+?) \| `(test\/[\w./-]+\.ts)`: (.+) \|$/gm)].map(
   ([, what = "", path = "", title = ""]) => ({
     what,
@@ -15,7 +15,7 @@ const tableLines = page.split("\n").filter((line) => line.startsWith("| ") && !/
 
 /** The titles of a file's tests, with placeholders as written. */
 function titlesIn(path: string): string[] {
-  const source = read(path);
+  const source = readPage(path);
   const calls = source.matchAll(/\btest(?:\.concurrent)?(?:\.\w+\([^;]*?\))?\(\s*(?:"((?:[^"\\]|\\.)+)"|`([^`]+)`),/g);
   return [...calls].map(([, plain, template]) => plain ?? template ?? "");
 }
@@ -27,20 +27,20 @@ test("every row of docs/contributing/promises.md names a test that exists", () =
 });
 
 test("every row of docs/contributing/bounds.md names a bound and a test that exists under that title", () => {
-  const bounds = read("docs/contributing/bounds.md").match(/^\| (?!value).+$/gm) ?? [];
+  const bounds = readPage("docs/contributing/bounds.md").match(/^\| (?!value).+$/gm) ?? [];
   expect(bounds.length).toBeGreaterThan(30);
   for (const row of bounds) {
     const [value, drives, bound, held = ""] = cellsOf(row);
     expect([value, drives, bound], row).not.toContain("");
     const [, path = "", title = ""] = /^`(test\/[\w./-]+\.ts)`: (.+)$/.exec(held) ?? [];
     expect(title, `${row}: no test is named`).not.toBe("");
-    expect(read(path), row).toContain(title);
+    expect(readPage(path), row).toContain(title);
   }
 });
 
 test("every promise of the README and every start and how-to page has a row", () => {
   const sections = new Set([...page.matchAll(/^## (.+)$/gm)].map(([, heading = ""]) => heading.toLowerCase()));
-  const promised = read("README.md").split("## What it promises")[1]?.split("\n## ")[0] ?? "";
+  const promised = readPage("README.md").split("## What it promises")[1]?.split("\n## ")[0] ?? "";
   const promises = [...promised.matchAll(/^\d\. \*\*(.+?)\.?\*\*/gm)].map(([, promise = ""]) => promise.toLowerCase());
   expect(promises.length).toBeGreaterThan(5);
   const headings = new Map([

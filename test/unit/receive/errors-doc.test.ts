@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { errorCodes, RelayError } from "../../../src/model/errors.ts";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 
-const page = readFileSync(new URL("../../../docs/reference/errors.md", import.meta.url), "utf8");
+const page = readPage("docs/reference/errors.md");
 
 test("the registry is sorted by status", () => {
   const statuses = Object.values(errorCodes).map(({ status }) => status);
@@ -10,7 +10,7 @@ test("the registry is sorted by status", () => {
 });
 
 test("the example has the shape of an error", () => {
-  const example = JSON.parse(/```json\n(.*?)```/s.exec(page)?.[1] ?? "null") as { code: keyof typeof errorCodes; error: string };
+  const example = JSON.parse(codeBlocks(page, "json")[0] ?? "null") as { code: keyof typeof errorCodes; error: string };
   expect(new RelayError(example.code, example.error).toBody()).toEqual(example);
   expect(errorCodes).toHaveProperty(example.code);
 });

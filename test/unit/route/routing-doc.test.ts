@@ -1,12 +1,12 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { createPlanner } from "../../../src/route/plan.ts";
 import { routingSchema } from "../../../src/route/settings.ts";
 import { conditionLimits, longestPattern, matchedLength, mostInstructions, whereOperators } from "../../../src/route/where.ts";
+import { readPage } from "../../harness/pages.ts";
 import { anEvent, anUnknown, aTracking } from "./an-event.ts";
 
-const page = readFileSync(new URL("../../../docs/concepts/routing.md", import.meta.url), "utf8");
+const page = readPage("docs/concepts/routing.md");
 /** Each route of the page, with the events that follow it. */
 const examples = [...page.matchAll(/^```yaml route\n(.*?)^```\n```jsonl\n(.*?)^```$/gms)].map(([, yaml = "", lines = ""]) => ({
   route: routingSchema.parse(parse(yaml)),

@@ -1,12 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
 import type { SignatureRefusal } from "../../../src/receive/verify-request.ts";
+import { codeBlocks, readPage } from "../../harness/pages.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 
-const page = readFileSync(new URL("../../../docs/reference/signatures.md", import.meta.url), "utf8");
+const page = readPage("docs/reference/signatures.md");
 /** Every reason, as the compiler checks. */
 const refusals: Readonly<Record<SignatureRefusal, true>> = {
   "missing-signature": true,
@@ -16,13 +16,11 @@ const refusals: Readonly<Record<SignatureRefusal, true>> = {
   "stale-timestamp": true,
 };
 
-const guide = readFileSync(new URL("../../../docs/how-to/identify-a-signature.md", import.meta.url), "utf8");
-const blocks = (language: string, text = page) =>
-  [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "gms"))].map((match) => match[1] as string);
+const guide = readPage("docs/how-to/identify-a-signature.md");
 const relay = new URL("../../../src/cli/wamid-relay.js", import.meta.url).pathname;
 
 test("documents the output of the verify command", () => {
-  const [command] = blocks("sh", guide);
+  const [command] = codeBlocks(guide, "sh");
   const script = `wamid-relay() { "$NODE" "$RELAY" "$@"; }\n${command}`;
   const out = execFileSync("bash", ["-euc", script], {
     cwd: tempFolder(),
@@ -30,7 +28,7 @@ test("documents the output of the verify command", () => {
     encoding: "utf8",
   });
   // The note on the age of the capture depends on the day.
-  const [shown] = blocks("text", guide);
+  const [shown] = codeBlocks(guide, "text");
   expect(out.replace(/^note: .*\n/m, "")).toBe(shown);
   const block = /^ {2}signature:\n(?: {4}.*\n)+/m.exec(out)?.[0] ?? "";
   const { secrets: _, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;

@@ -1,9 +1,9 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { messageStatuses, runStatuses, statusesOf } from "../../../src/model/statuses.ts";
 import { stepMessage, stepRun, type TrackedState, unobserved } from "../../../src/model/tracking.ts";
+import { readPage } from "../../harness/pages.ts";
 
-const page = readFileSync(new URL("../../../docs/concepts/message-states.md", import.meta.url), "utf8");
+const page = readPage("docs/concepts/message-states.md");
 
 /** The first table of the page that begins with these columns. */
 function tableOf(head: string): string {
