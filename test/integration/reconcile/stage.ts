@@ -1,7 +1,7 @@
 import { onTestFinished } from "vitest";
-import { type Sandbox, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
-import { createJumpingClock, type JumpingClock } from "../../harness/jumping-clock.ts";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
+import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
+import { createJumpingClock } from "../../harness/jumping-clock.ts";
+import { makeRelayHere } from "../../harness/relay-here.ts";
 import type { SettingsParts } from "../../harness/relay-settings.ts";
 import { usageOf } from "../../harness/sandbox-usage.ts";
 
@@ -22,26 +22,7 @@ export interface AccountDone {
   readonly lastsUntil: string | null;
 }
 
-export interface Stage extends Pick<RelayHere, "url" | "storePath"> {
-  readonly sandbox: Sandbox;
-  readonly clock: JumpingClock;
-  lines(): Record<string, unknown>[];
-  /** As SIGHUP, with these settings of the account. */
-  reload(account: SettingsParts): Promise<void>;
-  /** Ends the relay and starts it again on the same file. */
-  restart(): Promise<void>;
-  /** Sends so many messages past the relay, and registers them with it. */
-  send(count: number, digits?: string): Promise<SentMessage[]>;
-  ask(method: "GET" | "POST", path: string, body?: unknown): Promise<{ status: number; body: unknown }>;
-  metrics(): Promise<string>;
-  /** `POST /v1/reconcile` until there is no more; gives the last step's account with the counts summed. */
-  reconcile(): Promise<AccountDone>;
-  apiCalls(): Promise<number>;
-  /** Statuses of messages at the relay, by wamid. */
-  statuses(): Promise<Map<string, string | null>>;
-  /** True statuses at the service. */
-  truth(): Map<string, string | null>;
-}
+export type Stage = Awaited<ReturnType<typeof openStage>>;
 
 interface StageOptions {
   readonly settings?: SettingsParts;
@@ -65,7 +46,7 @@ export async function openStage({
   start = Date.UTC(2026, 10, 10, 12),
   plan = "enterprise",
   isUnlimited = false,
-}: StageOptions = {}): Promise<Stage> {
+}: StageOptions = {}) {
   const clock = createJumpingClock({ speed, start });
   const sandbox = await startSandbox({ clock, plan, isUnlimited, seed: "reconcile" });
   const settingsWith = (more: SettingsParts) => ({
@@ -81,21 +62,20 @@ export async function openStage({
   });
   if (webhooks) sandbox.addWebhook({ url: relay.webhookUrl });
   await relay.start();
-  const stage: Stage = {
+  const ask = (method: "GET" | "POST", path: string, body?: unknown) => relay.ask(path, { method, body });
+  return {
     sandbox,
     clock,
     storePath: relay.storePath,
     url: relay.url,
     lines: relay.log,
-    reload(more) {
+    /** As SIGHUP, with these settings of the account. */
+    reload(more: SettingsParts) {
       relay.writeSettings(settingsWith(more));
       return relay.reload();
     },
-    async restart() {
-      await relay.stop();
-      await relay.start();
-    },
-    async send(count, digits = "1234") {
+    /** Sends so many messages past the relay, and registers them with it. */
+    async send(count: number, digits = "1234") {
       const [template] = sandbox.templates();
       const sent: SentMessage[] = [];
       for (let n = 0; n < count; n++) {
@@ -104,16 +84,17 @@ export async function openStage({
         sent.push(body as SentMessage);
       }
       const registrations = sent.map(({ id, wamid }) => ({ account: "main", id, wamid }));
-      await stage.ask("POST", "/v1/messages/track", registrations);
+      await ask("POST", "/v1/messages/track", registrations);
       return sent;
     },
-    ask: (method, path, body) => relay.ask(path, { method, body }),
+    ask,
     metrics: async () => String((await relay.ask("/metrics")).body),
+    /** `POST /v1/reconcile` until there is no more; gives the last step's account with the counts summed. */
     async reconcile() {
       const sums = { polled: 0, changed: 0, unchanged: 0, missing: 0, failed: 0 };
       let dueBy: string | null = null;
       for (;;) {
-        const { status, body } = await stage.ask("POST", "/v1/reconcile", { dueBy });
+        const { status, body } = await ask("POST", "/v1/reconcile", { dueBy });
         if (status !== 200) throw new Error(`reconcile: ${JSON.stringify(body)}`);
         const step = body as { dueBy: string; more: boolean; accounts: AccountDone[] };
         const account = step.accounts[0] as AccountDone;
@@ -122,21 +103,20 @@ export async function openStage({
         dueBy = step.dueBy;
       }
     },
-    async apiCalls() {
-      return (await usageOf(sandbox)).apiCalls.used;
-    },
+    apiCalls: async () => (await usageOf(sandbox)).apiCalls.used,
+    /** Statuses of messages at the relay, by wamid. */
     async statuses() {
       const all = new Map<string, string | null>();
       let before: number | null = null;
       for (;;) {
-        const { body } = await stage.ask("GET", `/v1/messages?limit=1000${before === null ? "" : `&before=${before}`}`);
+        const { body } = await ask("GET", `/v1/messages?limit=1000${before === null ? "" : `&before=${before}`}`);
         const page = body as { data: { wamid: string; status: string | null }[]; next: number | null };
         for (const { wamid, status } of page.data) all.set(wamid, status);
         if (page.next === null) return all;
         before = page.next;
       }
     },
+    /** True statuses at the service. */
     truth: () => new Map(sandbox.messages().map(({ wamid, status }) => [wamid as string, status as string | null])),
   };
-  return stage;
 }
