@@ -1,4 +1,3 @@
-import { kept } from "../model/maps.ts";
 import { ApiFault, planRefused, refused } from "./api/fault.ts";
 import { type AccountRecord, accountOf, type Core, hasApi, plans, type Quota, type Usage } from "./world.ts";
 
@@ -20,7 +19,11 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
   const snapshots = new Map<string, { readonly halfMinute: number; readonly usage: Usage }>();
   const halfMinute = () => Math.floor(clock.now() / shownEveryMs);
 
-  const callsOf = (id: string) => kept(calls, id, createAccountCalls);
+  const callsOf = (id: string) => {
+    const found = calls.get(id) ?? createAccountCalls();
+    calls.set(id, found);
+    return found;
+  };
 
   function usage(account: AccountRecord): Usage {
     const month = quotaMonth(clock.now());

@@ -1,5 +1,4 @@
 import type { Clock } from "../model/clock.ts";
-import { kept } from "../model/maps.ts";
 import { createPool, type HttpPool } from "../net/connect.ts";
 import { codeOf, exchange } from "../net/exchange.ts";
 
@@ -41,8 +40,10 @@ export function createReceivers(connections = 0) {
   return {
     at(url: string, lane = ""): HttpPool {
       const { origin } = new URL(url);
-      const open = () => createPool(new URL(origin), { connections, connectWithin: 10_000, allowPrivate: true });
-      return kept(pools, `${lane} ${origin}`, open);
+      const name = `${lane} ${origin}`;
+      const pool = pools.get(name) ?? createPool(new URL(origin), { connections, connectWithin: 10_000, allowPrivate: true });
+      pools.set(name, pool);
+      return pool;
     },
     async close(): Promise<void> {
       await Promise.all([...pools.values()].map((pool) => pool.destroy(new Error("the sandbox closes"))));

@@ -1,5 +1,3 @@
-import { kept } from "../model/maps.ts";
-
 export interface Journal {
   changed(kind: string, id: string, record: object | null): void;
 }
@@ -52,7 +50,9 @@ export function createTable<T extends Stored>(
   const put = (record: T): T => {
     if (!byId.has(record.id)) {
       byId.set(record.id, record);
-      kept(byAccount, record.account, () => []).push(record);
+      const list = byAccount.get(record.account) ?? [];
+      list.push(record);
+      byAccount.set(record.account, list);
       if (keyOf !== undefined) byKey.set(`${record.account}\0${keyOf(record)}`, record);
     }
     journal.changed(kind, record.id, record);

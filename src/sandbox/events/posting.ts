@@ -1,4 +1,3 @@
-import { kept } from "../../model/maps.ts";
 import type { Random } from "../ids.ts";
 import type { Core, DeliveryRecord, World } from "../world.ts";
 import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
@@ -30,7 +29,11 @@ interface PendingPost {
 export function createPosting(core: Core, { poster, retry, atOnce }: { poster: Poster; retry: EventRetry; atOnce: number }) {
   const { world, clock, baseClock, random, speed } = core;
   const queues = new Map<string, ReturnType<typeof createQueue>>();
-  const queueOf = (webhookId: string) => kept(queues, webhookId, () => createQueue(atOnce));
+  const queueOf = (webhookId: string) => {
+    const queue = queues.get(webhookId) ?? createQueue(atOnce);
+    queues.set(webhookId, queue);
+    return queue;
+  };
   const idlers: (() => void)[] = [];
   let sidePosts = 0;
   let isClosed = false;
