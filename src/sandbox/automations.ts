@@ -2,7 +2,7 @@ import { ApiFault, refused } from "./api/fault.ts";
 import type { Publisher } from "./events/publisher.ts";
 import type { Limits } from "./limits.ts";
 import { fillPlaces, type Messaging, own } from "./messaging/messaging.ts";
-import { callUrl, createReceivers } from "./post.ts";
+import { createReceivers } from "./post.ts";
 import { createSigner } from "./signing.ts";
 import {
   type AutomationRecord,
@@ -80,7 +80,7 @@ export function createAutomations(core: Core, parts: Parts) {
  */
 function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging, publisher, limits }: Parts) {
   // Connections have no limit: a request that waits for one would use up its receiver's seconds.
-  const receivers = createReceivers();
+  const receivers = createReceivers({ clock: baseClock, timeoutMs: answerWithinMs });
   let isClosed = false;
   const contactOf = (run: RunRecord) => world.contacts.get(run.contactId) as ContactRecord;
 
@@ -124,7 +124,7 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
     const { signature, token } = world.automations.get(run.automationId) as AutomationRecord;
     const body = Buffer.from(JSON.stringify(fillBody(authored, run.data)));
     const headers = createSigner(signature, token)({ method: "POST", url, body, id: ids(), timestampMs: baseClock.now() });
-    const answer = await callUrl(receivers.at(url), { url, headers, body, clock: baseClock, timeoutMs: answerWithinMs });
+    const answer = await receivers.call(url, headers, body);
     if (isClosed || run.status !== "running") return;
     // An answer whose body drips past the deadline is late.
     const isSuccess = answer.kind === "answered" && answer.text !== null && answer.status >= 200 && answer.status < 300;

@@ -12,7 +12,7 @@ export type Posted =
 interface Call {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: Buffer;
+  readonly body?: Buffer | undefined;
   /** The machine's clock: the receiver lives in its time. */
   readonly clock: Clock;
   readonly timeoutMs: number;
@@ -34,16 +34,21 @@ export async function callUrl(pool: HttpPool, { url, headers, body, clock, timeo
   return { kind: "unanswered", reason: answer.kind === "failed" ? codeOf(answer.error) : `no answer within ${timeoutMs} ms` };
 }
 
-/** Connections to receivers on any host: so many to each, 0 for any number. Those of one `lane` do not wait for another's. */
-export function createReceivers(connections = 0) {
+interface ReceiversOptions extends Pick<Call, "clock" | "timeoutMs"> {
+  /** To each host; not given: any number. */
+  readonly connections?: number;
+}
+
+/** Calls any host. Calls of one `lane` do not wait for another's. */
+export function createReceivers({ connections = 0, ...limits }: ReceiversOptions) {
   const pools = new Map<string, HttpPool>();
   return {
-    at(url: string, lane = ""): HttpPool {
+    call(url: string, headers: Call["headers"], body?: Buffer, lane = ""): Promise<Posted> {
       const { origin } = new URL(url);
       const name = `${lane} ${origin}`;
-      const pool = pools.get(name) ?? createPool(new URL(origin), { connections, connectWithin: 10_000, allowPrivate: true });
+      const pool = pools.get(name) ?? createPool(new URL(origin), { connections, connectWithin: limits.timeoutMs, allowPrivate: true });
       pools.set(name, pool);
-      return pool;
+      return callUrl(pool, { url, headers, body, ...limits });
     },
     async close(): Promise<void> {
       await Promise.all([...pools.values()].map((pool) => pool.destroy(new Error("the sandbox closes"))));

@@ -1,6 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import { retryAfterMs } from "../../net/exchange.ts";
-import { callUrl, createReceivers, type Posted } from "../post.ts";
+import { createReceivers, type Posted } from "../post.ts";
 import { createSigner } from "../signing.ts";
 import type { WebhookRecord } from "../world.ts";
 
@@ -32,7 +32,7 @@ export type Poster = ReturnType<typeof createPoster>;
 
 export function createPoster({ baseClock, timeoutMs, connections, onPost }: PosterSettings) {
   /** Each webhook has its own connections, so that a URL that hangs does not hold up another on its host. */
-  const receivers = createReceivers(connections);
+  const receivers = createReceivers({ clock: baseClock, timeoutMs, connections });
   let isClosed = false;
   let number = 0;
 
@@ -46,7 +46,7 @@ export function createPoster({ baseClock, timeoutMs, connections, onPost }: Post
       const signed = sort === "wrongly-signed" ? Buffer.concat([body, Buffer.from(" ")]) : body;
       const request = { method: "POST", url, body: signed, id: eventId, timestampMs: baseClock.now() };
       const headers = createSigner(signature, secret)(request);
-      const posted = await callUrl(receivers.at(url, id), { url, headers, body, clock: baseClock, timeoutMs });
+      const posted = await receivers.call(url, headers, body, id);
       if (isClosed) return null;
       number += 1;
       // The status line decides, even when the body does not end.

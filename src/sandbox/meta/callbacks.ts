@@ -1,4 +1,4 @@
-import { callUrl, createReceivers, type Posted } from "../post.ts";
+import { createReceivers, type Posted } from "../post.ts";
 import type { Core, WebhookRecord } from "../world.ts";
 
 export interface Handshake {
@@ -7,7 +7,6 @@ export interface Handshake {
   readonly reason: string | null;
 }
 
-const timeoutMs = 10_000;
 /** Meta tries once. The sandbox tries again, so that a receiver may start after it. */
 const againMs = 1_000;
 
@@ -16,7 +15,7 @@ export type Callbacks = ReturnType<typeof createCallbacks>;
 export function createCallbacks(core: Core, report: (handshake: Handshake) => void) {
   const { world, baseClock } = core;
   const random = core.random.fork("challenges");
-  const receivers = createReceivers();
+  const receivers = createReceivers({ clock: baseClock, timeoutMs: 10_000 });
   let isClosed = false;
 
   const verify = async (webhook: WebhookRecord): Promise<Handshake> => {
@@ -27,7 +26,7 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
     asked.searchParams.append("hub.mode", "subscribe");
     asked.searchParams.append("hub.challenge", challenge);
     asked.searchParams.append("hub.verify_token", meta?.verifyToken ?? "");
-    const reason = failureIn(await callUrl(receivers.at(url), { url: asked.href, headers: {}, clock: baseClock, timeoutMs }), challenge);
+    const reason = failureIn(await receivers.call(asked.href, {}), challenge);
     const isVerified = reason === null;
     // A later failure takes nothing back.
     if (isVerified && meta?.isVerified === false) {
