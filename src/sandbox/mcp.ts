@@ -4,7 +4,7 @@ import { bodyLimits, parseWithin } from "../model/json.ts";
 import { ApiFault, checked, refused } from "./api/fault.ts";
 import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "./messaging/messaging.ts";
 import type { Service } from "./service.ts";
-import { type AccountRecord, type AppRecord, accountOf, plans } from "./world.ts";
+import { type AppRecord, accountOf, plans } from "./world.ts";
 
 const mcpPath = "/mcp";
 
@@ -44,27 +44,17 @@ function createTools({ world, messaging }: Service) {
   ];
 }
 
-/** `$schema` would only repeat MCP's default dialect. */
-function jsonSchemaOf(schema: z.ZodType): object {
-  const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: "input" });
-  return inputSchema;
-}
-
 export function addMcpRoutes(app: FastifyInstance, service: Service): void {
   const { world, limits } = service;
   const tools = createTools(service);
 
-  const callerOf = ({ headers }: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
-    const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1] ?? "";
-    const found = world.apps.findAnywhere(token);
-    if (found !== undefined) return { account: accountOf(world, found.account), app: found };
+  const callerOf = ({ headers }: FastifyRequest): AppRecord => {
+    const found = world.apps.findAnywhere(/^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1] ?? "");
+    if (found !== undefined) return found;
     throw refused(401, "Falta el token de la app, o no es válido.", { "www-authenticate": "Bearer" });
   };
-  const callTool = (
-    account: AccountRecord,
-    app: AppRecord,
-    { name, arguments: args = {} }: { name?: unknown; arguments?: unknown },
-  ): Outcome => {
+  const callTool = (app: AppRecord, { name, arguments: args = {} }: { name?: unknown; arguments?: unknown }): Outcome => {
+    const account = accountOf(world, app.account);
     if (!limits.admitToolCall(account, app.id)) {
       const message = `La app superó el límite de ${plans[account.plan].toolCalls} llamadas a herramientas por minuto.`;
       return { error: { code: codes.tooManyCalls, message } };
@@ -80,7 +70,7 @@ export function addMcpRoutes(app: FastifyInstance, service: Service): void {
       return { result: { content: [{ type: "text", text: JSON.stringify(error.body) }], isError: true } };
     }
   };
-  const outcomeOf = ({ account, app: caller }: ReturnType<typeof callerOf>, method: string, params: Record<string, unknown>): Outcome => {
+  const outcomeOf = (caller: AppRecord, method: string, params: Record<string, unknown>): Outcome => {
     switch (method) {
       case "initialize": {
         const protocolVersion = revisions.find((revision) => revision === params["protocolVersion"]) ?? revisions[0];
@@ -91,10 +81,16 @@ export function addMcpRoutes(app: FastifyInstance, service: Service): void {
         return { result: {} };
       case "tools/list":
         return {
-          result: { tools: tools.map(({ name, description, schema }) => ({ name, description, inputSchema: jsonSchemaOf(schema) })) },
+          result: {
+            tools: tools.map(({ name, description, schema }) => ({
+              name,
+              description,
+              inputSchema: z.toJSONSchema(schema, { io: "input" }),
+            })),
+          },
         };
       case "tools/call":
-        return callTool(account, caller, params);
+        return callTool(caller, params);
       default:
         return { error: { code: codes.methodNotFound, message: `No existe el método ${method}.` } };
     }
