@@ -158,7 +158,7 @@ export interface MessageRecord extends Owned {
   readonly campaignId: string | null;
   readonly reference?: string | undefined;
   status: MessageStatus;
-  errorCode?: string | number;
+  errorCode?: string | number | undefined;
   statusAt: number;
   deliveredAt?: number;
   readAt?: number;

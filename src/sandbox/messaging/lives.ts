@@ -2,20 +2,24 @@ import { type ApiFault, refused } from "../api/fault.ts";
 import type { Publisher } from "../events/publisher.ts";
 import type { Random } from "../ids.ts";
 import { delivered, failed, isReported, type LifeStep, type MessageStatus, reaches, read, sent, supersedes } from "../statuses.ts";
-import type { AccountRecord, Core, FutureStep, MessageRecord, SendingNumber, World } from "../world.ts";
+import type { AccountRecord, Core, FutureStep, MessageRecord, SendingNumber } from "../world.ts";
 
 /** The only place that changes a status. */
 export function createLives({ world, clock }: Core, publisher: Publisher) {
   const change = (message: MessageRecord, { status, errorCode }: Omit<FutureStep, "at">): void => {
     const before = { ...message };
     const now = clock.now();
-    message.status = status;
-    message.statusAt = now;
-    delete message.errorCode;
-    if (status === "failed" && errorCode !== undefined) message.errorCode = errorCode;
+    Object.assign(message, { status, statusAt: now, errorCode: status === "failed" ? errorCode : undefined });
     if (reaches(status, "delivered")) message.deliveredAt ??= now;
     if (reaches(status, "read")) message.readAt ??= now;
-    countMove(world, message, before);
+    const campaign = world.campaigns.get(message.campaignId ?? "");
+    if (campaign === undefined) return;
+    const moved = (is: (of: MessageRecord) => boolean) => Number(is(message)) - Number(is(before));
+    world.campaigns.update(campaign, {
+      deliveries: campaign.deliveries + moved(({ deliveredAt }) => deliveredAt !== undefined),
+      reads: campaign.reads + moved(({ readAt }) => readAt !== undefined),
+      failed: campaign.failed + moved((of) => of.status === "failed"),
+    });
   };
   const publish = (message: MessageRecord): void => {
     const { reports = 1 } = outcomeFor(message.phone);
@@ -69,16 +73,6 @@ export function planLife(phone: string, { now, random, speed }: { now: number; r
     at += ((least + random.next() * (most - least)) * slowness) / speed;
     return { ...step, at: Math.round(at) };
   });
-}
-
-function countMove(world: World, message: MessageRecord, before: Readonly<MessageRecord>): void {
-  const campaign = world.campaigns.get(message.campaignId ?? "");
-  if (campaign === undefined) return;
-  if (message.deliveredAt !== undefined && before.deliveredAt === undefined) campaign.deliveries += 1;
-  if (message.readAt !== undefined && before.readAt === undefined) campaign.reads += 1;
-  if (message.status === "failed" && before.status !== "failed") campaign.failed += 1;
-  if (message.status !== "failed" && before.status === "failed") campaign.failed -= 1;
-  world.campaigns.put(campaign);
 }
 
 interface FixedOutcome {

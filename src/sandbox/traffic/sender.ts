@@ -74,8 +74,7 @@ export function createSender(settings: SenderSettings) {
       const stopped = () => signal?.aborted === true;
       const worker = async () => {
         while (!stopped()) {
-          const wait = pace?.();
-          if (wait !== undefined) await wait;
+          await pace?.();
           if (stopped()) return;
           const next = iterator.next();
           if (next.done === true) return;
