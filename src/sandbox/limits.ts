@@ -6,7 +6,6 @@ type Cap = "requests" | "messages";
 const createCap = () => ({ window: createMinuteWindow(), minute: createBusiestMinute() });
 const createAccountCalls = () => ({ requests: createCap(), messages: createCap(), refused: 0 });
 
-const inSpanish = new Intl.NumberFormat("es-AR");
 const shownEveryMs = 30_000;
 
 /** Of messaging-service-api.md, "Authentication" and "Limits". All throw ApiFault. */
@@ -48,7 +47,7 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
     const { apiCalls: used } = usage(account);
     const { apiCalls: limit } = plans[plan];
     if (used < limit) return;
-    const text = `Ya usaste las ${inSpanish.format(limit)} llamadas a la API de este mes. Se renuevan el día 1, o cambiando de plan.`;
+    const text = `Ya usaste las ${limit.toLocaleString("es-AR")} llamadas a la API de este mes. Se renuevan el día 1, o cambiando de plan.`;
     throw planRefused(429, text, { plan, resource: "apiCalls", limit, used });
   }
 

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { z } from "zod";
@@ -152,7 +152,7 @@ async function startOn(
 }
 
 function tokenFrom(secret: string): string {
-  return createHash("sha256").update(`verify token\0${secret}`).digest("hex").slice(0, 32);
+  return hash("sha256", `verify token\0${secret}`).slice(0, 32);
 }
 
 function warn(happening: Happening): void {

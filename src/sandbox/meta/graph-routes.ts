@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { addGate, callerOf, graphMessages } from "../api/app.ts";
@@ -84,7 +84,7 @@ const graphBodySchema = z
 type GraphSend = z.output<typeof graphBodySchema>;
 
 function graphFault(status: number, code: number, title: string, details = title): ApiFault {
-  const trace = createHash("sha256").update(`${code} ${details}`).digest("base64url").slice(0, 22);
+  const trace = hash("sha256", `${code} ${details}`, "base64url").slice(0, 22);
   const data = { messaging_product: "whatsapp", details };
   const error = { message: `(#${code}) ${title}`, type: "OAuthException", code, error_data: data, fbtrace_id: trace };
   return new ApiFault(status, { error });
