@@ -1,4 +1,3 @@
-import { asciiJson } from "../../model/json.ts";
 import type { MetaFaults } from "../faults.ts";
 import { createRandom, digitsOf } from "../ids.ts";
 import type { ContactRecord, MessageRecord, SendingNumber } from "../world.ts";
@@ -146,7 +145,9 @@ export function requestBody(updates: readonly Update[]): string {
 
 /** JSON in ASCII with escaped slashes, the form that Meta signs. */
 export function asMetaWrites(value: unknown): string {
-  return asciiJson(JSON.stringify(value)).replaceAll("/", "\\/");
+  return JSON.stringify(value)
+    .replaceAll("/", "\\/")
+    .replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 function changeOf(update: Update): unknown {
