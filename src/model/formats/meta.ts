@@ -45,9 +45,10 @@ export const meta: Format = {
   largestBody: 4 * 1024 ** 2,
   items: readMeta,
   raw(body) {
-    const request = parseVerbatim(body.toString("utf8")) as Request;
-    const [part] = partsOf(String(request.object), request.entry);
-    return part && itemAt(request, part);
+    const text = body.toString("utf8");
+    const { object, entry } = JSON.parse(text) as Request;
+    const [part] = partsOf(String(object), entry);
+    return part && itemAt(parseVerbatim(text) as Request, part);
   },
 };
 

@@ -43,6 +43,7 @@ test("leaves a body that is not an object unchanged", () => {
 test.each([
   ["messages", '{"statuses":[{"id":"wamid.1","status":"sent","n":1.50}]}', '{"id":"wamid.1","status":"sent","n":1.50}'],
   ["flows", '{"event":"CLIENT_ERROR_RATE","errors":[{"rate":1e2}],"name":"\u00f1"}', null],
+  ["message_template_status_update", '{"event":"APPROVED","message_template_id":1234567890123456}', null],
 ])("sends Meta's item as `raw` of the envelope, numbers as they were written: %s", (field, value, item) => {
   const delivery = {
     format: "meta",
@@ -51,10 +52,13 @@ test.each([
     route: "crm",
     kind: "x",
     headers: {},
-    body: Buffer.from(`{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"${field}","value":${value}}]}]}`),
+    body: Buffer.from(
+      `{"object":"whatsapp_business_account","entry":[{"id":"1","time":1750263773,"changes":[{"field":"${field}","value":${value}}]}]}`,
+    ),
   } as unknown as StoredDelivery;
   const text = compose(delivery, "standard", false).body.toString("utf8");
-  expect(text).toMatch(/^\{"id":"e1","event":"x","createdAt":null,"data":\{/);
+  const createdAt = item === null ? '"2025-06-18T16:22:53.000Z"' : "null";
+  expect(text.startsWith(`{"id":"e1","event":"x","createdAt":${createdAt},"data":{`)).toBe(true);
   expect(text.endsWith(`"raw":${item ?? value.replace("\u00f1", "\\u00f1")}}}`)).toBe(true);
 });
 
