@@ -66,9 +66,9 @@ export function createReadHandlers({ browse, ...parts }: ReadParts) {
       if (steps > mostSteps) throw badRequest([{ path: "step", message: `gives ${steps} values; the most are ${mostSteps}` }]);
       return browse.series(query);
     },
-    getQuality({ to = now(), from = to - dayMs, route, reference }) {
+    getQuality({ to = now(), from = to - dayMs, ...query }) {
       refuseReversed(from, to);
-      return browse.quality({ from, to, route, reference });
+      return browse.quality({ ...query, from, to });
     },
   } satisfies Partial<Handlers>;
 }

@@ -211,11 +211,12 @@ export const seriesQuery = z.strictObject({
 export const qualityQuery = z.strictObject({
   from: moment.describe("Messages sent from this time on. Default: 24 hours before `to`."),
   to: moment.describe("Statuses received before this time. Default: now."),
+  account: word.describe("Only messages of this account."),
   route: word.describe("Only events for this route."),
   reference: z.string().min(1).max(maxIdLength).optional().describe("Only messages whose reference begins with it."),
 });
 
-export type QualityQuery = z.infer<typeof qualityQuery> & { readonly from: number; readonly to: number };
+export type QualityQuery = z.infer<typeof qualityQuery> & Limited & { readonly from: number; readonly to: number };
 
 export const auditQuery = z.strictObject({
   ...received,

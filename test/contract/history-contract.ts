@@ -144,6 +144,17 @@ export function historyContract(open: OpenSubject): void {
       expect((await store.quality({ ...range, reference: "shop" })).delivered).toBe(20);
     });
 
+    test("quality of an account, and of those that a caller may see", async () => {
+      const { store } = await openWith(open, []);
+      for (const account of ["shop", "care", "fleet"])
+        await accept(store, { account, wamid: account, status: "failed", errorCode: account });
+      const codes = async (only: object) =>
+        (await store.quality({ from: start, to: start + hour, ...only })).errors.map(({ code }) => code);
+      expect(await codes({ account: "care" })).toEqual(["care"]);
+      expect(await codes({ accounts: ["care", "shop"] })).toEqual(["care", "shop"]);
+      expect(await codes({ account: "care", accounts: ["shop"] })).toEqual([]);
+    });
+
     test("counts error codes up to a bound in an hour, then as other", async () => {
       const { store, reopen } = await openWith(open, []);
       const fail = (of: ContractStore, n: number) => accept(of, { wamid: `w${n}`, status: "failed", errorCode: `code ${n}` });

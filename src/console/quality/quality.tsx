@@ -16,13 +16,14 @@ const codeColors = ["--stopped", "--attention", "--accent", "--open", "--ok", "-
 
 /** How many messages arrive, what fails, and why. */
 export function Quality() {
-  const { route, reference } = useQuery().query;
+  const { account, route, reference } = useQuery().query;
   const { period, range } = usePeriod("24h");
-  const key = JSON.stringify([period, route, reference]);
-  const quality = useData(() => relay.getQuality({ from: range().from, route, reference }), key, refreshMs);
+  const key = JSON.stringify([period, account, route, reference]);
+  const quality = useData(() => relay.getQuality({ from: range().from, account, route, reference }), key, refreshMs);
   const failures = useData(() => relay.getSeries({ name: "failures", by: "code", ...range() }), period, refreshMs);
   const seen = quality.data?.sent ?? 0;
-  const from = range().from.toISOString();
+  const of = { from: range().from.toISOString(), account };
+  const hasChart = account === undefined && route === undefined && reference === undefined;
 
   return (
     <>
@@ -31,6 +32,7 @@ export function Quality() {
         <PeriodFilter otherwise="24h" />
       </div>
       <Filters rules={periodRules}>
+        <TextFilter label="Account" name="account" />
         <TextFilter label="Route" name="route" />
         <TextFilter label="Reference begins with" name="reference" />
       </Filters>
@@ -39,14 +41,14 @@ export function Quality() {
       {quality.data !== null &&
         (seen === 0 ? (
           <Empty title="No messages in this period">
-            <p>Send through the relay or register what you send, and each message's statuses are counted here.</p>
+            <p>The relay counts each message whose statuses arrive.</p>
           </Empty>
         ) : (
           <>
-            <Funnel quality={quality.data} from={from} />
-            {route === undefined && reference === undefined && <Loading isLoading={failures.isLoading && failures.data === null} />}
-            {route === undefined && reference === undefined && failures.data !== null && <Failures series={failures.data} />}
-            <Codes quality={quality.data} from={from} />
+            <Funnel quality={quality.data} of={of} />
+            {hasChart && <Loading isLoading={failures.isLoading && failures.data === null} />}
+            {hasChart && failures.data !== null && <Failures series={failures.data} />}
+            <Codes quality={quality.data} of={of} />
             <Export quality={quality.data} name={`quality-${period}.csv`} />
           </>
         ))}
@@ -54,13 +56,13 @@ export function Quality() {
   );
 }
 
-/** `from`: where the period begins, for links to its messages. */
-interface OfPeriod {
+/** `of`: the period and account, for links to their messages. */
+interface Figures {
   readonly quality: RelayQuality;
-  readonly from: string;
+  readonly of: { readonly from: string; readonly account: string | undefined };
 }
 
-function Funnel({ quality, from }: OfPeriod) {
+function Funnel({ quality, of }: Figures) {
   const { sent, delivered, read, failed, pending, toDelivered, toRead } = quality;
   const share = (value: number) => percent(sent === 0 ? null : value / sent);
   const steps = [
@@ -84,8 +86,8 @@ function Funnel({ quality, from }: OfPeriod) {
       <ol class="funnel">
         {steps.map(({ status, value, note }) => (
           <li key={status}>
-            <Link href={path("/messages", { status, from })}>{status}</Link>
-            <Link href={path("/messages", { status, from })} class="number row-link">
+            <Link href={path("/messages", { status, ...of })}>{status}</Link>
+            <Link href={path("/messages", { status, ...of })} class="number row-link">
               {count(value)}
             </Link>
             <svg class={`bar ${toneOf(status)}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
@@ -132,7 +134,7 @@ const columns: readonly Column<RelayQuality["errors"][number]>[] = [
   { title: "Meaning", cell: ({ meaning }) => meaning ?? <span class="dim">The relay has no explanation of this code.</span> },
 ];
 
-function Codes({ quality: { errors }, from }: OfPeriod) {
+function Codes({ quality: { errors }, of }: Figures) {
   if (errors.length === 0) return <p class="all-good">● Nothing failed in this period</p>;
   return (
     <section>
@@ -142,7 +144,7 @@ function Codes({ quality: { errors }, from }: OfPeriod) {
         rows={errors}
         columns={columns}
         keyOf={({ code }) => code}
-        hrefOf={({ code }) => path("/messages", { status: "failed", errorCode: code, from })}
+        hrefOf={({ code }) => path("/messages", { status: "failed", errorCode: code, ...of })}
       />
     </section>
   );

@@ -14,11 +14,11 @@ import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from 
 import type { QualityQuery } from "../../model/queries.ts";
 import { counters, events, never, subjects } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
-import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { atOfHour, atsOfHour, minutesPerHour } from "../work/counts.ts";
 import { verdictsOf } from "../work/plans.ts";
 import { purgedBefore } from "../work/state-rows.ts";
-import { beginsWith, type SeqRange, seqRange, seqsFrom } from "./pages.ts";
+import { beginsWith, type Conditions, conditionsOf, type SeqRange, seqRange, seqsFrom } from "./pages.ts";
 
 const cellsAtOnce = 20_000;
 const hoursAtOnce = { first: 1, most: 500 };
@@ -106,10 +106,17 @@ const moved = select({
   sentAt: s.registered_sent_at,
 });
 
+const messageConditions: Conditions<Pick<QualityQuery, "account" | "accounts" | "reference">> = {
+  account: (account) => sql`s.account = ${account}`,
+  accounts: (accounts) => sql`s.account IN ${accounts}`,
+  reference: (reference) => beginsWith(s.reference, reference),
+};
+
 export function* readQuality(query: QualityQuery): Work<QualityView> {
   const { from, to, route, reference } = query;
   const sums = createQualitySums(from);
-  if (route === undefined && reference === undefined) {
+  const isOf = conditionsOf(messageConditions, query);
+  if (route === undefined && isOf === undefined) {
     yield* readCells({ series: qualitySeries, from, to }, sums.count);
     return sums.result();
   }
@@ -118,8 +125,8 @@ export function* readQuality(query: QualityQuery): Work<QualityView> {
   const delivers = createDelivers(route);
   for (const slice of slices) {
     const found = yield* rows(
-      moved`FROM events e JOIN subjects s ON s.seq = e.subject WHERE ${slice} AND e.moved = 1 AND s.type = 0
-        AND e.received_at >= ${from} AND e.received_at < ${to} ${reference === undefined ? undefined : sql`AND ${beginsWith(s.reference, reference)}`}`,
+      moved`FROM events e JOIN subjects s ON s.seq = e.subject WHERE e.moved = 1 AND s.type = 0
+        AND e.received_at >= ${from} AND e.received_at < ${to} AND ${allOf(slice, isOf)}`,
     );
     const isRouted = yield* delivers(found.flatMap(({ plan }) => plan ?? []));
     for (const { plan, times, ...row } of found) {
