@@ -134,7 +134,7 @@ export class RelayClient extends Calls {
     return startRun(this.#connection, automation, run, options);
   }
 
-  /** Registered messages, newest first, read page by page. */
+  /** Messages that are registered or have a status, newest first, read page by page. */
   messages(filter: FilterOf<"listMessages"> = {}): Rows<"listMessages"> {
     return this.#rows("listMessages", filter);
   }

@@ -175,13 +175,12 @@ export function searchContract(open: OpenSubject): void {
     test("find messages by name, by the beginning of a reference, and by the end of a phone number", async () => {
       const { reading, wamids } = await filled();
       const found = async (filter: object) => (await reading.listMessages({ limit: 50, ...filter })).data.map(({ wamid }) => wamid);
-      expect(await found({})).toEqual([wamids.ben, wamids.ana]);
+      expect(await found({})).toEqual([wamids.cid, wamids.ben, wamids.ana]);
       expect(await found({ q: "order-1" })).toEqual([wamids.ben, wamids.ana]);
       expect(await found({ q: "order-17" })).toEqual([wamids.ana]);
       expect(await found({ q: hiddenUuid })).toEqual([wamids.ana]);
       expect(await found({ q: maskWamid(wamids.cid) })).toEqual([wamids.cid]);
       expect(await found({ q: wamids.cid })).toEqual([wamids.cid]);
-      // Also those that were only seen.
       expect(await found({ q: "0100" })).toEqual([wamids.cid, wamids.ana]);
       expect(await found({ phone: "0100" })).toEqual([wamids.cid, wamids.ana]);
       expect(await found({ phone: "55550100" })).toEqual([wamids.ana]);
@@ -192,6 +191,17 @@ export function searchContract(open: OpenSubject): void {
       expect(await found({ errorCode: "131026" })).toEqual([wamids.ana]);
       expect(await found({ q: wamids.ana, errorCode: "131047" })).toEqual([]);
       for (const nothing of ["010", "rder-17", "order-170", "%", "9999"]) expect(await found({ q: nothing })).toEqual([]);
+    });
+
+    test("list messages with a status, registered or not, and inbound ones only by name", async () => {
+      const { store } = await openWith(open, [{ name: "a" }]);
+      const [inbound, outbound] = [wamidOf(phones.ana, "IN"), wamidOf(phones.ana, "OUT")];
+      await accept(store, { wamid: inbound, event: "message.received", status: null });
+      await accept(store, { wamid: outbound, status: "failed" });
+      const reading = readingOf(store);
+      const found = async (filter: object) => (await reading.listMessages({ limit: 50, ...filter })).data.map(({ wamid }) => wamid);
+      for (const filter of [{}, { status: "failed" }]) expect(await found(filter)).toEqual([outbound]);
+      expect(await found({ phone: "0100" })).toEqual([outbound, inbound]);
     });
 
     test("find runs by id and by the beginning of a reference", async () => {

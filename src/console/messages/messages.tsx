@@ -113,13 +113,13 @@ function FirstMessage() {
   const message = '{"wamid":"wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD","reference":"order-1234"}';
   const command = `curl ${window.location.origin}/v1/messages/track -H "Authorization: Bearer $RELAY_TOKEN" -H "Content-Type: application/json" -d '${message}'`;
   return (
-    <Empty title="No registered messages yet">
-      <p>A message appears here when you register it, or when you send it through the relay. To register one:</p>
+    <Empty title="No messages yet">
+      <p>A message appears here with its first status, or when you register it or send it through the relay. To register one:</p>
       <Code text={command} label="Command" />
       <p>
         <Copy text={command} label="Copy" />
       </p>
-      <p class="dim">The token needs the scope “track”. Search also finds messages that the relay knows from events only.</p>
+      <p class="dim">The token needs the scope “track”. Search also finds inbound messages without a status.</p>
     </Empty>
   );
 }

@@ -50,6 +50,8 @@ const run = select({ ...shown, runId: s.name, error: s.error });
 type Message = RowFrom<typeof message>;
 
 const isMessage = raw("s.type = 0");
+/** Without a status, an inbound message. */
+const isListed = raw("(s.registered_at IS NOT NULL OR s.status IS NOT NULL)");
 const isFailed = raw(`s.${whereFailed}`);
 /** SQLite would use an index that it has to sort for one page. */
 const plus = raw("+", "");
@@ -106,7 +108,7 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
       isMessage,
       isBetween(s.seq, after, end),
       conditionsOf(messageConditions, filter),
-      seen === true ? undefined : sql`s.registered_at IS NOT NULL`,
+      seen === true ? undefined : isListed,
       ...[referred, only].map((seqs) => (seqs ? sql`s.seq IN ${seqs}` : undefined)),
       prefix === undefined || referred !== null ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
