@@ -45,8 +45,8 @@ const folderRules = Object.entries(mayImport)
     },
   }));
 
-/** Plain things of src/model that the sandbox shares with the relay: time, ids, JSON and maps; connections are in src/net. */
-const sandboxMayImport = ["clock", "ids", "json", "maps", "node-version"];
+/** Plain things of src/model that the sandbox shares with the relay: time, ids and JSON; connections are in src/net. */
+const sandboxMayImport = ["clock", "ids", "json", "node-version"];
 
 /** What the package, and a worker thread, start with. */
 const entries = `^src/(cli/wamid-relay\\.js|client/relay-client\\.ts|sandbox/start-sandbox\\.ts|store/sqlite/inspect-thread\\.ts|console/main\\.tsx|console/vite\\.config\\.ts)$`;
