@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
 import type { AnyRelay } from "../../harness/relay-here.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
@@ -55,6 +57,19 @@ export function startListen(relayUrl: string, args: readonly string[], env: Read
     kill9,
     ended,
   };
+}
+
+const messages = createMessages("listen");
+
+/** Posts so many events one after the other and gives their ids. */
+export async function post(relay: Pick<AnyRelay, "webhookUrl">, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) {
+    const event = messages.event();
+    expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
+    ids.push(event.id);
+  }
+  return ids;
 }
 
 /** Resolves once the relay has stored this position of a name: at its end, a listener waits two seconds for that and no longer. */

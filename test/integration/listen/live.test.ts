@@ -6,7 +6,7 @@ import { type Engine, engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
-import { relayToken, routeTo } from "../../harness/relay-settings.ts";
+import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 
 const messages = createMessages("live");
@@ -113,17 +113,6 @@ test("refuses a wrong query and a wrong position", async () => {
   expect((await relay.ask("/v1/live?kind=x")).body).toMatchObject({ code: "bad_request" });
   expect((await relay.ask("/v1/live?disposition=lost")).body).toMatchObject({ code: "bad_request" });
   expect(await follow(relay, "?tail=true", "abc")).toMatchObject({ status: 400 });
-});
-
-test("stores events while a client reads nothing", async () => {
-  const relay = await startRelayHere({ settings: { tracking: { unknown: "forward" }, routes: [routeTo("http://127.0.0.1:9/")] } });
-  const slow = await fetch(`${relay.url}/v1/live?tail=true`, { headers: { authorization: `Bearer ${relayToken}` } });
-  const live = await follow(relay, "?tail=true");
-  await until("it follows", () => live.overviews().length > 0);
-  const ids = await post(relay, 60);
-  await until("all are live", () => live.events().length === 60);
-  expect(live.events().map(({ id }) => id)).toEqual(ids);
-  await slow.body?.cancel();
 });
 
 test("masks from the next message on when a reload takes pii from the token, and shows clear values when it is back", async () => {

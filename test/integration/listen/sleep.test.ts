@@ -4,12 +4,11 @@ import type { Io } from "../../../src/cli/io.ts";
 import { runListen } from "../../../src/cli/listen/run.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { openNetwork } from "../../harness/network.ts";
-import { postEvent } from "../../harness/post-event.ts";
-import { createMessages } from "../../harness/posts.ts";
-import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
+import { post } from "./listener.ts";
 
 const hour = 3_600_000;
 
@@ -73,17 +72,6 @@ async function listener(relayUrl: string, clock: Clock) {
   const states = () => lines.flatMap(({ type, state, why }) => (type === "state" ? [why ?? state] : []));
   await until("it is live", () => states().at(-1) === "live");
   return { taken, states };
-}
-
-const messages = createMessages("sleep");
-async function post(relay: AnyRelay, count: number): Promise<string[]> {
-  const ids: string[] = [];
-  for (let n = 0; n < count; n++) {
-    const event = messages.event();
-    await postEvent(relay.webhookUrl, event);
-    ids.push(event.id);
-  }
-  return ids;
 }
 
 test("after 24 hours of sleep it detects the dead connection and receives every missed event in order", async () => {

@@ -9,7 +9,7 @@ import { createMessages } from "../../harness/posts.ts";
 import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { standsAt, startListenHere } from "./listener.ts";
+import { post, standsAt, startListenHere } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
 
 const messages = createMessages("stream");
@@ -55,10 +55,6 @@ const gauge = async (relay: AnyRelay, name: string): Promise<number> => {
   );
 };
 
-async function post(relay: AnyRelay, count: number): Promise<void> {
-  for (let n = 0; n < count; n++) expect((await postEvent(relay.webhookUrl, messages.event())).word).toBe("accepted");
-}
-
 describe.each(engines)("on %s", (engine) => {
   test("begins now, after a seq, after the last event received, at a time, or where a named listener stopped", async () => {
     const relay = await startRelayHere({ settings: await storageOf(engine) });
@@ -96,38 +92,38 @@ describe.each(engines)("on %s", (engine) => {
     await until("it is greeted", () => stranger.messages.length === 1);
     expect(JSON.parse(stranger.messages[0]?.data ?? "")).toMatchObject({ after: 5, reset: true });
   });
+});
 
-  test("a cursor moves neither back nor beyond the newest event, and reports both errors", async () => {
-    const relay = await startRelayHere({ settings: await storageOf(engine) });
-    await post(relay, 3);
-    const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
-    expect(await move("ana", { seq: 3 })).toEqual({ name: "ana", seq: 3 });
-    expect(await move("ana", { seq: 1 })).toEqual({ name: "ana", seq: 3 });
-    expect(await move("ana", { seq: 4 })).toMatchObject({ code: "bad_request" });
-    expect(await move("ana%20maria", { seq: 1 })).toMatchObject({ code: "bad_request" });
-    expect(await move("ana", {})).toMatchObject({ code: "bad_request" });
-    for (const query of ["?after=-1", "?where=%7B", "?where=%7B%22a%22:%5B1%5D%7D", "?event=x", "?events=a,,b"])
-      expect([query, (await listen(relay, query)).status]).toEqual([query, 400]);
-  });
+test("a cursor moves neither back nor beyond the newest event, and reports both errors", async () => {
+  const relay = await startRelayHere();
+  await post(relay, 3);
+  const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
+  expect(await move("ana", { seq: 3 })).toEqual({ name: "ana", seq: 3 });
+  expect(await move("ana", { seq: 1 })).toEqual({ name: "ana", seq: 3 });
+  expect(await move("ana", { seq: 4 })).toMatchObject({ code: "bad_request" });
+  expect(await move("ana%20maria", { seq: 1 })).toMatchObject({ code: "bad_request" });
+  expect(await move("ana", {})).toMatchObject({ code: "bad_request" });
+  for (const query of ["?after=-1", "?where=%7B", "?where=%7B%22a%22:%5B1%5D%7D", "?event=x", "?events=a,,b"])
+    expect([query, (await listen(relay, query)).status]).toEqual([query, 400]);
+});
 
-  test("reports how many events retention deleted, and sends the rest", async () => {
-    const relay = await startRelayHere({
-      settings: { ...(await storageOf(engine)), retention: { events: "1s", deliveries: "1s", ignored: "1s", messages: "1s" } },
-    });
-    const local = await openLocalServer();
-    const args = ["--forward-to", local.url, "--as", "ana"];
-    const before = startListenHere(relay.url, args);
-    await before.live();
-    await post(relay, 1);
-    await until("it is taken", () => local.taken().length === 1);
-    await standsAt(relay, "ana", 1);
-    expect(await before.stop()).toBe(0);
-    await post(relay, 5);
-    await until("retention left one", async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1);
-    const back = startListenHere(relay.url, args);
-    await until("the last one is taken", () => local.taken().length === 2);
-    expect(back.out()).toContain("!!! retention deleted 4 events before they could be listened to (seq 2 to 5)");
+test("reports how many events retention deleted, and sends the rest", async () => {
+  const relay = await startRelayHere({
+    settings: { retention: { events: "1s", deliveries: "1s", ignored: "1s", messages: "1s" } },
   });
+  const local = await openLocalServer();
+  const args = ["--forward-to", local.url, "--as", "ana"];
+  const before = startListenHere(relay.url, args);
+  await before.live();
+  await post(relay, 1);
+  await until("it is taken", () => local.taken().length === 1);
+  await standsAt(relay, "ana", 1);
+  expect(await before.stop()).toBe(0);
+  await post(relay, 5);
+  await until("retention left one", async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1);
+  const back = startListenHere(relay.url, args);
+  await until("the last one is taken", () => local.taken().length === 2);
+  expect(back.out()).toContain("!!! retention deleted 4 events before they could be listened to (seq 2 to 5)");
 });
 
 test("answers 400 to a Last-Event-ID that is no seq instead of skipping events, and treats an empty one as absent", async () => {

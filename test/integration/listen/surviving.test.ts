@@ -1,26 +1,11 @@
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { postEvent } from "../../harness/post-event.ts";
-import { createMessages } from "../../harness/posts.ts";
-import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
 import { until } from "../../harness/until.ts";
-import { standsAt, startListen, startListenHere } from "./listener.ts";
+import { post, standsAt, startListen, startListenHere } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
-
-const messages = createMessages("surviving");
-
-/** Posts so many events one after the other and gives their ids. */
-async function post(relay: AnyRelay, count: number): Promise<string[]> {
-  const ids: string[] = [];
-  for (let n = 0; n < count; n++) {
-    const event = messages.event();
-    expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
-    ids.push(event.id);
-  }
-  return ids;
-}
 
 test("delivers each event once, in order, across a kill -9 and restart of the relay", async () => {
   const relay = await startRelay();
