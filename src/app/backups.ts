@@ -1,10 +1,16 @@
-import { readdir, rm, stat } from "node:fs/promises";
+import { access, constants, readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
+import type { BackupFailure } from "../inspect/attention.ts";
 import { createTimetable } from "../model/schedule.ts";
 import { backUp, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
 import { makeFolder } from "../store/sqlite/file.ts";
 import type { Background } from "./store.ts";
 import type { Supervised } from "./supervise.ts";
+
+export interface Backups extends Supervised {
+  /** Null: the last backup was made, or none was due yet and `backup.folder` can be written. */
+  failure(): BackupFailure | null;
+}
 
 export interface BackupsParts extends Pick<Background, "settings" | "clock" | "supervise" | "log"> {
   readonly path: string;
@@ -15,23 +21,34 @@ export interface BackupsParts extends Pick<Background, "settings" | "clock" | "s
  * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled. Those that were due
  * while the relay was stopped are not made up.
  */
-export function startBackups({ settings, path, clock, supervise, log, metrics: { backup: metrics } }: BackupsParts): Supervised {
+export function startBackups({ settings, path, clock, supervise, log, metrics: { backup: metrics } }: BackupsParts): Backups {
   const names = backupNames(path);
   const timetable = createTimetable(clock.now);
-  let isFirst = true;
+  let failure: BackupFailure | null = null;
+  /** The folder that was looked into; null while no backups are scheduled. */
+  let known: string | null = null;
 
   async function run(signal: AbortSignal): Promise<number> {
     const { schedule, folder } = settings().backup;
-    // A folder that cannot be read is reported by the backup.
-    if (isFirst && schedule !== "off") await noteNewest(folder).catch(() => {});
-    isFirst &&= schedule === "off";
+    const next = schedule === "off" ? null : folder;
+    if (next !== known) {
+      known = next;
+      failure = null;
+      if (next !== null) await lookInto(next).catch(failed);
+    }
     if (timetable(schedule).isDue) await backUpNow(signal);
     // Planned anew after it, because it takes its time.
     return timetable(schedule).waitMs;
   }
 
-  /** So that a restart does not reset the time of the last backup. */
-  async function noteNewest(folder: string): Promise<void> {
+  function failed(error: unknown): void {
+    failure = { since: failure?.since ?? clock.now(), text: (error as Error).message };
+  }
+
+  /** At once, because the first backup may be due in a week. A restart does not reset the time of the last one. */
+  async function lookInto(folder: string): Promise<void> {
+    makeFolder(folder, 0o700);
+    await access(folder, constants.W_OK);
     const newest = (await readdir(folder)).filter(names.isBackup).toSorted().at(-1);
     if (newest !== undefined) metrics.success.set(names.timeOf(newest) / 1000);
   }
@@ -50,14 +67,17 @@ export function startBackups({ settings, path, clock, supervise, log, metrics: {
       const line = { file, bytes, tookMs, events: audit.rows.events, removed };
       if (audit.balanced) {
         metrics.success.set(at / 1000);
+        failure = null;
         log.info(line, "backup made");
       } else {
         metrics.failures.inc();
+        failed(new Error(`the sums of the rows of ${file} do not match: run wamid-relay audit`));
         log.error({ ...line, broken: audit.broken }, "backup made, but the sums of its rows do not match: run wamid-relay audit");
       }
     } catch (error) {
       if (signal.aborted) return;
       metrics.failures.inc();
+      failed(error);
       log.error({ err: error, file }, "backup failed");
     }
   }
@@ -77,7 +97,7 @@ export function startBackups({ settings, path, clock, supervise, log, metrics: {
     }
   }
 
-  return supervise({ name: "backups", firstMs: 0, run });
+  return { ...supervise({ name: "backups", firstMs: 0, run }), failure: () => failure };
 }
 
 /** `relay-20261123T030000Z.db` for a store `relay.db`. */

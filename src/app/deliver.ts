@@ -6,6 +6,7 @@ import { createProxy } from "../deliver/proxy.ts";
 import { createDestinations } from "../deliver/settings.ts";
 import { storedBreakers } from "../inspect/diagnosis.ts";
 import type { BreakerView } from "../model/delivery.ts";
+import type { Backups } from "./backups.ts";
 import { laneHooks } from "./hooks.ts";
 import { proxiedSources } from "./rules.ts";
 import type { Stored } from "./store.ts";
@@ -44,18 +45,21 @@ export async function startDelivering(stored: Stored) {
   cleanup.together(() => dispatcher.close(server.shutdownTimeout));
   live.follow((next) => dispatcher.reload(routesOf(next)));
 
+  let backups: Backups | null = null;
   if (works) {
     store.onDue(dispatcher);
     startUpkeep(stored);
     if (storage.driver === "sqlite") {
       const { startBackups } = await import("./backups.ts");
-      live.follow(startBackups({ ...stored, path: storage.path }).wake);
+      backups = startBackups({ ...stored, path: storage.path });
+      live.follow(backups.wake);
     }
   }
 
   return {
     proxy,
     dispatcher,
+    backupFailure: () => backups?.failure() ?? null,
     async breakers(): Promise<ReadonlyMap<string, BreakerView>> {
       const known = await storedBreakers(settings().routes, store.notesOf, clock.now());
       const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {

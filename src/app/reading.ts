@@ -48,6 +48,7 @@ export async function createReadingApi(
       },
       unreachable: () => [],
       storeFailure: () => null,
+      backupFailure: () => null,
       reload: () => ({ result: "applied", at: startedAt, faults: [] }),
     }),
     lanes: () => new Map(),

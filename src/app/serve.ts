@@ -145,7 +145,7 @@ function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) =
 }
 
 function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise<Diagnosis> {
-  const { settings, instance, health, store, clock, backlog, database, service, dispatcher, breakers } = parts;
+  const { settings, instance, health, store, clock, backlog, database, service, dispatcher, breakers, backupFailure } = parts;
   return createDiagnosis({
     startedAt: instance.startedAt,
     now: clock.now,
@@ -161,6 +161,7 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise
     unreachable: async () =>
       (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) => (since === null ? [] : [{ account, since }])),
     storeFailure: () => health.report().reason,
+    backupFailure,
     reload: reloading.last,
   });
 }

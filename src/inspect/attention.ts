@@ -14,6 +14,11 @@ export interface RouteFacts extends RouteBacklog {
   readonly slow: Slow | null;
 }
 
+export interface BackupFailure {
+  readonly since: number;
+  readonly text: string;
+}
+
 export interface AttentionFacts {
   readonly now: number;
   readonly routes: readonly RouteFacts[];
@@ -21,6 +26,8 @@ export interface AttentionFacts {
   readonly alarms: readonly Alarm[];
   readonly stops: readonly StopView[];
   readonly storeFailure: string | null;
+  /** Of scheduled backups. */
+  readonly backupFailure: BackupFailure | null;
   /** Null: the store is no server, or does not answer. */
   readonly database: DatabaseFacts | null;
   readonly reload: Pick<ReloadView, "result" | "at" | "faults">;
@@ -71,7 +78,7 @@ function entry(
   return { kind, severity, subject, since, waiting: null, nextAt: null, text, action, ...more };
 }
 
-function* ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed: Noticed): Generator<Attention> {
+function* ofRelay({ quarantine, storeFailure, backupFailure, reload }: AttentionFacts, noticed: Noticed): Generator<Attention> {
   if (storeFailure !== null) {
     const text = `The relay cannot store events and answers webhooks with 503: ${storeFailure}.`;
     yield entry("store-failing", null, noticed("store"), text);
@@ -86,6 +93,10 @@ function* ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed:
     const what = many(events, "event is", "events are");
     const text = `${what} for business numbers that no account has.`;
     yield entry("unassigned", null, oldestAt, text, { waiting: events });
+  }
+  if (backupFailure !== null) {
+    const { since, text } = backupFailure;
+    yield entry("backup-failing", null, since, `The relay cannot make scheduled backups: ${text}.`);
   }
   const [fault] = reload.faults;
   if (reload.result === "refused" && fault !== undefined) {

@@ -33,6 +33,7 @@ interface DiagnosisParts extends Reads<Stored> {
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   readonly storeFailure: () => string | null;
+  readonly backupFailure: () => AttentionFacts["backupFailure"];
   readonly reload: () => AttentionFacts["reload"];
 }
 
@@ -74,6 +75,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
       alarms: alarms.filter(({ account }) => account !== null && Object.hasOwn(accounts, account)),
       stops,
       storeFailure: parts.storeFailure(),
+      backupFailure: parts.backupFailure(),
       reload: parts.reload(),
       database,
       unreachable: unreachable.filter(({ account }) => Object.hasOwn(accounts, account)),

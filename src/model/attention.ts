@@ -175,6 +175,14 @@ const table = {
     cure: "Add the numbers to accounts of their source, reload, then release them.",
     command: "wamid-relay replay --disposition unassigned",
   },
+  "backup-failing": {
+    severity: "warning",
+    about: "instance",
+    alert: "RelayBackupFailed",
+    summary: "A scheduled backup failed",
+    listed: "the last scheduled backup failed, or `backup.folder` cannot be written",
+    cure: "Correct backup.folder, or make room. The next scheduled backup ends this.",
+  },
   "settings-refused": {
     severity: "warning",
     about: "instance",

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import { type BackupsParts, startBackups } from "../../../src/app/backups.ts";
+import { type Backups, type BackupsParts, startBackups } from "../../../src/app/backups.ts";
 import type { Task } from "../../../src/app/supervise.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
@@ -24,8 +24,9 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
   const metrics = createMetrics({ version: "1", node: "1", storage: "sqlite" }).backup;
   let now = midnight;
   let task: Task | undefined;
-  const begin = () =>
-    startBackups({
+  let backups: Backups | undefined;
+  const begin = () => {
+    backups = startBackups({
       settings: () => ({ backup: settings }) as unknown as ReturnType<BackupsParts["settings"]>,
       path: subject.path,
       clock: { now: () => now, after: () => () => {} },
@@ -39,6 +40,7 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
       } as unknown as BackupsParts["log"],
       metrics: { backup: metrics },
     });
+  };
   begin();
   const run = async (signal = new AbortController().signal) => (task as Task).run(signal);
   return {
@@ -61,6 +63,7 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
       }
       now = end;
     },
+    failure: () => backups?.failure() ?? null,
     names: () => (existsSync(folder) ? readdirSync(folder).toSorted() : []),
     value: async (name: keyof typeof metrics) => (await metrics[name].get()).values[0]?.value ?? 0,
   };
@@ -121,14 +124,27 @@ test("removes what a killed process left, and not what another one writes", asyn
 });
 
 test("a failure is logged and counted once, and the next backup is made as scheduled", async () => {
-  const { passUntil, names, folder, log, value, settings } = await opened();
+  const { passUntil, names, folder, log, value, settings, failure } = await opened();
   settings.folder = "/proc/not/here";
   await passUntil(midnight + 4 * 60 * minute);
+  expect(failure()).toMatchObject({ text: expect.stringContaining("/proc/not") });
   expect([log.map(({ text }) => text), await value("failures"), await value("success")]).toEqual([["backup failed"], 1, 0]);
   settings.folder = folder;
   await passUntil(midnight + day + 4 * 60 * minute);
   expect(log.map(({ text }) => text)).toEqual(["backup failed", "backup made"]);
   expect(names()).toEqual(["relay-20261124T030000Z.db"]);
+  expect(failure()).toBe(null);
+});
+
+test("reports a folder that cannot be written before a backup is due, until the settings name another", async () => {
+  const { run, settings, log, failure } = await opened({ folder: "/proc/not/here" });
+  await run();
+  expect(failure()).toEqual({ since: midnight, text: expect.stringContaining("/proc/not") });
+  await run();
+  expect(failure()).not.toBe(null);
+  settings.folder = tempFolder();
+  await run();
+  expect([failure(), log]).toEqual([null, []]);
 });
 
 test("a reload changes the schedule; one that is off makes none", async () => {

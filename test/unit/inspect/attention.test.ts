@@ -26,6 +26,7 @@ const good: AttentionFacts = {
   alarms: [],
   stops: [],
   storeFailure: null,
+  backupFailure: null,
   database: soundDatabase,
   reload: { result: "applied", at: start, faults: [] },
   unreachable: [],
@@ -191,6 +192,16 @@ const faults: readonly {
     title: "a store that cannot write",
     facts: { storeFailure: "the disk is full" },
     entry: { kind: "store-failing", since: start, action: null },
+  },
+  {
+    title: "a scheduled backup that failed",
+    facts: { backupFailure: { since: start - minute, text: "EACCES: permission denied, mkdir '/backups'" } },
+    entry: {
+      kind: "backup-failing",
+      severity: "warning",
+      since: start - minute,
+      text: "The relay cannot make scheduled backups: EACCES: permission denied, mkdir '/backups'. Correct backup.folder, or make room. The next scheduled backup ends this.",
+    },
   },
   {
     title: "a database that may lose events",
