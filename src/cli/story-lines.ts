@@ -1,5 +1,6 @@
 import type { Attempt, RelayDelivery, RelayEventDetail, RelayStory } from "../client/relay-client.ts";
 import { type AttemptError, isOutage } from "../model/delivery.ts";
+import { meaningOf } from "../model/failure-codes.ts";
 import { giveUpText, requestText, verdictText } from "../model/words.ts";
 import { counted, timeText } from "./output.ts";
 
@@ -91,12 +92,17 @@ function eventLines(event: Event, mostOfResponse: number): string[] {
     ...field("duplicates", duplicates > 0 && `${duplicates}${others}`),
     ...field("event", event.request && `${requestText(event.request)}; events list --request ${event.request.digest}`),
     ...field("status", movement(event)),
-    ...field("error code", event.errorCode),
+    ...field("error code", event.errorCode && failureText(event.errorCode)),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
     ...field("disposition", dispositionText(event)),
     ...event.routes.map((verdict) => `    ${verdict.route}: ${verdictText(verdict)}`),
     ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, mostOfResponse)),
   ];
+}
+
+function failureText(code: string): string {
+  const meaning = meaningOf(code);
+  return meaning === null ? code : `${code}: ${meaning}`;
 }
 
 function movement({ status, previousStatus, transition }: Event): string | null {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { meaningOf } from "./failure-codes.ts";
 import { countIn, kept } from "./maps.ts";
 import { isStatus, messageStatuses, supersedes } from "./statuses.ts";
 import type { Tracking } from "./tracking.ts";
@@ -320,16 +321,6 @@ export const qualitySchema = component("Quality", "How many messages arrived, wh
 export type QualityView = View<typeof qualitySchema>;
 export type RelayQuality = z.infer<typeof qualitySchema>;
 
-const meanings: ReadonlyMap<string, string> = new Map([
-  ["131016", "The messaging network was not available for a moment."],
-  ["131026", "The phone number has no account on the network."],
-  ["131042", "The sender's account has no valid payment method."],
-  ["131047", "The customer wrote more than 24 hours ago, so only templates are allowed."],
-  ["131049", "The network limits how many marketing messages a person gets."],
-  ["131056", "Too many messages went to this phone number in a short time."],
-  ["130429", "The sender exceeds the throughput of the network."],
-]);
-
 /** A message as an event left it. */
 interface MovedMessage {
   readonly status: string;
@@ -379,7 +370,7 @@ export function createQualitySums(from: number) {
         failed,
         pending: Math.max(0, sent - delivered - failed),
         errors: [...errors]
-          .map(([code, count]) => ({ code, meaning: meanings.get(code) ?? null, count }))
+          .map(([code, count]) => ({ code, meaning: meaningOf(code), count }))
           .sort((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
         toDelivered: spread(timed.toDelivered),
         toRead: spread(timed.toRead),

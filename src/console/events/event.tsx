@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayEventDetail } from "../../client/relay-client.ts";
+import { meaningOf } from "../../model/failure-codes.ts";
 import { requestText, verdictText } from "../../model/words.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
@@ -176,7 +177,11 @@ function Facts({ event }: { event: RelayEventDetail }) {
           </FactOf>
         )}
         <FactOf name="Status">{movement(event)}</FactOf>
-        <Fact name="Error code" text={errorCode} />
+        {errorCode !== null && (
+          <FactOf name="Error code">
+            <bdi class="mono">{errorCode}</bdi> {meaningOf(errorCode)}
+          </FactOf>
+        )}
         <FactOf name="Received">
           <Time at={receivedAt} /> by source <bdi>{source}</bdi>
           {account !== "" && (

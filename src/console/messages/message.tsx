@@ -1,9 +1,8 @@
-import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayStory } from "../../client/relay-client.ts";
+import { meaningOf } from "../../model/failure-codes.ts";
 import { messageStatuses, stageOf } from "../../model/statuses.ts";
-import { relay } from "../app/api.ts";
-import { path, useData } from "../app/data.ts";
+import { path } from "../app/data.ts";
 import { Name } from "../parts/reveal.tsx";
 import { Time } from "../parts/time.tsx";
 import { stepsOf } from "./steps.ts";
@@ -26,7 +25,7 @@ function subjectOf({ message, events }: RelayStory): Subject | null {
     timeline: {
       steps: stepsOf(times, events, sentAt),
       isOpen: stageOf(messageStatuses, status) === "open",
-      failure: errorCode === null ? null : <Failure code={errorCode} at={times["failed"] ?? null} />,
+      failure: errorCode === null ? null : <Failure code={errorCode} />,
     },
     facts: (
       <>
@@ -53,19 +52,12 @@ function subjectOf({ message, events }: RelayStory): Subject | null {
 }
 
 /** The code of a failure, with its meaning when the relay knows one. */
-function Failure({ code, at }: { code: string; at: string | null }) {
-  const [near] = useState(() => (at === null ? null : Date.parse(at)));
-  const { data } = useData(async () => {
-    if (near === null) return null;
-    // The report on quality explains the codes that occurred.
-    const minute = 60_000;
-    const { errors } = await relay.getQuality({ from: new Date(near - minute), to: new Date(near + minute) });
-    return errors.find((each) => each.code === code)?.meaning ?? null;
-  }, `${code} ${near}`);
+function Failure({ code }: { code: string }) {
+  const meaning = meaningOf(code);
   return (
     <>
       <span class="dim">Error code</span> <Name text={code} />
-      {data !== null && ` · ${data}`} <Link href={path("/messages", { errorCode: code })}>messages with this code</Link>
+      {meaning !== null && ` · ${meaning}`} <Link href={path("/messages", { errorCode: code })}>messages with this code</Link>
     </>
   );
 }

@@ -126,7 +126,7 @@ describe("events show", () => {
     for (const told of [
       "verified by secret ",
       "sent → failed (a transition)",
-      "error code  131026",
+      "error code  131026: The phone number has no account on the network.",
       "everything: matched every criterion",
       "delivery to refused: dead",
       "1. ",
