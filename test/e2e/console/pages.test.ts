@@ -213,6 +213,11 @@ test("every page is accessible in light and dark and by the keyboard alone, none
   await postMessages(relay, 2, "later");
   const { page } = await open("deliveries");
   await page.getByRole("list", { name: "Stopped destinations" }).waitFor();
+  // Counts are up to some seconds old. An entry that comes later would move the page, and rightly.
+  await until("the overview has all that needs action", async () => {
+    const { attention } = (await relay.ask("/v1/overview")).body as { attention: { kind: string }[] };
+    return ["destination-stopped", "dead-letters", "quarantined"].every((kind) => attention.some((entry) => entry.kind === kind));
+  });
   await page.addInitScript(`window.shift = 0; new PerformanceObserver((list) => {
     for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shift += value;
   }).observe({ type: "layout-shift", buffered: true })`);
