@@ -10,7 +10,7 @@ export const serveFlags = [
   "--max-semi-space-size=16",
   "--no-allocation-site-pretenuring",
   "--initial-old-space-size=32",
-  "--heap-growing-percent=80",
+  "--heap-growing-percent=60",
 ];
 
 /**

@@ -49,7 +49,7 @@ function stepping(db: Db) {
 
 function open(path: string): Db {
   const db = openForReading(path);
-  db.pragma("cache_size = -8192");
+  db.pragma("cache_size = -4096");
   return db;
 }
 
