@@ -10,13 +10,11 @@ import { isPrivateHost } from "../net/addresses.ts";
 import { type ListenTls, listenTlsSchema, tlsSchema } from "../net/tls.ts";
 import { tracesSchema } from "../observe/settings.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
-import { routingSchema, trackingSchema } from "../route/settings.ts";
+import { nameSchema as name, routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
 import { apiKeySchema, baseUrlSchema, isApiKey, planSchema } from "../service/settings.ts";
 import { backupSchema, storageSchema } from "../store/settings.ts";
 import type { Finding } from "./tree.ts";
-
-const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
 /** Adds a rule about several settings of one part. It applies once each of them is valid. */
 function withRule<Schema extends z.ZodType>(schema: Schema, rule: (part: z.infer<Schema>) => Iterable<Finding>): Schema {

@@ -7,12 +7,8 @@ import { faultText } from "../model/mask.ts";
 import { type AttemptReport, type Decision, decide, type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
 import { type AttemptOutcome, failedAttempt, type OutgoingDelivery } from "./destinations/destination.ts";
 import type { DestinationSession, Health } from "./health.ts";
-
-import type { ReadyQueue } from "./ready-queue.ts";
+import { type ReadyQueue, storeRetryMs } from "./ready-queue.ts";
 import type { Payload } from "./settings.ts";
-
-/** After a failed read or write of the store. */
-export const storeRetryMs = 500;
 
 /** A settlement that fails this often while the store is available is the fault of this delivery. */
 const settleTries = 3;

@@ -14,7 +14,7 @@ import type { RetrySettings } from "./settings.ts";
  * | `stop` | 410 | `waiting`; the destination is stopped |
  * | `interrupted` | aborted by the relay's shutdown | `waiting`, as if the attempt had not been made |
  *
- * `at` and `pauseUntil` are unix milliseconds; `pauseUntil` pauses the whole destination.
+ * `pauseUntil` pauses the whole destination.
  */
 export type Decision =
   | { readonly kind: "delivered" }
@@ -29,7 +29,7 @@ const interrupted: Decision = { kind: "interrupted" };
 /** Short, because the breaker paces the attempts, and what waits goes out once its probe succeeds. */
 const longestOutageWaitMs = 5_000;
 
-/** Attempt number `attempt` (1 for the first) ended at `now` (unix ms). `random` gives [0, 1). */
+/** Attempt number `attempt` (1 for the first) ended at `now`. `random` gives [0, 1). */
 export function decide(result: AttemptResult, attempt: number, retry: RetrySettings, now: number, random: () => number): Decision {
   if (result.kind === "failed" && result.error === "aborted") return interrupted;
   if (result.kind === "taken") return delivered;

@@ -2,11 +2,10 @@ import type { Clock } from "../model/clock.ts";
 import type { QueuePlace, RouteNotes, StoredDelivery } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, wholeRoute } from "../model/route-lease.ts";
-import { type Attempts, createAttempts, longestWaitMs, storeRetryMs } from "./attempt.ts";
+import { type Attempts, createAttempts, longestWaitMs } from "./attempt.ts";
 import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
-import { createReadyQueue, type DeliveryStore, type QueueOf, type ReadyQueue } from "./ready-queue.ts";
-
+import { createReadyQueue, type DeliveryStore, type QueueOf, type ReadyQueue, storeRetryMs } from "./ready-queue.ts";
 import type { LaneSettings } from "./settings.ts";
 
 export interface LaneParts extends SessionParts {

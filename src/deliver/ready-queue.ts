@@ -46,8 +46,8 @@ interface ReadyQueueParts {
 const windowSize = 512;
 /** A shared store is asked for more early, so that nothing waits for the answer. */
 const windowLow = 128;
-/** After a failed read of a shared store. */
-const storeRetryMs = 500;
+/** After a failed read or write of the store. */
+export const storeRetryMs = 500;
 const mostAtOnce = 64;
 /** Of a shared store: what was loaded earlier is loaded again. */
 const freshMs = 100;

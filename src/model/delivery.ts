@@ -141,7 +141,7 @@ export interface Settlement {
   readonly failing?: Failing | null;
 }
 
-/** A pause that the destination asked for (429), until unix ms. `breaker` names the settings that it applies to. */
+/** A pause that the destination asked for (429). `breaker` names the settings that it applies to. */
 interface PauseNote {
   readonly breaker: string;
   readonly until: number;

@@ -4,7 +4,7 @@ import { isStatus, type MessageStatus, messageStatuses, type RunStatus, runStatu
 export interface TrackedState<Status extends string> {
   readonly status: Status | null;
   readonly error: string | null;
-  /** The earliest time of each status in unix ms, also of a status that came late and moved nothing. */
+  /** The earliest time of each status, also of a status that came late and moved nothing. */
   readonly times: Readonly<Record<string, number>>;
 }
 
@@ -45,7 +45,7 @@ export interface Tracking {
   readonly transition: Transition | null;
 }
 
-/** Promise 4 (docs/concepts/message-states.md). Returns the given `state` object when nothing changed. */
+/** Promise 4 (docs/concepts/message-states.md). */
 export function stepMessage(state: MessageState, seen: Observation): Step<MessageState> {
   return step(messageStatuses, state, seen);
 }

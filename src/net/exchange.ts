@@ -152,7 +152,7 @@ const imfDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}
 const rfc850Date = /^[A-Z][a-z]+day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
 const asctimeDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
-/** In ms, at most `longest`: a wrong year must not delay a delivery forever. Null when absent or malformed. `now`: unix ms. */
+/** In ms, at most `longest`: a wrong year must not delay a delivery forever. Null when absent or malformed. */
 export function retryAfterMs(header: string | readonly string[] | undefined, now: number, longest: number): number | null {
   const bounded = (ms: number): number => Math.min(Math.max(ms, 0), longest);
   const text = (typeof header === "string" ? header : header?.[0])?.trim();

@@ -18,11 +18,11 @@ export const matchSchema = z.strictObject({
 });
 export type Match = z.infer<typeof matchSchema>;
 
+/** Of a route, account, source or token. */
+export const nameSchema = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
+
 export const routingSchema = z.strictObject({
-  name: z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)")
-    .describe("The route's name, which is stored with its deliveries. Unique."),
+  name: nameSchema.describe("The route's name, which is stored with its deliveries. Unique."),
   match: matchSchema.prefault({}).describe("Which events it takes. All criteria given must hold. Default: every event."),
   emit: z.enum(["events", "transitions"]).default("events").describe("events: each event. transitions: only events that moved a status."),
   truncated: z

@@ -19,7 +19,7 @@ type Parsed = { readonly problem: string } | { readonly problem: null; readonly 
 /** The sender receives the text, problems and cause of an error, so a larger body is not read. */
 export const longestErrorBody = 64 * 1024;
 
-/** Never throws. `now` in unix ms. `unread`: why the body could not be received or decoded. */
+/** Never throws. `unread`: why the body could not be received or decoded. */
 export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number, unread: string | null = null): Read<T> {
   const { status, bytes } = answer;
   const isSuccess = status >= 200 && status <= 299;

@@ -17,7 +17,7 @@ export type ServiceFailure =
   | { readonly kind: "conflict" }
   /** `cap`: null if the answer does not name it. */
   | { readonly kind: "rate-limited"; readonly retryAfterMs: number | null; readonly limit: number | null; readonly cap: CallCap | null }
-  /** `until`: unix ms of the renewal. `cause`: null when raised locally. */
+  /** `until`: the renewal. `cause`: null when raised locally. */
   | { readonly kind: "quota"; readonly cause: PlanCause | null; readonly until: number }
   | { readonly kind: "blocked" }
   /** Raised locally: the store through which processes share the caps is unavailable. */

@@ -13,7 +13,7 @@ interface SignatureGuess {
   readonly isSupported: boolean;
 }
 
-/** Never throws. Costs some hundred HMACs over the body. With `nowMs` (unix ms), a hint says whether the request is stale now. */
+/** Never throws. Costs some hundred HMACs over the body. With `nowMs`, a hint says whether the request is stale now. */
 export function guessSignature(request: CapturedRequest & { secret: string; nowMs?: number }): SignatureGuess {
   const matches = searchSignatures(request, request.secret);
   const [first] = matches;

@@ -32,7 +32,7 @@ export function mostPolls({ requests, messages }: Caps): number {
 /** Argentina is three hours behind UTC all year: no daylight saving since 2009. */
 const behindUtcMs = 3 * 3_600_000;
 
-/** In unix ms: day 1, 00:00 Argentina time (messaging-service-api.md, "Limits"). */
+/** Day 1, 00:00 Argentina time (messaging-service-api.md, "Limits"). */
 export function quotaMonth(now: number): { readonly from: number; readonly until: number } {
   return { from: firstOfMonth(now, 0), until: firstOfMonth(now, 1) };
 }
@@ -45,7 +45,7 @@ export function quotaDay(now: number): number {
 /** For a lagging counter, network delay, and small clock errors. */
 const marginMs = 60_000;
 
-/** Of a quota that is used up. In unix ms; `at` up to a minute ago, for an answer about the previous month. */
+/** Of a quota that is used up. `at`: up to a minute ago, for an answer about the previous month. */
 export function renewalOf(now: number): { readonly at: number; readonly knownAt: number } {
   const { until } = quotaMonth(now - marginMs);
   return { at: until, knownAt: until + marginMs };
