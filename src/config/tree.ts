@@ -110,8 +110,6 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
   const anchors = new Map<string, Node>();
   // An alias refers to the anchor before it, even if a later anchor reuses the name.
   const targets = new Map<Alias, Node | undefined>();
-  // Anchored nodes being read: an alias to one of them would never end.
-  const open: unknown[] = [];
   let expanding = 0;
   let aliased = 0;
   let refused = false;
@@ -130,22 +128,13 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
       if (!targets.has(node)) targets.set(node, anchors.get(node.source));
       const target = targets.get(node);
       if (target === undefined) return void find("is an alias of an anchor that does not stand before it");
-      if (open.includes(target)) return void find("is an alias that contains itself");
       expanding++;
       const value = read(target, path, key);
       expanding--;
       return value;
     }
     const anchor = (node as { anchor?: string } | null)?.anchor;
-    if (anchor === undefined) return readContent(node, path, offset);
-    if (expanding === 0) anchors.set(anchor, node as Node);
-    open.push(node);
-    const value = readContent(node, path, offset);
-    open.pop();
-    return value;
-  }
-
-  function readContent(node: unknown, path: SettingsPath, offset: number): unknown {
+    if (anchor !== undefined && expanding === 0) anchors.set(anchor, node as Node);
     if (isMap(node)) return readMapping(node.items as Pair<Node, Node>[], path);
     if (isSeq(node)) return node.items.map((item, index) => read(item, [...path, index], undefined));
     if (isScalar(node)) return typeof node.value === "string" ? readText(node.value, node.type !== "PLAIN", path, offset) : node.value;
