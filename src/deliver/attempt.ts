@@ -268,14 +268,18 @@ function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown
   return part;
 }
 
-const isBlank = (text: string): boolean => /^[ \t\n\r]*$/.test(text);
+const space = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
 /** On bytes, because serializing again would change big numbers and escapes. What is no JSON object stays as it is. */
 export function enrich(received: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
   const body = withoutRelay(received);
-  const text = body.toString("latin1");
-  const [start, end] = [text.indexOf("{"), text.lastIndexOf("}")];
-  if (start < 0 || end < start || !isBlank(text.slice(0, start)) || !isBlank(text.slice(end + 1))) return body;
-  const separator = isBlank(text.slice(start + 1, end)) ? "" : ",";
+  let end = body.length - 1;
+  while (end >= 0 && space.has(body[end] as number)) end -= 1;
+  let start = 0;
+  while (start < end && space.has(body[start] as number)) start += 1;
+  if (end < 1 || body[end] !== 0x7d || body[start] !== 0x7b) return body;
+  let last = end - 1;
+  while (last > start && space.has(body[last] as number)) last -= 1;
+  const separator = last === start ? "" : ",";
   return Buffer.concat([body.subarray(0, end), Buffer.from(`${separator}"relay":${JSON.stringify(relay)}}`, "utf8")]);
 }
