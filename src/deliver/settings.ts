@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { type Shard, wholeRoute } from "../model/route-lease.ts";
 import { comparableText } from "../model/secret.ts";
@@ -28,8 +28,7 @@ export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number => (to.
 
 /** A changed destination starts with a closed breaker and without a pause. Shards start with what one of them stored last. */
 export function breakerName({ name, payload, to }: LaneSettings): string {
-  const fingerprint = createHash("sha256").update(comparableText({ payload, to })).digest("hex").slice(0, 12);
-  return `${name}:${fingerprint}`;
+  return `${name}:${hash("sha256", comparableText({ payload, to })).slice(0, 12)}`;
 }
 
 interface Kind<Schema extends z.ZodType> {

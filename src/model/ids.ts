@@ -1,4 +1,4 @@
-import { createHash, hash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { kept } from "./maps.ts";
 
 /** Text that the compiler does not mix up with other ids. */
@@ -50,7 +50,7 @@ const routeTags = new Map<string, string>();
 
 export function routeTag(account: AccountName, route: RouteName): string {
   const key = `${account}\0${route}`;
-  return kept(routeTags, key, () => createHash("sha256").update(key).digest("hex").slice(0, 12));
+  return kept(routeTags, key, () => hash("sha256", key).slice(0, 12));
 }
 
 /** The event id and route tag in a delivery id; null when the text is none. */

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { inspect } from "node:util";
 import { z } from "zod";
 
@@ -16,7 +16,7 @@ export class Secret {
 
   /** Identifies the secret: 12 hex digits. Salted, so that no table of SHA-256 sums has it. */
   fingerprint(): string {
-    return createHash("sha256").update("wamid-relay secret\0").update(this.#text).digest("hex").slice(0, 12);
+    return hash("sha256", `wamid-relay secret\0${this.#text}`).slice(0, 12);
   }
 
   toString(): string {

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
 import type { FieldPaths } from "../model/event.ts";
 import type { FormatName } from "../model/formats/formats.ts";
 import type { Secret } from "../model/secret.ts";
@@ -33,7 +33,7 @@ export function isAnyOf(secrets: readonly Secret[], text: string): Secret | unde
   return found;
 }
 
-const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+const digestOf = (text: string): Buffer => hash("sha256", text, "buffer");
 
 /** Bytes of a challenge. Meta's is a number of ten digits. */
 const longestChallenge = 256;

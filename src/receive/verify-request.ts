@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash, hash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { parseEnvelope } from "../model/envelope.ts";
 import { type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
@@ -106,7 +106,7 @@ function readItems(
   const { body } = received;
   const items = formats[format].items(body, { source, fields });
   let digest: string | undefined;
-  const digestOfAll = (): string => (digest ??= createHash("sha256").update(body).digest("hex"));
+  const digestOfAll = (): string => (digest ??= hash("sha256", body));
   return items.map(({ body: own, numbers, content }, place): ReceivedItem => {
     const part =
       items.length === 1 ? {} : { request: requestText({ digest: digestOfAll(), bytes: body.length, items: items.length }), place };

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
@@ -83,8 +82,8 @@ export function createServiceAccounts(
 
   function entryFor(account: string, settings: CallableAccount, before: Entry | undefined): Entry {
     const isSameService = before !== undefined && before.settings.baseUrl === settings.baseUrl;
-    const isSameKey = isSameService && before.settings.apiKey.reveal() === settings.apiKey.reveal();
-    const keyId = createHash("sha256").update(`wamid-relay ${settings.apiKey.reveal()}`).digest("hex").slice(0, 8);
+    const keyId = settings.apiKey.fingerprint();
+    const isSameKey = isSameService && before.settings.apiKey.fingerprint() === keyId;
     const allowance: Allowance = { caps: planCaps[settings.plan], share: settings.share, keyId };
     const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
     if (isSameService) limiter.retune(allowance);

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type Envelope, otherEnvelope, readTime } from "../envelope.ts";
 import { derivedUuid, type EventId } from "../ids.ts";
 import { asciiJson, bodyLimits, isObject, parseVerbatim, parseWithin } from "../json.ts";
@@ -70,7 +70,7 @@ function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
   }
   if (parts.length === 0) return invalid("the body has no updates");
   let digest = from?.digest;
-  const digestOfAll = (): string => (digest ??= createHash("sha256").update(body).digest("hex"));
+  const digestOfAll = (): string => (digest ??= hash("sha256", body));
   const request = parts.length === 1 ? null : (parseVerbatim(body.toString("utf8")) as Request);
   return parts.map((part, place) => {
     return {
@@ -164,7 +164,7 @@ const itemsOf = (list: unknown): readonly unknown[] => (Array.isArray(list) ? li
 function readChange(field: string, raw: unknown, about: About, { object, time }: Around): Found {
   const isMeta = object === "whatsapp_business_account";
   const named = isMeta && Object.hasOwn(metaKinds, field) ? metaKinds[field] : undefined;
-  const key = `${field}\0${String(time)}\0${createHash("sha256").update(canonical(raw)).digest("hex")}`;
+  const key = `${field}\0${String(time)}\0${hash("sha256", canonical(raw))}`;
   const data = { ...about, field, raw };
   return { kind: named ?? otherKind(isMeta ? field : `${object}.${field}`), key, at: time, data, subject: none };
 }
