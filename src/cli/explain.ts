@@ -6,7 +6,7 @@ import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
-    .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id; masked or not", givenArgument)
+    .argument("<name>", "wamid, event id or seq, delivery id, reference, run id, or the service's id; masked or not", givenArgument)
     .addOption(choice("--as <what>", "what the name is, if several things have it", ["event", "message", "run"]))
     .option("--account <name>", "the account, if several have something of this name")
     .option("--limit <count>", "most events of each message", count, 50)
@@ -22,6 +22,7 @@ Examples:
   wamid-relay explain wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD
   wamid-relay explain wamid:caa16f1062d2
   wamid-relay explain 01998d3e-7c1a-7000-8000-00000000002a
+  wamid-relay explain dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c
   wamid-relay explain order-1234 --show-pii
   wamid-relay explain 4711 --as event --json`,
     )

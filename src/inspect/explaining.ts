@@ -4,7 +4,7 @@ import { type BreakerView, isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { runsNamed, seqsNamed, subjectOf } from "./searching.ts";
+import { runsNamed, seqsBehind, subjectOf } from "./searching.ts";
 
 interface ExplainingParts {
   readonly read: StoreReading;
@@ -82,7 +82,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts) {
   }
 
   async function eventsNamed({ name, account, accounts }: ExplainQuery): Promise<Story[]> {
-    const found = (await eventsOf(await seqsNamed(read, name))).filter(
+    const found = (await eventsOf(await seqsBehind(read, name))).filter(
       (event) => (account === undefined || event.account === account) && (accounts === undefined || accounts.includes(event.account)),
     );
     return Promise.all(found.map(async (event) => ({ ...(await aboutOf(event)), events: [event], next: null })));

@@ -26,6 +26,12 @@ export async function seqsNamed({ getEvent, seqsOf }: StoreReading, name: string
   return seqsOf(name);
 }
 
+/** Also the seq of the event of a delivery. */
+export async function seqsBehind(read: StoreReading, name: string): Promise<readonly number[]> {
+  const delivery = await read.findDelivery(name);
+  return delivery === null ? seqsNamed(read, name) : [delivery.event];
+}
+
 /** The wamid of a masked wamid; any other text as it is. */
 async function wamidOf({ findMessages }: StoreReading, text: string): Promise<string> {
   const [found] = parseMask("wamid", text) === null ? [] : await findMessages(text);
@@ -60,8 +66,7 @@ async function eventsOfSubject(read: StoreReading, key: string): Promise<Pick<Ev
 
 async function eventsNamed(read: StoreReading, q: string, wholeOnly: boolean, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
   if (q.startsWith("wamid.") || parseMask("wamid", q) !== null) return { wamid: await wamidOf(read, q) };
-  const delivery = await read.findDelivery(q);
-  const seqs = delivery === null ? await seqsNamed(read, q) : [delivery.event];
+  const seqs = await seqsBehind(read, q);
   const digits = phoneOf(q, wholeOnly);
   const limit = most + 1;
   const [messages, runs, ofPhone] = await Promise.all([

@@ -160,7 +160,7 @@ ${seriesTable}`,
       name: z
         .string()
         .describe(
-          "An event's id or seq; a message's wamid, id or reference; a run's id or reference. The first in this order that exists.",
+          "An event's id or seq, or the id of a delivery of it; a message's wamid, id or reference; a run's id or reference. The first in this order that exists.",
         ),
     }),
     query: explainQuery,

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { maskWamid } from "../../../src/model/mask.ts";
+import type { EventId } from "../../../src/model/ids.ts";
+import { maskWamid, shownDeliveryId } from "../../../src/model/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
@@ -132,6 +133,18 @@ test("finds by event id, seq and a reference of two messages, also from another 
   ]);
   const { out } = await runOn(relay, "explain", "order-7");
   expect(out).toContain("events      none");
+});
+
+test("finds by the id of a delivery, as the log and the lists show it", async () => {
+  // The log masks an id that is no UUID.
+  await postEvent(relay.webhookUrl, { ...messages.status(messages.wamid(), "sent"), id: "evt-1" as EventId });
+  const list = await runOn(relay, "deliveries", "list", "--route", "down", "--json", "--show-pii");
+  const ids = jsonOf<{ data: { id: string }[] }>(list).data.map(({ id }) => id);
+  const seqsOf = async (name: string) =>
+    jsonOf<Explained>(await runOn(relay, "explain", name, "--json")).data.map(({ events }) => events.map(({ seq }) => seq));
+  expect(await seqsOf(ids.at(-1) as string)).toEqual([[1]]);
+  expect(await seqsOf(ids[0] as string)).toEqual([[5]]);
+  expect(await seqsOf(shownDeliveryId(ids[0] as string))).toEqual([[5]]);
 });
 
 test("shows until when an event is parked, and how to get the next page", async () => {
