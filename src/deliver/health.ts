@@ -136,9 +136,11 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       const until = pauseOf(decision);
       if (until !== null && pause(on, until) && on === session) hooks.paused(route, until);
       if (decision.kind !== "stop") return;
+      // Other attempts in flight get the same answer.
+      const isNew = stopped === null;
       stopped = decision.reason;
       stops += 1;
-      hooks.stopped(route, stopped);
+      if (isNew) hooks.stopped(route, stopped);
     },
     changes(on: DestinationSession, decision: Decision): Pick<Settlement, "pause" | "opened" | "failing"> {
       const until = pauseOf(decision);

@@ -126,7 +126,7 @@ function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] 
   const failingSince = failingSinceOf(facts, now);
   if (failingSince !== null) {
     const what = failing === null ? "fails" : causeText(failing.cause);
-    const repair = isRefusal(failing?.cause) ? "Check the URL, the headers and the secret of the route." : "Repair the destination.";
+    const repair = repairOf(failing?.cause);
     const more = { waiting: open, nextAt: nextAttemptOf(facts, now) } as const;
     // Without a backlog there is nothing to retry: dead letters have an entry of their own.
     const cure = open === 0 ? { cure: repair, action: null } : { cure: `${repair} The relay keeps trying; to try at once, retry.` };
@@ -254,9 +254,11 @@ function causeText(cause: string): string {
   return Object.hasOwn(causeTexts, cause) ? causeTexts[cause as AttemptError] : `answers ${cause}`;
 }
 
-function isRefusal(cause: string | undefined): boolean {
+function repairOf(cause: string | undefined): string {
   const status = Number(cause);
-  return cause === "rejected" || (status >= 400 && status < 500 && status !== 408 && status !== 429);
+  if (status === 429) return "Lower the rate or the concurrency of the route.";
+  const isRefusal = cause === "rejected" || (status >= 400 && status < 500 && status !== 408);
+  return isRefusal ? "Check the URL, the headers and the secret of the route." : "Repair the destination.";
 }
 
 function earliest(a: number | null, b: number | null): number | null {

@@ -345,6 +345,12 @@ describe.each([
     expect(memory.waiting.size).toBe(0);
   });
 
+  test("reports a stop once, however many attempts in flight are answered 410", async () => {
+    const { hand, hooks, clock } = setUp(3, { concurrency: 3 }, () => answered(410));
+    await clock.advance(1000);
+    expect([hand.sent.length, hooks.stops.length]).toEqual([3, 1]);
+  });
+
   test("delays starts by the rate and loses none", async () => {
     const { hand, clock, memory } = setUp(30, { rate: "10/s", concurrency: 50 }, () => ok);
     await settled(50);

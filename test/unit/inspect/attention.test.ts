@@ -78,6 +78,14 @@ const faults: readonly {
     },
   },
   {
+    title: "a destination that is called too often",
+    facts: { routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 16, cause: "429" } })] },
+    entry: {
+      kind: "destination-failing",
+      text: "crm answers 429. 3 deliveries wait. Lower the rate or the concurrency of the route. The relay keeps trying; to try at once, retry.",
+    },
+  },
+  {
     title: "a destination that refuses ten attempts in a row, however fast they came",
     facts: { routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 10, cause: "401" } })] },
     entry: { kind: "destination-failing", severity: "error", since: start - 400, waiting: 3, action: "retry" },
