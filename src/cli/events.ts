@@ -41,10 +41,11 @@ Examples:
         "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
         SEQ: ({ seq }) => seq,
         EVENT: ({ event }) => event,
-        STATUS: ({ status }) => status,
+        STATUS: ({ status, errorCode }) => [status, errorCode].filter((word) => word !== null).join(" "),
         DISPOSITION: ({ disposition }) => disposition,
         DELIVERIES: ({ deliveries }) => deliveriesText(deliveries),
         ABOUT: ({ subject }) => subject?.key ?? null,
+        ACCOUNT: ({ account }) => account,
         // A quarantined body has no id.
         ID: ({ id, fault }) => id ?? fault,
       });

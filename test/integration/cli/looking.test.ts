@@ -63,6 +63,11 @@ describe("events list", () => {
     expect(out).not.toContain(wamid);
   });
 
+  test("shows the account, and why a message failed", async () => {
+    const { out } = await runOn(relay, "events", "list", "--status", "failed");
+    expect(out.split("\n")[1]).toMatch(/ failed 131026 .* main /);
+  });
+
   test("shows the deliveries of each event by state", async () => {
     const { out } = await runOn(relay, "events", "list");
     const [head = "", ...lines] = out.trimEnd().split("\n");
