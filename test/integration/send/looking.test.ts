@@ -36,7 +36,7 @@ test("finds a sent message by wamid, id and reference, with the statuses of its 
   expect((await relay.get(`/v1/messages/${encodeURIComponent(sent.wamid)}?account=other`)).status).toBe(404);
 });
 
-test("lists registered messages newest first, by page, reference, status and account", async () => {
+test("lists messages newest first, by page, reference, status and account", async () => {
   const relay = await openRelay();
   const wamids = [];
   for (const reference of ["a", "b", "b", "c"]) wamids.push(sentOf(await relay.send({ ...hello, reference })).wamid);
@@ -67,5 +67,5 @@ test("lists registered messages newest first, by page, reference, status and acc
     registeredAt: null,
     reference: null,
   });
-  expect(await listed("")).toHaveLength(4);
+  expect((await listed("")).slice(0, 2)).toEqual([wamid, wamids[3]]);
 });
