@@ -42,7 +42,14 @@ export function createActing(
       if (retried === null) throw missing();
       if (retried.due !== null) store.announce([retried.due]);
       const stopped = await store.read.stopReason(route);
-      return { id: delivery.id, route, state: retried.state, previousState, stopped, pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null };
+      return {
+        id: delivery.id,
+        route,
+        state: retried.state,
+        previousState,
+        stopped,
+        pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null,
+      };
     },
     replay: createReplay({
       store,

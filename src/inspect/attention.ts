@@ -22,6 +22,8 @@ export interface BackupFailure {
 export interface AttentionFacts {
   readonly now: number;
   readonly routes: readonly RouteFacts[];
+  /** Of routes that are not in the settings: renamed or removed. */
+  readonly missingRoutes: readonly RouteBacklog[];
   readonly quarantine: QuarantineCount;
   readonly alarms: readonly Alarm[];
   readonly stops: readonly StopView[];
@@ -56,6 +58,7 @@ export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[
     ...risks.map(({ condition, of, text, cure }) => entry(condition, null, noticed(`${condition} ${of}`), text, { cure })),
     ...facts.routes.flatMap((route) => ofRoute(route, facts.now, noticed)),
     ...facts.routes.flatMap(ofDead),
+    ...facts.missingRoutes.flatMap((route) => ofMissing(route, noticed)),
     ...facts.alarms.flatMap(ofAlarm),
     ...ofStops(facts, noticed),
     ...ofUnreachable(facts),
@@ -167,6 +170,13 @@ export function nextAttemptOf({ waiting, oldestDueAt, breaker }: RouteFacts, now
   if (waiting === 0 || breaker.stop !== null) return null;
   const at = Math.max(oldestDueAt ?? 0, breaker.openUntil ?? 0, breaker.pausedUntil ?? 0);
   return at > now ? at : null;
+}
+
+function ofMissing({ route, waiting, held }: RouteBacklog, noticed: Noticed): Attention[] {
+  const open = waiting + held;
+  if (open === 0) return [];
+  const text = `${many(open, "delivery waits", "deliveries wait")} for the route ${route}, which is not in the settings.`;
+  return [entry("route-missing", route, noticed(`missing ${route}`), text, { waiting: open })];
 }
 
 function ofDead({ route, dead, deadSince }: RouteFacts): Attention[] {

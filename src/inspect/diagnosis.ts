@@ -4,7 +4,7 @@ import type { LaneState } from "../deliver/lane.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { Alarm } from "../model/attention.ts";
 import type { DatabaseFacts } from "../model/database.ts";
-import type { BreakerView, RouteNotes } from "../model/delivery.ts";
+import { type BreakerView, isProxyRoute, type RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
@@ -65,12 +65,14 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
     const { accounts, routes } = settings();
     const lanes = parts.lanes();
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
+    const named = new Set(routes.map(({ name }) => name));
     const facts: AttentionFacts = {
       now: now(),
       routes: routes.map(({ name }) => {
         const { failing, slow } = lanes.get(name) ?? {};
         return routeFacts(name, backlog.get(name), breakers.get(name), failing, slow);
       }),
+      missingRoutes: counted.filter(({ route }) => !isProxyRoute(route) && !named.has(route)),
       quarantine,
       alarms: alarms.filter(({ account }) => account !== null && Object.hasOwn(accounts, account)),
       stops,

@@ -157,6 +157,15 @@ const table = {
     cure: "Repair the destination, then retry them.",
     command: "wamid-relay replay --route $subject",
   },
+  "route-missing": {
+    severity: "warning",
+    about: "route",
+    after: 300,
+    alert: "RelayRouteMissing",
+    summary: "Deliveries wait for a route that is not in the settings",
+    cure: "Put the route back under this name, then reload.",
+    command: "wamid-relay reload",
+  },
   quarantined: {
     severity: "warning",
     about: "store",

@@ -38,18 +38,9 @@ export function assessRisk({ condition, text, cure }: DatabaseRisk): Finding {
   return { check: kind, level: levelOf(severity), message: text, todo: cure };
 }
 
-const waitText = (count: number) => (count === 1 ? "1 delivery waits" : `${count} deliveries wait`);
-
-export function assessBacklog(groups: readonly Pick<DeliveryGroup, "route" | "state" | "count">[], routes: Settings["routes"]): Finding[] {
-  const waiting = new Map<string, number>();
-  for (const { route, state, count } of groups) if (state !== "dead") waiting.set(route, (waiting.get(route) ?? 0) + count);
-  const missing = [...waiting].filter(([route]) => !route.startsWith("proxy:") && !routes.some(({ name }) => name === route));
-  return [
-    ok("backlog", waitText([...waiting.values()].reduce((sum, count) => sum + count, 0))),
-    ...missing.map(([route, count]) =>
-      warn("backlog", `${waitText(count)} for the route ${route}, which is not in the settings`, "put the route back, by its old name"),
-    ),
-  ];
+export function assessBacklog(groups: readonly Pick<DeliveryGroup, "state" | "count">[]): Finding {
+  const waiting = groups.reduce((sum, { state, count }) => (state === "dead" ? sum : sum + count), 0);
+  return ok("backlog", waiting === 1 ? "1 delivery waits" : `${waiting} deliveries wait`);
 }
 
 /** Meta's handshake with each source that has verify tokens, and the numbers that events came for. `at`: the relay's time. */

@@ -46,7 +46,7 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
     report === null
       ? []
       : [
-          ...assessBacklog(report.groups, settings.routes),
+          assessBacklog(report.groups),
           ...assessAttention(report.attention),
           ...(await checkHandshakes(report.destinations, acting)),
           ...assessSources(report.sources, report.at),

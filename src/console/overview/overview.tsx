@@ -104,6 +104,7 @@ function rowsOf({ kind, subject }: Attention): string {
     case "destination-failing":
     case "destination-paused":
     case "destination-stopped":
+    case "route-missing":
       return path("/deliveries", { route: subject, state: "waiting" });
     case "destination-slow":
       return path("/deliveries", { route: subject });

@@ -22,6 +22,7 @@ const route = (parts: Partial<RouteFacts>): RouteFacts => ({
 const good: AttentionFacts = {
   now: start,
   routes: [route({ waiting: 3, oldestDueAt: start })],
+  missingRoutes: [],
   quarantine: noQuarantine,
   alarms: [],
   stops: [],
@@ -194,6 +195,18 @@ const faults: readonly {
       waiting: 2,
       text: "2 events are for business numbers that no account has. Add the numbers to accounts of their source, reload, then release them.",
       action: "release",
+    },
+  },
+  {
+    title: "deliveries of a route that was renamed",
+    facts: { missingRoutes: [{ ...noBacklog, route: "old", waiting: 2, held: 1 }] },
+    entry: {
+      kind: "route-missing",
+      subject: "old",
+      since: start,
+      waiting: 3,
+      text: "3 deliveries wait for the route old, which is not in the settings. Put the route back under this name, then reload.",
+      action: null,
     },
   },
   {
