@@ -59,6 +59,7 @@ function headLines({ message, run, events }: RelayStory): string[] {
   const error = message?.errorCode ?? run?.error ?? null;
   return [
     `${message !== null ? "message" : "run"} ${message?.wamid ?? run?.runId} of account ${tracked.account}`,
+    ...field("phone", message?.phone ?? null),
     ...field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`),
     ...field("first seen", times.join(", ")),
     ...field("registered", tracked.registeredAt === null && "no"),

@@ -53,6 +53,8 @@ const masks = {
   delivery: answeredDeliveryId,
   kind: shownKind,
   word: maskWord,
+  /** As {@link maskText} writes it, also where the number is short. */
+  phone: () => "[phone]",
   text: (text, _, known) => maskText(text, known),
   /** A stream answers with the id of its entry, whose digits are a time. */
   response(text, owner, known) {

@@ -16,7 +16,7 @@ export function Message({ name }: { name: string }) {
 
 function subjectOf({ message, events }: RelayStory): Subject | null {
   if (message === null) return null;
-  const { wamid, id, conversationId, account, status, errorCode, times, sentAt, registeredAt, updatedAt } = message;
+  const { wamid, phone, id, conversationId, account, status, errorCode, times, sentAt, registeredAt, updatedAt } = message;
   return {
     name: wamid,
     account,
@@ -30,6 +30,7 @@ function subjectOf({ message, events }: RelayStory): Subject | null {
     facts: (
       <>
         <Fact name="Wamid" text={wamid} />
+        <Fact name="Phone" text={phone} />
         <Fact name="Service's id" text={id} />
         <Fact name="Conversation" text={conversationId} />
         <CommonFacts of={message} />

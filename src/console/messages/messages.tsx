@@ -52,6 +52,7 @@ const columns: readonly Column<RelayMessage>[] = [
       </>
     ),
   },
+  { title: "Phone", cell: ({ phone }) => phone !== null && <Name text={phone} /> },
   { title: "Reference", cell: ({ reference }) => reference !== null && <Name text={reference} /> },
   { title: "Account", cell: ({ account }) => account },
   { title: "Changed", isNumber: true, cell: ({ updatedAt }) => <Time at={updatedAt} /> },

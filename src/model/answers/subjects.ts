@@ -16,6 +16,7 @@ const trackedFields = {
 export const messageSchema = component("Message", "A tracked message.", {
   ...trackedFields,
   wamid: pii("wamid", z.string()).describe("Its wamid."),
+  phone: pii("phone", z.string()).nullable().describe("The phone number in the wamid; null without one."),
   id: pii("message", text).describe("The service's message id."),
   conversationId: pii("message", text).describe("The service's conversation id."),
   errorCode: foreignWord.describe("Why it failed; null when it did not."),

@@ -1,6 +1,6 @@
 import type { MessageView, RunView } from "../../model/answers/subjects.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
-import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
+import { fewestPhoneDigits, maskNumber, parseMask, phoneInWamid, phoneMatches } from "../../model/mask.ts";
 import type { MessageQuery, OfAccounts, RunQuery } from "../../model/queries.ts";
 import { never, subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
@@ -99,6 +99,8 @@ const viewOf = <Row extends Pick<Message, "metadata" | "times">>({ metadata, tim
   times: JSON.parse(times) as Record<string, number>,
 });
 
+const messageOf = (row: Message): Numbered<MessageView> => ({ ...viewOf(row), phone: phoneInWamid(row.wamid) });
+
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
   const { prefix, phone, only, seen, after = 0, before = never, limit } = filter;
   const referred = prefix === undefined ? null : yield* rareReferences(prefix);
@@ -114,7 +116,7 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
     );
   const fits = phone === undefined ? undefined : ({ wamid }: Message) => phoneMatches(wamid, phone);
-  return (yield* readMatching(before, limit, (end, most) => rows(message`${newest(where(end), most)}`), fits)).map(viewOf);
+  return (yield* readMatching(before, limit, (end, most) => rows(message`${newest(where(end), most)}`), fits)).map(messageOf);
 }
 
 function* rareReferences(prefix: string): Work<number[] | null> {
@@ -133,7 +135,7 @@ export function* findMessages(name: string, of: OfAccounts = {}): Work<Numbered<
   if (found.length === 0) found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`);
   if (found.length === 0 && idMask !== null) found = yield* named(sql`s.service_mask = ${idMask}`);
   if (found.length === 0) found = yield* rows(message`${newest(allOf(isMessage, sql`s.reference = ${name}`, isOf), mostFound)}`);
-  return sorted(found).slice(0, mostFound).map(viewOf);
+  return sorted(found).slice(0, mostFound).map(messageOf);
 }
 
 export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {

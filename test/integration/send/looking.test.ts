@@ -19,6 +19,7 @@ test("finds a sent message by wamid, id and reference, with the statuses of its 
     {
       account: "main",
       wamid: sent.wamid,
+      phone: "5491155550001",
       id: sent.id,
       conversationId: sent.conversationId,
       reference: "order/1",

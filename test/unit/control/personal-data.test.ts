@@ -181,6 +181,7 @@ test("metadata, times of unknown statuses and names inside stories are masked", 
   const message = {
     account: "main",
     wamid,
+    phone: "4021234",
     id: "m-1",
     conversationId: phone,
     reference: `order of ${phone}`,
@@ -193,7 +194,11 @@ test("metadata, times of unknown statuses and names inside stories are masked", 
     updatedAt: "2026-11-20T08:00:00.000Z",
   };
   const masked = maskAnswer(messageSchema, message);
-  expect(masked).toMatchObject({ reference: "order of [phone]", metadata: { "[phone]": "[phone]", shop: "[text, 6 characters]" } });
+  expect(masked).toMatchObject({
+    phone: "[phone]",
+    reference: "order of [phone]",
+    metadata: { "[phone]": "[phone]", shop: "[text, 6 characters]" },
+  });
   const stories = maskAnswer(explainedSchema, { data: [{ message, run: null, events: [], next: null }] });
   expect(stories.data[0]?.message).toEqual(masked);
   for (const text of [JSON.stringify(masked), JSON.stringify(stories)]) expect(text).not.toMatch(/wamid\.|2345/);

@@ -23,6 +23,7 @@ test("writes times as ISO 8601 and leaves the rest as it is", () => {
   const message = {
     account: "main",
     wamid: "w",
+    phone: null,
     id: null,
     conversationId: null,
     reference: null,
