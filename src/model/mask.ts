@@ -166,9 +166,12 @@ const isoTime = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:?\d{2})$/;
 /** A digest in hex, of which most have eight digits in a row; and the time beside it. */
 const digestText = /(?<![0-9a-z])(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})(?![0-9a-z])|\bt=1\d{9}\b/gi;
 
+/** Unix seconds or milliseconds in a field for a time, which have as many digits as a phone number. */
+const isUnixTime = (text: string, key: string): boolean => /^time$|timestamp$/i.test(key) && /^1[6-9]\d{8}(?:\d{3})?$/.test(text);
+
 /** Whether a field is known to hold a signature or its time, and `text` has that form. */
 function isSignature(text: string, key: string): boolean {
-  if (/timestamp$/i.test(key)) return /^1[6-9]\d{8}(?:\d{3})?$/.test(text);
+  if (isUnixTime(text, key)) return true;
   if (!/signature|hmac|digest/i.test(key)) return false;
   const rest = text.replace(digestText, " x ");
   return maskText(rest) === rest;
@@ -208,7 +211,7 @@ export function maskBody(text: string, wamid: string | null): string {
 export function maskWritten(value: unknown, wamid: string | null, level = 0): unknown {
   const mask = (each: string, key: string): string => {
     if (each === wamid) return maskWamid(each);
-    if (isoTime.test(each) || (uuid.test(each) && (/id$/i.test(key) || !hasPhone(each)))) return each;
+    if (isoTime.test(each) || isUnixTime(each, key) || (uuid.test(each) && (/id$/i.test(key) || !hasPhone(each)))) return each;
     const shown = maskText(each);
     return isWord(each, key) || /^(\[\w+\]|wamid:[0-9a-f]{12})$/.test(shown) ? shown : `[text, ${each.length} characters]`;
   };
@@ -221,7 +224,10 @@ const deepest = 64;
 function maskEach(value: unknown, mask: (text: string, key: string) => string, key = "", level = 0): unknown {
   if (typeof value === "string") return mask(value, key);
   // The seq of an event can be as long as a phone number.
-  if (typeof value === "number") return key === "seq" || maskText(String(value)) === String(value) ? value : "[phone]";
+  if (typeof value === "number") {
+    const text = String(value);
+    return key === "seq" || isUnixTime(text, key) || maskText(text) === text ? value : "[phone]";
+  }
   if (typeof value !== "object" || value === null) return value;
   if (level === deepest) return "[nested too deep]";
   if (Array.isArray(value)) return value.map((item) => maskEach(item, mask, key, level + 1));

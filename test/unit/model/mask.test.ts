@@ -208,3 +208,13 @@ test("shows a UUID in a body under a key for ids, whatever digits it has", () =>
   const body = { conversationId: "7c9e6679-7425-40de-944b-e07fc1f90ae7", note: "7c9e6679-7425-40de-944b-e07fc1f90ae7" };
   expect(JSON.parse(maskBody(JSON.stringify(body), null))).toEqual({ ...body, note: "[uuid]" });
 });
+
+test("shows Unix times in a body under a key for times", () => {
+  const body = { time: 1_795_813_190, statuses: [{ timestamp: "1795813190" }], expiration_timestamp: 1_795_813_190_123 };
+  expect(JSON.parse(maskBody(JSON.stringify(body), null))).toEqual(body);
+  expect(JSON.parse(maskBody('{"phone":"1795813190","timestamp":"16505551234","time":16505551234}', null))).toEqual({
+    phone: "[phone]",
+    timestamp: "[phone]",
+    time: "[phone]",
+  });
+});
