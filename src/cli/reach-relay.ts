@@ -45,12 +45,12 @@ async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Su
   const server = parts?.server ?? (storage === null ? readPart("server", options, io) : null);
   const found = await findRelay(server, storage);
   if (typeof found !== "string") {
-    const { tokens = [], missingTokens = [] } = parts ?? {};
+    const { tokens = [], unusableTokens = [] } = parts ?? {};
     const client = authorized(found, tokens, scope, options.showPii);
     if (client !== null && (await servesStore(client, storage))) return client;
     // A file can be read beside its relay, and any number of processes write into a database.
     if (storage === null || (storage.driver === "sqlite" && scope !== "read"))
-      throw new CommandFailed(noToken(options.config, scope, found.url, missingTokens));
+      throw new CommandFailed(noToken(options.config, scope, found.url, unusableTokens));
   } else if (subject === "process")
     throw new CommandFailed(`${found}: start the relay with "wamid-relay serve", or give its address with --relay`);
   const own = storage ?? readPart("storage", options, io);
@@ -103,12 +103,12 @@ async function servesStore(client: ControlClient, storage: StorageSettings | nul
   }
 }
 
-/** Why no token of the settings can be used. `missing`: those that this command cannot read. */
-export function noToken(config: string, scope: Scope, url: string, missing: readonly string[]): string {
+/** Why no token of the settings can be used. `unusable`: why this command cannot use others. */
+export function noToken(config: string, scope: Scope, url: string, unusable: readonly string[]): string {
   const why =
-    missing.length === 0
+    unusable.length === 0
       ? `no token in ${config} has the scope ${scope} for all accounts (control.tokens); add one`
-      : `this command cannot read the token of the relay: ${missing.join("; ")}. Run it with the relay's user and variables`;
+      : `this command cannot read the token of the relay: ${unusable.join("; ")}. Correct it, or run the command with the relay's user and variables`;
   return `${why}, or use --relay ${url} with --token-env`;
 }
 

@@ -51,6 +51,8 @@ function readText(path: string): string {
   return bytes.toString("utf8");
 }
 
+const inOwnWords = { ...readOnce, error: settingText, reportInput: true };
+
 /** The parts that are valid by themselves, whatever is faulty in the others; null: there are no settings to read. */
 export function loadParts(path: string, env: Environment, envFile?: string | undefined) {
   let tree: Tree;
@@ -64,16 +66,19 @@ export function loadParts(path: string, env: Environment, envFile?: string | und
   const part = <Part>(name: string, schema: z.ZodType<Part>): Part | null =>
     broken(name).length > 0 ? null : (schema.safeParse(child(tree.value, name) ?? {}, readOnce).data ?? null);
   const given = child(child(tree.value, "control"), "tokens");
+  const unusable = broken("control", "tokens").filter(({ isMissing }) => isMissing);
   const tokens = (Array.isArray(given) ? given : []).flatMap((item, index) => {
-    const { data } = tokenSchema.safeParse(item, readOnce);
-    return data === undefined || broken("control", "tokens", index, "token").length > 0 ? [] : [data];
+    if (broken("control", "tokens", index, "token").length > 0) return [];
+    const { data, error } = tokenSchema.safeParse(item, inOwnWords);
+    unusable.push(...findingsOf(error?.issues ?? [], ["control", "tokens", index]));
+    return data === undefined ? [] : [data];
   });
-  const missing = broken("control", "tokens").filter(({ isMissing }) => isMissing);
   return {
     server: part("server", serverSchema),
     storage: part("storage", storageSchema),
     tokens,
-    missingTokens: toFaults(missing, tree, path).map(faultLine),
+    /** Why others cannot be used. */
+    unusableTokens: toFaults(unusable, tree, path).map(faultLine),
   };
 }
 
@@ -139,7 +144,7 @@ function* readSettings(text: string, file: string, env: Environment, standIns?: 
   }
   coerceVariables(tree);
   yield;
-  const parsed = settingsSchema.safeParse(tree.value, { ...readOnce, error: settingText, reportInput: true });
+  const parsed = settingsSchema.safeParse(tree.value, inOwnWords);
   yield;
   const invalid = findingsOf(parsed.error?.issues ?? []);
   const findings = [tree.findings, invalid, [...checkReferences(tree.value)]].reduce(withoutFollowing);

@@ -22,9 +22,9 @@ async function ownRelay({ config, envFile }: SettingsOptions, io: Io): Promise<R
   const at = controlAddress(readPart("server", { config, envFile }, io));
   if (at === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
   const token = (): string => {
-    const { tokens = [], missingTokens = [] } = loadParts(config, io.env, envFile) ?? {};
+    const { tokens = [], unusableTokens = [] } = loadParts(config, io.env, envFile) ?? {};
     const [found] = tokensWith("listen", tokens);
-    if (found === undefined) throw new CommandFailed(noToken(config, "listen", at.url, missingTokens));
+    if (found === undefined) throw new CommandFailed(noToken(config, "listen", at.url, unusableTokens));
     return found.token.reveal();
   };
   return { ...at, token };

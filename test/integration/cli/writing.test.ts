@@ -157,6 +157,10 @@ test("prints one line when no token may replay, or the relay has other tokens", 
       /^wamid-relay: no token in \S+ has the scope replay for all accounts \(control\.tokens\); add one, or use --relay http:\S+ with --token-env\n$/,
     );
   }
+  relay.writeSettings(settings("too-short", ["replay"]));
+  const short = await runOn(relay, "replay", "--dry-run");
+  expect(short.err).toMatch(/^wamid-relay: this command cannot read the token .*control\.tokens\[0\]\.token: is shorter than 16 /);
+  expect(short.err).not.toContain("too-short");
   relay.writeSettings(settings("another-token-of-others", ["replay"]));
   const other = await runOn(relay, "replay", "--dry-run");
   expect(other).toEqual({
