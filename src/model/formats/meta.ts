@@ -131,7 +131,6 @@ interface Around {
 }
 
 function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, around: Around): Generator<Part> {
-  const { account } = around;
   const field = isObject(change) ? change["field"] : undefined;
   if (!isObject(change) || typeof field !== "string" || field === "") {
     const error = `entry[${place.entry}].changes[${place.change}] has no field`;
@@ -141,8 +140,10 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
   const { value } = change;
   const members = isObject(value) ? value : {};
   const number = isObject(members["metadata"]) ? textOf(members["metadata"]["phone_number_id"]) : null;
-  const numbers = number === null ? around.numbers : [number, ...around.numbers];
-  const about = present({ phoneNumberId: number, wabaId: account });
+  // Of a partner's updates, the entry is the business that owns the account.
+  const owned = isObject(members["waba_info"]) ? textOf(members["waba_info"]["waba_id"]) : null;
+  const numbers = [number, owned, ...around.numbers].filter((id) => id !== null);
+  const about = present({ phoneNumberId: number, wabaId: owned ?? around.account });
   if (!listFields.has(field) || lists.every((list) => itemsOf(members[list]).length === 0)) {
     yield { ...place, numbers, content: readChange(field, value, about, around) };
     return;

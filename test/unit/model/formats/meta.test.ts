@@ -124,6 +124,16 @@ describe("Meta's webhooks", () => {
     expect(read(request({ statuses: [group("32")] })).map(idOf)).toEqual([second]);
   });
 
+  it("reads a partner's update as one of the account that it is about, then of the business", () => {
+    const [item] = read({
+      object: "whatsapp_business_account",
+      entry: [
+        { id: "9", changes: [{ field: "account_update", value: { event: "PARTNER_ADDED", waba_info: { waba_id: "102290129340398" } } }] },
+      ],
+    });
+    expect(item).toMatchObject({ numbers: ["102290129340398", "9"], content: { envelope: { data: { wabaId: "102290129340398" } } } });
+  });
+
   it("knows a change again whatever the order of its keys", () => {
     const [one] = read(request({ event: "APPROVED", reason: null }, "message_template_status_update", { time: 5 }));
     const [same] = read(request({ reason: null, event: "APPROVED" }, "message_template_status_update", { time: 5 }));
