@@ -39,25 +39,28 @@ function variablesInFile(settingsPath: string, envFile: string | undefined): Env
     throw new SettingsError([{ path: "", message, source: path }]);
   }
   const variables = parseEnv(text);
-  const repeated = repeatedNames(text, variables);
-  if (repeated.length > 0)
-    throw new SettingsError(repeated.map(({ message, line }) => ({ path: "", message, source: `${path}:${line}:1` })));
+  const faults = faultsIn(text, variables);
+  if (faults.length > 0) throw new SettingsError(faults.map(({ message, line }) => ({ path: "", message, source: `${path}:${line}:1` })));
   return variables;
 }
 
-/** The name of each assignment. A quoted value may have several lines, which are none. */
-const assignment = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`)?/gm;
+/** The name of each assignment, and a quote that nothing closes. A quoted value may have several lines, which are none. */
+const assignment = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`|(["'`]))?/gm;
 
-/** `parseEnv` keeps the last value of a name, so a secret added twice would silently replace one in use. */
-function repeatedNames(text: string, variables: Environment): { readonly message: string; readonly line: number }[] {
+/**
+ * `parseEnv` keeps the last value of a name, so a secret added twice would silently replace one in use. It keeps a quote that is
+ * not closed as a part of the value.
+ */
+function faultsIn(text: string, variables: Environment): { readonly message: string; readonly line: number }[] {
   const first = new Map<string, number>();
   let line = 1;
   let end = 0;
-  return [...text.matchAll(assignment)].flatMap(({ 1: name = "", index }) => {
+  return [...text.matchAll(assignment)].flatMap(({ 1: name = "", 2: quote, index }) => {
     line += text.slice(end, index).split("\n").length - 1;
     end = index;
     const before = first.get(name);
     if (before === undefined) first.set(name, line);
+    if (quote !== undefined) return [{ message: `the value of ${name} begins with ${quote}, which nothing closes`, line }];
     const isRepeated = before !== undefined && Object.hasOwn(variables, name);
     return isRepeated ? [{ message: `sets ${name} a second time; it is already set on line ${before}. Keep one of the two`, line }] : [];
   });

@@ -83,6 +83,13 @@ describe("the env file", () => {
     );
   });
 
+  test("a quote that nothing closes is a fault; others belong to the value", () => {
+    write(".env", "KEY='it\"s'\nHOST=\"one\n");
+    expect(() => host()).toThrow(`${join(folder, ".env")}:2:1: the value of HOST begins with ", which nothing closes`);
+    write(".env", "HOST=one # the \"first\nKEY=it's\n");
+    expect(host()).toBe("one");
+  });
+
   test("without .env only the process environment counts", () => {
     expect(host({ HOST: "process" })).toBe("process");
     expect(faults()).toEqual(["needs the environment variable HOST, which is not set"]);
