@@ -60,7 +60,7 @@ ${seriesTable}`,
     accounts: "narrowed",
     summary: "How many messages arrived, what failed and why, and how long they took",
     description:
-      "Counts the messages that were sent in the range, and which statuses they reached in it. Of all messages, these are estimates at the beginning of the range: messages sent before it are left out by their time to the status. With `account`, `route` or `reference`, or a limited token, the relay counts stored events, which takes about a second per million and reaches back to `retention.events`.",
+      "Counts the messages that were sent in the range, and which statuses they reached in it. For all messages, the beginning of the range is an estimate, from the times between send and status. With `account`, `route` or `reference`, or a limited token, the relay counts stored events, which takes about a second per million and reaches back to `retention.events`.",
     query: qualityQuery,
     answers: { 200: { schema: qualitySchema } },
   },
