@@ -14,15 +14,26 @@ export type Wamid = Brand<"Wamid">;
 export type RunId = Brand<"RunId">;
 export type DeliveryId = Brand<"DeliveryId">;
 
-/** Of an event id, event kind, wamid, run id or reference; four times the longest seen in the field. */
+/** Of an event id, event kind, wamid, run id or reference, in code points; four times the longest seen in the field. */
 export const maxIdLength = 256;
 
 export function hasIdLength(text: string): boolean {
-  return text.length <= maxIdLength;
+  return text.length <= maxIdLength || (text.length <= 2 * maxIdLength && codePoints(text) <= maxIdLength);
+}
+
+function codePoints(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
 }
 
 export function cutText(text: string, most: number): string {
-  const cut = text.slice(0, most);
+  const cut =
+    text.length <= most
+      ? text
+      : Array.from(text.slice(0, 2 * most))
+          .slice(0, most)
+          .join("");
   return cut.isWellFormed() ? cut : cut.toWellFormed();
 }
 

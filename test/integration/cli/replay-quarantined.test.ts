@@ -43,7 +43,7 @@ test("counts first, releases what is now valid byte for byte, keeps the rest, an
     settings: { routes: [routeTo(downstream.url)], tracking: { unknown: "forward" } },
   });
   expect((await postEvent(relay.webhookUrl, Buffer.from('{"object":"event","type":"charge.failed"}'))).status).toBe(202);
-  expect((await runOn(relay, "events", "list")).out).toMatch(/quarantined +the body is an envelope of Stripe; the relay reads/);
+  expect((await runOn(relay, "events", "list")).out).toMatch(/quarantined +main +the body is an envelope of Stripe; the relay reads/);
   const bodies = await quarantineValid(relay, 3);
 
   const dry = await runOn(relay, "replay", "--disposition", "quarantined", "--dry-run");

@@ -131,7 +131,7 @@ test("reads null data as empty data, for any kind", () => {
 
 test("limits an id to 256 characters, whatever their bytes", () => {
   const withId = (id: string) => parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id })));
-  for (const character of ["x", "é", "語"]) {
+  for (const character of ["x", "é", "語", "😀"]) {
     expect(withId(character.repeat(256)).ok).toBe(true);
     expect(withId(character.repeat(257))).toMatchObject({ ok: false, error: expect.stringMatching(/^id .*256 characters/) });
   }
