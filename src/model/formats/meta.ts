@@ -71,14 +71,25 @@ function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
   if (parts.length === 0) return invalid("the body has no updates");
   let digest = from?.digest;
   const digestOfAll = (): string => (digest ??= hash("sha256", body));
-  const request = parts.length === 1 ? null : (parseVerbatim(body.toString("utf8")) as Request);
+  const writeOne = parts.length === 1 ? null : createWriting(body);
   return parts.map((part, place) => {
     return {
-      body: request === null ? body : Buffer.from(asciiJson(JSON.stringify(requestAt(request, part))), "latin1"),
+      body: writeOne === null ? body : writeOne(part),
       numbers: part.numbers,
       content: contentOf(part, { source, digestOfAll, place: from?.place ?? place }),
     };
   });
+}
+
+/** Writes requests with one item each in ASCII, and with `\/` for slashes where the request has it, as Meta's do. */
+function createWriting(body: Buffer): (place: Place) => Buffer {
+  const text = body.toString("utf8");
+  const request = parseVerbatim(text) as Request;
+  const hasEscapedSlashes = text.includes("\\/");
+  return (place) => {
+    const json = asciiJson(JSON.stringify(requestAt(request, place)));
+    return Buffer.from(hasEscapedSlashes ? json.replaceAll("/", "\\/") : json, "latin1");
+  };
 }
 
 interface Naming {

@@ -84,3 +84,12 @@ test("each item of a batch is sent as Meta would have sent it alone, with its ow
   expect(sent.map(nameOf).toSorted()).toEqual(Object.keys(alone).toSorted());
   for (const request of sent) expect(request).toEqual(requestOf(alone[nameOf(request)] ?? {}));
 });
+
+test.each([
+  ["Meta's escapes", String.raw`{"id":"wamid.1","text":{"body":"S\u00ed, https:\/\/a.example\/b"},"timestamp":"1"}`],
+  ["plain slashes", String.raw`{"id":"wamid.1","text":{"body":"S\u00ed, https://a.example/b"},"timestamp":"1"}`],
+])("writes items with %s as they were", (_what, item) => {
+  const batch = JSON.stringify(requestOf({ messages: [{ id: "first" }, { id: "second" }] })).replace('{"id":"first"}', item);
+  const [first] = meta.items(Buffer.from(batch), { source: "wa", fields: fieldsSchema.parse({}) });
+  expect(first?.body.toString("utf8")).toContain(`"messages":[${item}]`);
+});
