@@ -88,7 +88,7 @@ function eventLines(event: Event, mostOfResponse: number): string[] {
         : `verified by secret ${secret}`;
   const others = conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`;
   return [
-    `${timeText(event.receivedAt)}  event ${seq}: ${event.event ?? "no valid envelope"}${id === null ? "" : `, ${id}`}`,
+    `${timeText(event.receivedAt)}  event ${seq}: ${event.event ?? "not read"}${id === null ? "" : `, ${id}`}`,
     ...field("received", `${origin} of source ${source}, ${verification}`),
     ...field("duplicates", duplicates > 0 && `${duplicates}${others}`),
     ...field("event", event.request && `${requestText(event.request)}; events list --request ${event.request.digest}`),
@@ -113,7 +113,7 @@ function movement({ status, previousStatus, transition }: Event): string | null 
 }
 
 function dispositionText({ disposition, fault, parkedUntil, routes, releasedAs }: Event): string {
-  if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${fault ?? ""}`;
+  if (releasedAs !== null) return `released as event ${releasedAs}; until then: ${fault ?? ""}`;
   if (fault !== null) return `${disposition}: ${fault}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
   if (disposition === "ignored") return "ignored: its message was not registered";
