@@ -124,26 +124,13 @@ export async function runInit(command: Command, options: Options, io: Io, termin
     variables.push(["POSTGRES_URL", answers.postgresUrl, "Address of the PostgreSQL database, with user and password."]);
   const database = join(folder, "data", "relay.db");
   const text = settingsText({ ...answers, port, baseUrl, isCallable, database, isPrivate: isPrivateHost(answers.downstream) });
-  const written: string[] = [];
-  const write = (path: string, text: string, mode: number, flag: "w" | "wx"): void => {
-    // Fails where the name is taken, also by what came during the questions.
-    writeFileSync(path, text, { mode, flag });
-    written.push(path);
-  };
-  try {
-    mkdirSync(folder, { recursive: true });
-    write(envFile, envText(variables), 0o600, "wx");
-    write(settings, text, 0o644, "wx");
-    write(schema, `${JSON.stringify(editorSchema(), null, 2)}\n`, 0o644, "w");
-    const { readSettings } = await import("./settings-option.ts");
-    readSettings({ config: settings, envFile }, io);
-  } catch (error) {
-    for (const path of written) rmSync(path, { force: true });
-    if (error instanceof CommandFailed) throw error;
-    const { code, path } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST" && path !== undefined) throw alreadyThere([path]);
-    throw fileFailure(`cannot write to ${fromHere(folder)}`, error);
-  }
+  const files: File[] = [
+    { path: envFile, text: envText(variables), mode: 0o600, flag: "wx" },
+    { path: settings, text, mode: 0o644, flag: "wx" },
+    { path: schema, text: `${JSON.stringify(editorSchema(), null, 2)}\n`, mode: 0o644, flag: "w" },
+  ];
+  const { readSettings } = await import("./settings-option.ts");
+  writeAll(folder, files, () => readSettings({ config: settings, envFile }, io));
 
   const steps = [
     ["config check", "check the settings"],
@@ -169,6 +156,33 @@ export async function runInit(command: Command, options: Options, io: Io, termin
     "Next:",
     ...steps.map(({ command, note }) => `  ${command.padEnd(width)}   # ${note}`),
   ]);
+}
+
+interface File {
+  readonly path: string;
+  readonly text: string;
+  readonly mode: number;
+  /** `wx` fails where the name is taken, also by what came during the questions. */
+  readonly flag: "w" | "wx";
+}
+
+/** Leaves no file behind when one cannot be written, or `check` throws. */
+function writeAll(folder: string, files: readonly File[], check: () => void): void {
+  const written: string[] = [];
+  try {
+    mkdirSync(folder, { recursive: true });
+    for (const { path, text, mode, flag } of files) {
+      writeFileSync(path, text, { mode, flag });
+      written.push(path);
+    }
+    check();
+  } catch (error) {
+    for (const path of written) rmSync(path, { force: true });
+    if (error instanceof CommandFailed) throw error;
+    const { code, path } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST" && path !== undefined) throw alreadyThere([path]);
+    throw fileFailure(`cannot write to ${fromHere(folder)}`, error);
+  }
 }
 
 function alreadyThere(paths: readonly string[]): CommandFailed {

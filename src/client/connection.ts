@@ -97,8 +97,7 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
   }
 
   function refusal({ status, headers }: Response, text: string): RelayClientError {
-    const retryAfter = headers.get("retry-after") ?? "";
-    const retryAfterMs = /^\d+$/.test(retryAfter) ? Number(retryAfter) * 1000 : null;
+    const retryAfterMs = retryAfterOf(headers.get("retry-after"));
     try {
       const { error, code, details } = JSON.parse(text) as { error?: unknown; code?: unknown; details?: unknown };
       if (typeof error === "string" && typeof code === "string")
@@ -183,6 +182,8 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
     },
   };
 }
+
+const retryAfterOf = (seconds: string | null): number | null => (/^\d+$/.test(seconds ?? "") ? Number(seconds) * 1000 : null);
 
 /** With its question mark; empty when no value is given. */
 export function queryOf(values: object): string {

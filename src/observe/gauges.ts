@@ -86,24 +86,33 @@ type Sample = readonly [labels: Readonly<Record<string, string>>, value: number]
 
 const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
 
+type Sampled = (
+  name: string,
+  help: string,
+  combine: Combine,
+  labelNames: readonly string[],
+  read: (gauges: Gauges) => Iterable<Sample>,
+) => void;
+
 /** Metrics of what is so at a scrape. */
 export function createGauges({ gauge }: Pick<Maker, "gauge">): (gauges: Gauges) => void {
   const samplings: ((gauges: Gauges) => void)[] = [];
-
-  function sampled(
-    name: string,
-    help: string,
-    combine: Combine,
-    labelNames: readonly string[],
-    read: (gauges: Gauges) => Iterable<Sample>,
-  ): void {
+  const sampled: Sampled = (name, help, combine, labelNames, read) => {
     const metric = gauge(name, help, combine, labelNames);
     samplings.push((gauges) => {
       metric.reset();
       for (const [labels, value] of read(gauges)) metric.set(labels, value);
     });
-  }
+  };
+  sampleRelay(sampled);
+  sampleRoutes(sampled);
+  sampleAccounts(sampled);
+  return (gauges) => {
+    for (const sample of samplings) sample(gauges);
+  };
+}
 
+function sampleRelay(sampled: Sampled): void {
   sampled(
     "relay_source_info",
     "Always 1, for each source of the settings. Join by source to get the format.",
@@ -144,7 +153,9 @@ export function createGauges({ gauge }: Pick<Maker, "gauge">): (gauges: Gauges) 
       return [...most].map(([listener, behind]) => [{ listener }, behind]);
     },
   );
+}
 
+function sampleRoutes(sampled: Sampled): void {
   const ofRoutes = (name: string, help: string, combine: Combine, value: (route: RouteGauges, now: number) => number): void =>
     sampled(name, help, combine, ["route"], ({ routes, now }) => routes.map((each) => [{ route: each.route }, value(each, now)]));
   ofRoutes("relay_deliveries_waiting", "Waiting deliveries, due or not.", "max", ({ waiting }) => waiting);
@@ -162,7 +173,9 @@ export function createGauges({ gauge }: Pick<Maker, "gauge">): (gauges: Gauges) 
     "max",
     ({ pausedUntil }, now) => (pausedUntil === null ? 0 : secondsUntil(pausedUntil, now)),
   );
+}
 
+function sampleAccounts(sampled: Sampled): void {
   const ofAccounts = (
     name: string,
     help: string,
@@ -193,10 +206,6 @@ export function createGauges({ gauge }: Pick<Maker, "gauge">): (gauges: Gauges) 
     // A key stays refused until a call succeeds. A quota may have been renewed without a call.
     Object.entries(stops).map(([reason, until]) => [reason, Number(until !== null && (reason === "unauthenticated" || until > now))]),
   );
-
-  return (gauges) => {
-    for (const sample of samplings) sample(gauges);
-  };
 }
 
 const secondsUntil = (at: number, from: number): number => Math.max(0, (at - from) / 1000);

@@ -13,6 +13,18 @@ const createQueue = (atOnce: number) => ({
   all: new Set<PendingPost>(),
 });
 
+function createQueues(atOnce: number) {
+  const queues = new Map<string, ReturnType<typeof createQueue>>();
+  return {
+    of(webhookId: string) {
+      const queue = queues.get(webhookId) ?? createQueue(atOnce);
+      queues.set(webhookId, queue);
+      return queue;
+    },
+    waiting: () => [...queues.values()].reduce((sum, { all }) => sum + all.size, 0),
+  };
+}
+
 interface PendingPost {
   readonly delivery: DeliveryRecord;
   readonly queue: ReturnType<typeof createQueue>;
@@ -28,17 +40,12 @@ interface PendingPost {
  */
 export function createPosting(core: Core, { poster, retry, atOnce }: { poster: Poster; retry: EventRetry; atOnce: number }) {
   const { world, clock, baseClock, random, speed } = core;
-  const queues = new Map<string, ReturnType<typeof createQueue>>();
-  const queueOf = (webhookId: string) => {
-    const queue = queues.get(webhookId) ?? createQueue(atOnce);
-    queues.set(webhookId, queue);
-    return queue;
-  };
+  const queues = createQueues(atOnce);
   const idlers: (() => void)[] = [];
   let sidePosts = 0;
   let isClosed = false;
   const passed = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
-  const waiting = () => [...queues.values()].reduce((sum, { all }) => sum + all.size, sidePosts);
+  const waiting = () => queues.waiting() + sidePosts;
   const wake = (): void => {
     if (idlers.length > 0 && (isClosed || waiting() === 0)) for (const idler of idlers.splice(0)) idler();
   };
@@ -98,21 +105,13 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     if (held !== undefined && held.eventId < order.eventId) held.release();
     return waitMs;
   };
-  const hold = async ({ delivery: { eventId }, queue: { held }, line }: PendingPost): Promise<void> => {
-    if (held.has(line)) return;
-    await new Promise<void>((release) => {
-      held.set(line, { eventId, release });
-      clock.after(longestHoldMs / speed, release);
-    });
-    held.delete(line);
-  };
   const follow = async (delivery: DeliveryRecord, faults: DeliveryFaults, firstMs: number): Promise<void> => {
     const event = world.events.get(delivery.eventId);
-    const queue = queueOf(delivery.webhookId);
+    const queue = queues.of(delivery.webhookId);
     const post = { delivery, queue, line: event?.wamid ?? event?.runId ?? delivery.eventId, faults, isPosting: false };
     queue.all.add(post);
     if (firstMs > 0) await passed(firstMs);
-    if (faults.reorder) await hold(post);
+    if (faults.reorder) await hold(post, (release) => clock.after(longestHoldMs / speed, release));
     let waitMs = delivery.tries === 0 ? await queue.run(() => firstTry(post), post.line) : 0;
     while (waitMs !== null) {
       if (waitMs > 0) await passed(waitMs);
@@ -125,7 +124,7 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
       if (heldMs > 0) world.deliveries.update(delivery, { nextAt: clock.now() + heldMs });
       void follow(delivery, faults, faults.delayMs);
     },
-    waitingFor: (webhookId: string) => queueOf(webhookId).all.size,
+    waitingFor: (webhookId: string) => queues.of(webhookId).all.size,
     resume(): void {
       const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
       // Faults were drawn before the restart, and are over.
@@ -133,7 +132,7 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     },
     /** After a webhook was disabled or deleted: drops what waits for it. A post in flight ends with its answer. */
     webhookChanged(webhookId: string): void {
-      for (const post of queueOf(webhookId).all) if (!post.isPosting) orderOf(post);
+      for (const post of queues.of(webhookId).all) if (!post.isPosting) orderOf(post);
     },
     waiting,
     idle(): Promise<void> {
@@ -149,6 +148,15 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
       wake();
     },
   };
+}
+
+async function hold({ delivery: { eventId }, queue: { held }, line }: PendingPost, atLatest: (release: () => void) => void): Promise<void> {
+  if (held.has(line)) return;
+  await new Promise<void>((release) => {
+    held.set(line, { eventId, release });
+    atLatest(release);
+  });
+  held.delete(line);
 }
 
 function malformedOrder(right: PostOrder, malformed: NonNullable<DeliveryFaults["malformed"]>, random: Random): PostOrder {

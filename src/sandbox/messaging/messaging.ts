@@ -49,6 +49,8 @@ export interface ContactFacts {
   readonly attributes?: Readonly<Record<string, string>>;
 }
 
+type MessageFacts = Pick<MessageRecord, "text" | "templateId" | "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">;
+
 /** In digits (E.164): a wamid holds no more. */
 const longestRealPhone = 15;
 const unnamedFailure = 131000;
@@ -65,24 +67,11 @@ export function createMessaging(core: Core, publisher: Publisher) {
   /** Not in the state file: after a restart each comes once more. */
   const rejectedBefore = new Set<string>();
 
-  const isTooLate = (to: ContactRecord | undefined) => clock.now() - (to?.customerWroteAt ?? Number.NEGATIVE_INFINITY) > windowMs;
   const createContact = (account: string, phone: string, { name = null, attributes }: ContactFacts = {}): ContactRecord => {
     const states = { customerWroteAt: null, humanRepliedAt: null, runId: null, campaignId: null };
     return world.contacts.put({ ...owned(account), phone, name, attributes: { ...attributes }, conversationId: ids(), ...states });
   };
-  const contentOf = (account: string, { text, template, failsLater }: OutgoingMessage, to: ContactRecord | undefined) => {
-    if (template !== undefined) {
-      const found = templateToSend(world, account, template.id);
-      return { text: fillTemplate(found, template.variables ?? {}, to), templateId: found.id };
-    }
-    if (failsLater !== true && isTooLate(to))
-      throw refused(409, "Pasaron más de 24 horas desde el último mensaje del cliente: para escribirle usá una plantilla.");
-    return { text: text as string, templateId: null };
-  };
-  const record = (
-    { id, account, phone, conversationId }: ContactRecord,
-    about: Pick<MessageRecord, "text" | "templateId" | "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">,
-  ): MessageRecord => {
+  const record = ({ id, account, phone, conversationId }: ContactRecord, about: MessageFacts): MessageRecord => {
     const wamid = newWamid(phone.slice(1, 1 + longestRealPhone));
     return { ...owned(account), wamid, contactId: id, conversationId, phone, statusAt: clock.now(), future: [], ...about };
   };
@@ -90,11 +79,12 @@ export function createMessaging(core: Core, publisher: Publisher) {
     const phone = requirePhone(message.to);
     const { phoneNumberId } = sendingNumber(accountOf(world, account), message.phoneNumberId);
     const known = world.contacts.find(account, phone);
-    const content = contentOf(account, message, known);
+    const isLate = clock.now() - (known?.customerWroteAt ?? Number.NEGATIVE_INFINITY) > windowMs;
+    const content = contentOf(world, account, message, known, isLate);
     if (known === undefined) admitContact(world, accountOf(world, account));
     checkProvider(rejectedBefore, account, phone);
     const life = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
-    const willFail = content.templateId === null && isTooLate(known);
+    const willFail = content.templateId === null && isLate;
     // From here on nothing refuses it: what was refused created nothing.
     const contact = known ?? createContact(account, phone);
     const { campaignId = null, reference } = message;
@@ -143,6 +133,17 @@ export function createMessaging(core: Core, publisher: Publisher) {
       for (const message of world.messages.all()) lives.follow(message);
     },
   };
+}
+
+function contentOf(world: World, account: string, message: OutgoingMessage, to: ContactRecord | undefined, isLate: boolean) {
+  const { text, template, failsLater } = message;
+  if (template !== undefined) {
+    const found = templateToSend(world, account, template.id);
+    return { text: fillTemplate(found, template.variables ?? {}, to), templateId: found.id };
+  }
+  if (failsLater !== true && isLate)
+    throw refused(409, "Pasaron más de 24 horas desde el último mensaje del cliente: para escribirle usá una plantilla.");
+  return { text: text as string, templateId: null };
 }
 
 export function receiptOf({ id, wamid, status, conversationId }: MessageRecord) {

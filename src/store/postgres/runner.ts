@@ -62,13 +62,15 @@ interface Shape {
   readonly text: string;
 }
 
+type Ask = (shape: Shape, values: readonly unknown[]) => Promise<Answer>;
+
 const shapes = new Map<string, Shape>();
 /** Above this, rows are sent as arrays: each shape takes memory of the database. */
 const mostShapes = 32;
 const shapesOf = new Map<string, number>();
 
 export function createPostgresRunner(connection: Connection) {
-  const ask = (shape: Shape, values: readonly unknown[]): Promise<Answer> => connection.query({ ...shape, values });
+  const ask: Ask = (shape, values) => connection.query({ ...shape, values });
   /** Statements whose answers no command looks at are waited for at its end. */
   const noted: Promise<unknown>[] = [];
 
@@ -90,28 +92,29 @@ export function createPostgresRunner(connection: Connection) {
       case "find": {
         const found: (Row | number | undefined)[] = new Array(op.keys.length).fill(undefined);
         if (op.keys.length === 0) return found;
-        for (const { "#": place, "+": fresh = null, ...row } of await find(op, op.keys))
+        for (const { "#": place, "+": fresh = null, ...row } of await find(ask, op, op.keys))
           found[(place as number) - 1] = fresh === null ? row : (fresh as number);
         return found;
       }
       case "insert":
         if (op.rows.length > 0)
-          note(write(op.table, `insert ${op.known}`, op.rows as readonly Row[], op.known === "stays" ? "ON CONFLICT DO NOTHING" : ""));
+          note(write(ask, op.table, `insert ${op.known}`, op.rows as readonly Row[], op.known === "stays" ? "ON CONFLICT DO NOTHING" : ""));
         return undefined;
       case "add":
-        if (op.rows.length > 0) note(write(op.sums.table, "add", op.rows as readonly Row[], summedText(op.sums, "greatest", "least")));
+        if (op.rows.length > 0) note(write(ask, op.sums.table, "add", op.rows as readonly Row[], summedText(op.sums, "greatest", "least")));
         return undefined;
       case "lock":
-        if (op.keys.length > 0) note(find(op, op.keys));
+        if (op.keys.length > 0) note(find(ask, op, op.keys));
         return undefined;
       case "update": {
-        const answer = changed(op.change, () => updateText(op.change), op.rows as readonly Row[]);
+        const answer = changed(ask, op.change, () => updateText(op.change), op.rows as readonly Row[]);
         if (op.asks) return answer;
         note(answer);
         return undefined;
       }
       case "remove":
         return changed(
+          ask,
           op.removal,
           () => `DELETE FROM ${op.removal.table.name} t USING ${placedText(op.removal)} RETURNING x."#"::int`,
           op.rows as readonly Row[],
@@ -128,57 +131,6 @@ export function createPostgresRunner(connection: Connection) {
     }
   }
 
-  async function find({ look, numbers = null }: Finding, keys: readonly (readonly unknown[])[]): Promise<readonly Row[]> {
-    const values = look.by.map((name, place) =>
-      packArray(
-        kindOf(look.table, name),
-        keys.map((key) => key[place]),
-      ),
-    );
-    const { rows } = await ask(
-      shapeOf(`${look.name} ${numbers?.name ?? ""}`, () => findText(look, numbers)),
-      values,
-    );
-    return rows;
-  }
-
-  /**
-   * The statement locks the rows in their order, and passes over one that another transaction changed meanwhile. Once it holds the lock,
-   * a second statement changes that row.
-   */
-  async function changed(of: Removal, text: () => string, rows: readonly Row[]): Promise<boolean[]> {
-    const done: boolean[] = new Array(rows.length).fill(false);
-    let left = rows.map((_, place) => place);
-    for (let tries = of.isLocked ? 1 : 2; tries > 0 && left.length > 0; tries -= 1) {
-      const some = left.length === rows.length ? rows : left.map((place) => rows[place] as Row);
-      const answer = await ask(
-        shapeOf(of.name, text),
-        of.names.map((name) => columnOf(of.table, name, some)),
-      );
-      for (const { "#": place } of answer.rows) done[left[(place as number) - 1] as number] = true;
-      left = left.filter((place) => !done[place]);
-    }
-    return done;
-  }
-
-  /** Columns with one value in all rows are sent once. An array for each would take a third more of the database's time. */
-  function write(table: Table, kind: string, rows: readonly Row[], ending: string): Promise<Answer> {
-    const group = `${kind} ${table.name}`;
-    let shape = shapeOfRows(table, rows);
-    if (!shapes.has(`${group} ${shape}`)) {
-      const known = shapesOf.get(group) ?? 0;
-      if (known >= mostShapes) shape = "a".repeat(table.names.length);
-      shapesOf.set(group, known + 1);
-    }
-    const values: unknown[] = [];
-    for (const [place, name] of table.names.entries()) {
-      if (shape[place] === "s") values.push((rows[0] as Row)[name]);
-      else if (shape[place] === "a") values.push(columnOf(table, name, rows));
-    }
-    const named = shapeOf(`${group} ${shape}`, () => `${insertText(table, shape)} ${ending}`);
-    return ask(named, values);
-  }
-
   return {
     /** With writes, call it inside a transaction, and wait for `written` at its end. */
     async execute<T>(work: Work<T>): Promise<T> {
@@ -189,6 +141,57 @@ export function createPostgresRunner(connection: Connection) {
     /** Rejects with the first error, which the later ones follow from. */
     written: async (): Promise<void> => void (await settledAll(noted)),
   };
+}
+
+async function find(ask: Ask, { look, numbers = null }: Finding, keys: readonly (readonly unknown[])[]): Promise<readonly Row[]> {
+  const values = look.by.map((name, place) =>
+    packArray(
+      kindOf(look.table, name),
+      keys.map((key) => key[place]),
+    ),
+  );
+  const { rows } = await ask(
+    shapeOf(`${look.name} ${numbers?.name ?? ""}`, () => findText(look, numbers)),
+    values,
+  );
+  return rows;
+}
+
+/**
+ * The statement locks the rows in their order, and passes over one that another transaction changed meanwhile. Once it holds the lock,
+ * a second statement changes that row.
+ */
+async function changed(ask: Ask, of: Removal, text: () => string, rows: readonly Row[]): Promise<boolean[]> {
+  const done: boolean[] = new Array(rows.length).fill(false);
+  let left = rows.map((_, place) => place);
+  for (let tries = of.isLocked ? 1 : 2; tries > 0 && left.length > 0; tries -= 1) {
+    const some = left.length === rows.length ? rows : left.map((place) => rows[place] as Row);
+    const answer = await ask(
+      shapeOf(of.name, text),
+      of.names.map((name) => columnOf(of.table, name, some)),
+    );
+    for (const { "#": place } of answer.rows) done[left[(place as number) - 1] as number] = true;
+    left = left.filter((place) => !done[place]);
+  }
+  return done;
+}
+
+/** Columns with one value in all rows are sent once. An array for each would take a third more of the database's time. */
+function write(ask: Ask, table: Table, kind: string, rows: readonly Row[], ending: string): Promise<Answer> {
+  const group = `${kind} ${table.name}`;
+  let shape = shapeOfRows(table, rows);
+  if (!shapes.has(`${group} ${shape}`)) {
+    const known = shapesOf.get(group) ?? 0;
+    if (known >= mostShapes) shape = "a".repeat(table.names.length);
+    shapesOf.set(group, known + 1);
+  }
+  const values: unknown[] = [];
+  for (const [place, name] of table.names.entries()) {
+    if (shape[place] === "s") values.push((rows[0] as Row)[name]);
+    else if (shape[place] === "a") values.push(columnOf(table, name, rows));
+  }
+  const named = shapeOf(`${group} ${shape}`, () => `${insertText(table, shape)} ${ending}`);
+  return ask(named, values);
 }
 
 /** Waits for all, so that no answer of a failed transaction arrives later. */
