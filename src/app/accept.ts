@@ -74,7 +74,7 @@ const everyMs = 60_000;
 const mostRemembered = 10_000;
 
 interface IntakeParts {
-  readonly accepting: Pick<Accepting, "accept" | "quarantine">;
+  readonly accepting: Pick<Accepting, "accept" | "quarantine" | "release">;
   readonly store: Pick<Store, "announce" | "nameRequest" | "noteSource" | "registerEach">;
   readonly settings: () => Settings;
   readonly clock: Pick<Clock, "now">;
@@ -82,13 +82,15 @@ interface IntakeParts {
   readonly exchange: (event: ReceivedEvent) => Promise<ProxiedAnswer>;
 }
 
+export type Intake = ReturnType<typeof createIntake>;
+
 /** Accepts what webhooks bring, and notes when sources were verified by a handshake, and when each number last had an event. */
 export function createIntake({ accepting, store, settings, clock, exchange }: IntakeParts) {
   const notedAt = new Map<string, number>();
 
   /** Nobody waits for it. */
   function note(of: Omit<SourceNote, "at">): void {
-    const key = `${of.source}/${of.number ?? ""}`;
+    const key = `${of.source}/${of.number ?? ""}/${of.account ?? ""}`;
     const at = clock.now();
     const before = notedAt.get(key);
     if (before !== undefined && Math.abs(at - before) < everyMs) return;
@@ -102,8 +104,9 @@ export function createIntake({ accepting, store, settings, clock, exchange }: In
     if (typeof number === "string" && /^\d{1,32}$/.test(number)) note({ source, number, account: account || null });
   }
 
-  /** Registers the message of an event with what its sender attached to it, where the source says so. */
-  async function register({ source: name, account, subject, receivedAt }: ReceivedEvent): Promise<void> {
+  /** Notes the number of an item, and registers its message with what the sender attached to it, where the source says so. */
+  async function prepare({ source: name, account, subject, receivedAt, envelope: { data } }: ReceivedEvent): Promise<void> {
+    noteNumber(name, data["phoneNumberId"] ?? data["wabaId"], account);
     const source = settings().sources[name];
     if (source?.kind !== "events" || source.format !== "meta" || source.registerBy === undefined) return;
     if (subject.type !== "message" || subject.reference === undefined) return;
@@ -128,9 +131,11 @@ export function createIntake({ accepting, store, settings, clock, exchange }: In
       if (event.format === undefined) {
         return event.request === undefined ? accepting.accept(event) : named(event).then((one) => accepting.accept(one));
       }
-      const { phoneNumberId, wabaId } = event.envelope.data;
-      noteNumber(event.source, phoneNumberId ?? wabaId, event.account);
-      return register(event).then(() => accepting.accept(event));
+      return prepare(event).then(() => accepting.accept(event));
+    },
+    async release(event: ReleasedEvent): Promise<AcceptOutcome | null> {
+      if (event.format !== undefined) await prepare(event);
+      return accepting.release(event);
     },
     quarantine(body: QuarantinedBody) {
       noteNumber(body.source, body.number, "");

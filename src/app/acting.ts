@@ -3,6 +3,7 @@ import { knownSources } from "../inspect/reading.ts";
 import { RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import { createReplay } from "../replay/replay.ts";
+import type { Intake } from "./accept.ts";
 import type { Delivering } from "./deliver.ts";
 import { fieldsOf } from "./rules.ts";
 import type { Service } from "./service.ts";
@@ -10,9 +11,9 @@ import type { Stored } from "./store.ts";
 
 /** What operators do to deliveries, routes and accounts. */
 export function createActing(
-  parts: Stored & Delivering & { readonly service: Service },
+  parts: Stored & Delivering & { readonly service: Service; readonly intake: Intake },
 ): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
-  const { settings, store, clock, accepting, service, breakers, dispatcher, health } = parts;
+  const { settings, store, clock, intake, service, breakers, dispatcher, health } = parts;
   const { now } = clock;
   const routeNames = () => settings().routes.map(({ name }) => name);
 
@@ -57,7 +58,7 @@ export function createActing(
       routes: routeNames,
       sources: () => knownSources(settings(), store.read),
       sourceOf,
-      release: accepting.release,
+      release: intake.release,
       announce: store.announce,
       stopping: () => health.report().draining,
     }),

@@ -18,6 +18,7 @@ import { createOverview } from "../inspect/overview.ts";
 import { type ReloadView, reloadSchema, type SettingsView } from "../model/answers/relay.ts";
 import { RelayError } from "../model/errors.ts";
 import { toAnswer } from "../model/view.ts";
+import type { Intake } from "./accept.ts";
 import { createActing } from "./acting.ts";
 import type { Delivering } from "./deliver.ts";
 import { type Role, viewInstance } from "./engine.ts";
@@ -29,6 +30,7 @@ import type { Stored } from "./store.ts";
 
 interface ControlRoutesParts extends Stored, Delivering {
   readonly service: Service;
+  readonly intake: Intake;
   readonly diagnose: () => Promise<Diagnosis>;
   readonly listening: Listening;
   readonly reloading: Reloading;

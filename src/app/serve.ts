@@ -16,7 +16,7 @@ import { alarmView } from "../observe/health.ts";
 import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver, type Receiver } from "../receive/receiver.ts";
 import { noQuarantine } from "../store/port.ts";
-import { createIntake } from "./accept.ts";
+import { createIntake, type Intake } from "./accept.ts";
 import { addRelayRoutes } from "./control.ts";
 import type { Delivering } from "./deliver.ts";
 import { storePlace } from "./engine.ts";
@@ -36,7 +36,8 @@ export function serve(parts: Parts) {
   const { role, cleanup, reread } = run;
   const { initial } = live;
   const address = clientAddress(initial.server.trustProxy);
-  const receiver = createRelayReceiver(parts, address);
+  const intake = createIntake({ ...parts, exchange: proxy.exchange });
+  const receiver = createRelayReceiver(parts, intake, address);
   const listening = createListening({ store, clock, retention: () => settings().retention.events });
   const reloading = createReloading({
     ...live,
@@ -84,7 +85,7 @@ export function serve(parts: Parts) {
     };
     addEndpoints(web.http, noToken, createProbeHandlers(instance, shortly));
   }
-  if (role !== "work") addRelayRoutes(controlWeb.http, { ...parts, diagnose, listening, reloading, address, role });
+  if (role !== "work") addRelayRoutes(controlWeb.http, { ...parts, intake, diagnose, listening, reloading, address, role });
 
   return {
     http: controlWeb.http,
@@ -128,9 +129,8 @@ export function serve(parts: Parts) {
   };
 }
 
-function createRelayReceiver(parts: Parts, address: (request: IncomingMessage) => string): Receiver {
-  const { live, tracing, clock, service, proxy } = parts;
-  const intake = createIntake({ ...parts, exchange: proxy.exchange });
+function createRelayReceiver(parts: Parts, intake: Intake, address: (request: IncomingMessage) => string): Receiver {
+  const { live, tracing, clock, service } = parts;
   const receiver = createReceiver({
     sources: inboundSources(live.initial),
     accepting: intake,

@@ -100,13 +100,13 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
     const settings = (accounts: object) => ({
       ...storage,
       accounts: { one: {}, two: {} },
-      sources: { wa: { ...source, accounts } },
+      sources: { wa: { ...source, accounts, registerBy: "callback-data" } },
       routes: [routeTo(downstream.url)],
     });
     const relay = await startRelayHere({ settings: settings({ [metaNumber]: "one" }) });
     const batch = requestOf(
       metaChange({ statuses: [metaStatus("wamid.1", "sent")] }),
-      metaChange({ statuses: [metaStatus("wamid.2", "sent")] }, otherNumber),
+      metaChange({ statuses: [metaStatus("wamid.2", "sent", { biz_opaque_callback_data: "order-7" })] }, otherNumber),
     );
     expect((await post(relay, batch)).body).toMatchObject({ events: 1, unassigned: 1 });
     expect((await post(relay, batch)).body).toMatchObject({ events: 0, duplicates: 2, unassigned: 0 });
@@ -118,6 +118,13 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
     relay.writeSettings(settings({ [metaNumber]: "two", [otherNumber]: "two" }));
     await relay.reload();
     expect((await release()).body).toMatchObject({ replayed: 1, invalid: 0 });
+    // The release did what the arrival of an event does.
+    expect((await relay.ask("/v1/messages/wamid.2?reveal=true")).body).toMatchObject({ account: "two", reference: "order-7" });
+    const accountOfNumber = async () => {
+      const { data } = (await relay.ask("/v1/sources")).body as { data: { numbers: { number: string; account: string | null }[] }[] };
+      return data[0]?.numbers.find(({ number }) => number === otherNumber)?.account;
+    };
+    await until("the number has its account", async () => (await accountOfNumber()) === "two");
     // A number that has another account now makes nothing new.
     expect((await post(relay, batch)).body).toMatchObject({ events: 0, duplicates: 2 });
     expect(await kept()).toEqual([" released", "one routed", "two routed"]);
