@@ -99,8 +99,12 @@ const plainPlace = "\ue001";
 const knownPlace = "\ue002";
 const places = /[\ue000-\ue002]/g;
 
+/** Meta's ids of business numbers and accounts, which the settings need, are not phone numbers. */
+const noAccount = /^no account has the number \d+(?: or \d+)*$/;
+
 /** Replaces wamids and phone-like numbers in text such as a destination's answer or an error, also in base64; and what is known. */
 export function maskText(text: string, known: Known | null = null): string {
+  if (noAccount.test(text)) return text;
   const shown: Record<string, string[]> = { [keptPlace]: [], [plainPlace]: [], [knownPlace]: [] };
   const keep = (place: string, as: string): string => {
     shown[place]?.push(as);

@@ -3,7 +3,7 @@ import { createHash, hash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { parseEnvelope } from "../model/envelope.ts";
 import { type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
-import { accountOf, formats, requestText } from "../model/formats/formats.ts";
+import { accountOf, formats, noAccountText, requestText } from "../model/formats/formats.ts";
 import { derivedUuid, type EventId, uuidv7 } from "../model/ids.ts";
 import { isObject } from "../model/json.ts";
 import type { Secret } from "../model/secret.ts";
@@ -118,7 +118,7 @@ function readItems(
     }
     const { envelope, subject } = content;
     if (found !== null) return { kind: "event", event: { ...item, envelope, subject } };
-    const error = `no account has the number ${numbers.join(" or ")}`;
+    const error = noAccountText(numbers);
     return { kind: "quarantined", body: { ...item, disposition: "unassigned", id: envelope.id, error, number: numbers[0] } };
   });
 }

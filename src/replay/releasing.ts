@@ -1,7 +1,7 @@
 import type { ReplayCountView, ReplayStep } from "../model/answers/actions.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
 import { type FieldPaths, unstorable } from "../model/event.ts";
-import { accountOf, type FormatName, readStoredItems } from "../model/formats/formats.ts";
+import { accountOf, type FormatName, noAccountText, readStoredItems } from "../model/formats/formats.ts";
 import { countIn } from "../model/maps.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import type { Store } from "../store/create-store.ts";
@@ -44,7 +44,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
     const isNumbered = format !== null;
     if (!isNumbered && known.account !== account) return { ok: false, error: `the source "${source}" has another account now` };
     const of = isNumbered ? accountOf(known, numbers) : account;
-    if (of === null) return { ok: false, error: `no account has the number ${numbers.join(" or ")}` };
+    if (of === null) return { ok: false, error: noAccountText(numbers) };
     const fault = unstorable(content);
     if (fault !== null) return { ok: false, error: fault };
     const { seq, disposition: _, ...received } = one;

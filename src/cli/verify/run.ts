@@ -1,6 +1,6 @@
 import { inboundSources } from "../../app/rules.ts";
 import { type FieldPaths, fieldsSchema } from "../../model/event.ts";
-import { accountOf, type FormatName, formats } from "../../model/formats/formats.ts";
+import { accountOf, type FormatName, formats, noAccountText } from "../../model/formats/formats.ts";
 import { maskWamid } from "../../model/mask.ts";
 import { unknownName } from "../../model/nearest.ts";
 import { Secret } from "../../model/secret.ts";
@@ -151,7 +151,7 @@ function itemsOf(body: Buffer, { format, source, fields, accounts }: Reader) {
     return {
       ...at,
       result: isUnassigned ? "unassigned" : "event",
-      reason: isUnassigned ? `no account has the number ${numbers.join(" or ")}` : null,
+      reason: isUnassigned ? noAccountText(numbers) : null,
       event: envelope.event,
       status: subject.type === "message" ? subject.status : null,
       wamid: subject.type === "message" ? maskWamid(subject.wamid) : null,

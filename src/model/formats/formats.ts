@@ -52,6 +52,8 @@ export function accountOf(
   return number === undefined ? account || null : (accounts[number] as string);
 }
 
+export const noAccountText = (numbers: readonly string[]): string => `no account has the number ${numbers.join(" or ")}`;
+
 interface RequestFacts {
   readonly digest: string;
   readonly bytes: number;

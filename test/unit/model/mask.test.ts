@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { noAccountText } from "../../../src/model/formats/formats.ts";
 import { deliveryId, type EventId, routeTag, uuidv7 } from "../../../src/model/ids.ts";
 import { knownIn, maskBody, maskId, maskText, maskValue, shownDeliveryId, shownId, shownKind, shownName } from "../../../src/model/mask.ts";
 import { hostileId, phone, traces } from "../../harness/personal.ts";
@@ -217,4 +218,10 @@ test("shows Unix times in a body under a key for times", () => {
     timestamp: "[phone]",
     time: "[phone]",
   });
+});
+
+test("shows the business numbers that no account has, and numbers in no other text", () => {
+  const text = noAccountText(["206540352242922", "102290129340398"]);
+  expect(maskText(text)).toBe(text);
+  expect(maskText(`${text}.`)).toBe("no account has the number [phone] or [phone].");
 });
