@@ -103,8 +103,8 @@ function readItems(
   { name: source, account, fields }: Pick<InboundSource, "name" | "account" | "fields">,
   received: Received,
 ): readonly ReceivedItem[] {
-  const { body } = received;
-  const items = formats[format].items(body, { source, fields });
+  const { body, receivedAt } = received;
+  const items = formats[format].items(body, { source, fields, receivedAt });
   let digest: string | undefined;
   const digestOfAll = (): string => (digest ??= hash("sha256", body));
   return items.map(({ body: own, numbers, content }, place): ReceivedItem => {

@@ -33,11 +33,11 @@ type ReadBody = { readonly ok: true; readonly event: ReleasedEvent } | { readonl
 /** Releases quarantined bodies that are valid envelopes for this relay and the current settings. */
 export function createReleasing({ store, now, sourceOf, release, stopping }: ReleasingParts) {
   function read(one: QuarantinedEvent): ReadBody {
-    const { source, account, body, request = null, place = null } = one;
+    const { source, account, body, receivedAt, request = null, place = null } = one;
     const known = sourceOf(source);
     if (known === null) return { ok: false, error: `no source "${source}" in the settings takes events` };
     const format = one.format ?? (known.format === "standard" ? null : known.format);
-    const [item, ...others] = readStoredItems({ format, source, body, request, place }, known.fields);
+    const [item, ...others] = readStoredItems({ format, source, body, request, place, receivedAt }, known.fields);
     if (item === undefined || others.length > 0) return { ok: false, error: "the body has several events" };
     const { content, numbers } = item;
     if (!content.ok) return content;

@@ -22,6 +22,8 @@ export interface ItemPlace {
 export interface ReadingOf {
   readonly source: string;
   readonly fields: FieldPaths;
+  /** Unix ms. Absent: nobody keeps the ids. */
+  readonly receivedAt?: number;
   /** Of an item that is read again from its own bytes: where it was in its request. */
   readonly from?: ItemPlace;
 }

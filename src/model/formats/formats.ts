@@ -22,11 +22,12 @@ interface StoredBody {
   readonly body: Buffer;
   readonly request: string | null;
   readonly place: number | null;
+  readonly receivedAt: number;
 }
 
-export function readStoredItems({ format, source, body, request, place }: StoredBody, fields: FieldPaths): readonly Item[] {
+export function readStoredItems({ format, source, body, request, place, receivedAt }: StoredBody, fields: FieldPaths): readonly Item[] {
   const from = request === null || place === null ? {} : { from: { digest: readRequestText(request).digest, place } };
-  return formatOf(format).items(body, { source, fields, ...from });
+  return formatOf(format).items(body, { source, fields, receivedAt, ...from });
 }
 
 /** The kind and data of a stored event, as routes match them. Null: its body is not an event. */

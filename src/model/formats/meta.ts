@@ -28,6 +28,8 @@ import { itemAt, type Request, requestAt } from "./meta-split.ts";
  * Each element of a list in `value` is an item. A field without such lists is one item.
  */
 
+/** For so long, the same item without an id and a time is a repeat. */
+const hourMs = 3_600_000;
 /** Most items of a request; Meta sends 1,000. */
 const mostItems = 10_000;
 
@@ -52,7 +54,7 @@ export const meta: Format = {
   },
 };
 
-function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
+function readMeta(body: Buffer, { source, receivedAt = 0, from }: ReadingOf): readonly Item[] {
   const invalid = (error: string): readonly Item[] => [{ body, numbers: [], content: { ok: false, error } }];
   const parsed = parseWithin(body, bodyLimits);
   if ("fault" in parsed) return invalid(`the body ${parsed.fault}`);
@@ -76,7 +78,7 @@ function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
     return {
       body: writeOne === null ? body : writeOne(part),
       numbers: part.numbers,
-      content: contentOf(part, { source, digestOfAll, place: from?.place ?? place }),
+      content: contentOf(part, { source, receivedAt, digestOfAll, place: from?.place ?? place }),
     };
   });
 }
@@ -94,14 +96,17 @@ function createWriting(body: Buffer): (place: Place) => Buffer {
 
 interface Naming {
   readonly source: string;
+  readonly receivedAt: number;
   readonly digestOfAll: () => string;
   readonly place: number;
 }
 
-function contentOf({ content, numbers }: Part, { source, digestOfAll, place }: Naming): ItemContent {
+function contentOf({ content, numbers }: Part, { source, receivedAt, digestOfAll, place }: Naming): ItemContent {
   if ("error" in content) return { ok: false, error: content.error };
   const { kind, key, at, data, subject } = content;
-  const name = key ?? `${digestOfAll()}\0${place}`;
+  // Without a time, the next error has the bytes of the last one.
+  const hour = key === null && at === undefined ? `\0${Math.floor(receivedAt / hourMs)}` : "";
+  const name = key ?? `${digestOfAll()}\0${place}${hour}`;
   const id = derivedUuid(`wamid-relay meta\0${source}\0${numbers[0] ?? ""}\0${kind}\0${name}`) as EventId;
   const envelope: Envelope = { id, event: kind, createdAt: readTime(at), data };
   return { ok: true, envelope, subject };

@@ -142,6 +142,17 @@ describe("Meta's webhooks", () => {
     expect(idOf(later)).not.toBe(idOf(one));
   });
 
+  it("takes an error that has neither an id nor a time as a repeat for an hour only", () => {
+    const at = (receivedAt: number, value: object) =>
+      meta.items(Buffer.from(JSON.stringify(request(value))), { source: "wa", fields, receivedAt }).map(idOf)[0];
+    const hour = 3_600_000;
+    const error = { errors: [{ code: 130429, title: "Rate limit hit" }] };
+    expect(at(5 * hour, error)).toBe(at(6 * hour - 1, error));
+    expect(at(6 * hour, error)).not.toBe(at(6 * hour - 1, error));
+    const nameless = { messages: [{ timestamp: "1750263773", type: "text" }] };
+    expect(at(6 * hour, nameless)).toBe(at(5 * hour, nameless));
+  });
+
   it.each([
     ["not JSON", "hello", "the body is not valid JSON"],
     ["another sender's", '{"id":1}', "the body is not {object, entry}"],
