@@ -199,7 +199,9 @@ export function contactFinder(contacts: unknown): (item: unknown) => number | un
   const places = new Map<unknown, number>();
   for (const [place, contact] of contacts.entries()) {
     if (!isObject(contact)) continue;
-    for (const id of [contact["wa_id"], contact["user_id"]]) if (isText(id) && !places.has(id)) places.set(id, place);
+    // Of a message sent to the id of the parent, `recipient_user_id` is that.
+    for (const id of [contact["wa_id"], contact["user_id"], contact["parent_user_id"]])
+      if (isText(id) && !places.has(id)) places.set(id, place);
   }
   return (item) => {
     if (!isObject(item)) return undefined;

@@ -65,8 +65,9 @@ describe("Meta's webhooks", () => {
   it("gives each item a request of its own, with only its own contact, as the bytes were written", () => {
     const body = Buffer.from(
       '{"gs_app_id":"x","object":"whatsapp_business_account","entry":[{"id":"1","time":17,"changes":[{"value":{"messaging_product":"whatsapp",' +
-        '"metadata":{"phone_number_id":"2"},"contacts":[{"wa_id":"31","profile":{"name":"Z\\u00fc"}},{"user_id":"NL.9"}],' +
+        '"metadata":{"phone_number_id":"2"},"contacts":[{"wa_id":"31","profile":{"name":"Z\\u00fc"}},{"user_id":"NL.9"},{"user_id":"NL.8","parent_user_id":"NL.ENT.8"}],' +
         '"statuses":[ {"id":"wamid.1","status":"sent","recipient_id":"31","n":1.50} , {"id":"wamid.2","status":"read","recipient_user_id":"NL.9"},' +
+        '{"id":"wamid.2","status":"sent","recipient_user_id":"NL.ENT.8"},' +
         '{"id":"wamid.3","status":"read","recipient_id":"33"}]},"field":"messages"}]}]}',
     );
     const frame = (contacts: string, status: string) =>
@@ -75,6 +76,10 @@ describe("Meta's webhooks", () => {
     expect(read(body).map((item) => item.body.toString())).toEqual([
       frame('"contacts":[{"wa_id":"31","profile":{"name":"Z\\u00fc"}}],', '{"id":"wamid.1","status":"sent","recipient_id":"31","n":1.50}'),
       frame('"contacts":[{"user_id":"NL.9"}],', '{"id":"wamid.2","status":"read","recipient_user_id":"NL.9"}'),
+      frame(
+        '"contacts":[{"user_id":"NL.8","parent_user_id":"NL.ENT.8"}],',
+        '{"id":"wamid.2","status":"sent","recipient_user_id":"NL.ENT.8"}',
+      ),
       frame("", '{"id":"wamid.3","status":"read","recipient_id":"33"}'),
     ]);
   });
