@@ -66,7 +66,7 @@ export async function* follow<T>(parts: FollowParts<T>): AsyncGenerator<Step<T>,
       }
     } catch (thrown) {
       if (cut.signal.aborted) error = lost(`no data came for ${silenceMs / 1000} s`);
-      else error = thrown instanceof RelayClientError ? thrown : lost(String(thrown), thrown);
+      else error = thrown instanceof RelayClientError ? thrown : lost("the connection broke", thrown);
     } finally {
       cut.abort();
     }

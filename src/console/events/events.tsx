@@ -163,6 +163,8 @@ function useEventTail({ filter, key, isOff, isPaused, reload }: TailOptions) {
     const timer = setInterval(() => {
       if ((!isStale.current && connection !== "polling") || window.scrollY > readingPx || document.visibilityState !== "visible") return;
       isStale.current = false;
+      // Nobody reads further down, and the fresh read shows the newest anyway.
+      setState((before) => ({ ...before, state: showWaiting(before.state) }));
       reload();
     }, refreshMs);
     return () => clearInterval(timer);

@@ -123,6 +123,21 @@ test("eight visible tabs all show what happens, and a hidden one gives its strea
   for (const page of pages) await page.locator("tbody tr").nth(2).waitFor();
 });
 
+test("new events wait while somebody reads further down, and are shown once back at the top", async () => {
+  const { relay, open } = await startConsole();
+  await postMessages(relay, 60);
+  const { page } = await open("events", { viewport: { width: 1280, height: 600 } });
+  const rows = page.locator("tbody tr");
+  await rows.nth(40).getByRole("link").first().focus();
+  await postMessages(relay, 3, "later");
+  const waiting = page.getByRole("button", { name: "Show 3 new events" });
+  await waiting.waitFor();
+  expect(await rows.first().textContent()).toMatch(/^60/);
+  await page.evaluate("window.scrollTo({ top: 0 })");
+  await rows.filter({ hasText: /^63/ }).waitFor();
+  await waiting.waitFor({ state: "detached" });
+});
+
 test("the page takes the relay's clock when the browser's is a day off", async () => {
   const { relay, downstream, open } = await startConsole();
   await twoMessages(relay);

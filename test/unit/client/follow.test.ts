@@ -13,7 +13,7 @@ const message = (id: number, data = "{}") => `id: ${id}\nevent: event\ndata: ${d
 const refusal = (status: number, retryAfterMs: number | null = null) =>
   new RelayClientError(`answered ${status}`, { status, code: status === 401 ? "unauthorized" : "store_unavailable", retryAfterMs });
 
-type Connection = readonly string[] | RelayClientError;
+type Connection = readonly (string | Error)[] | RelayClientError;
 
 /** Follows connections that are the given ones, in turn; the last stays open. */
 function start(connections: readonly Connection[], { isPatient = false, longestWaitMs = 30_000, take = async (_id: string) => {} } = {}) {
@@ -30,7 +30,10 @@ function start(connections: readonly Connection[], { isPatient = false, longestW
         if (next instanceof RelayClientError) throw next;
         const isLast = opened.length >= connections.length;
         return (async function* () {
-          for (const text of next) yield bytes(text);
+          for (const each of next) {
+            if (each instanceof Error) throw each;
+            yield bytes(each);
+          }
           if (isLast) await new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))));
         })();
       },
@@ -95,6 +98,14 @@ test("opens a silent connection again", async () => {
     [null, "4"],
     ["the connection was closed", "no data came for 45 s"],
   ]);
+});
+
+test("names a broken connection in words, and keeps the error of fetch as its cause", async () => {
+  const broken = new TypeError("terminated");
+  const { clock, steps, reasons } = start([[message(4), broken], [message(5)]]);
+  await clock.advance(500);
+  expect(reasons()).toEqual(["the connection broke"]);
+  expect(steps).toContainEqual(expect.objectContaining({ kind: "lost", error: expect.objectContaining({ cause: broken }) }));
 });
 
 test("grows its pauses, starts anew after a message, and honors Retry-After", async () => {
