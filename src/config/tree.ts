@@ -187,7 +187,11 @@ const yamlErrorTexts: Partial<Record<YAMLError["code"], string>> = {
 /** `line` is the line of the file with the error; it is read for a hint and never quoted. */
 function yamlErrorText(error: YAMLError, line: string): string {
   const text =
-    error.code === "MISSING_CHAR" && /closing/.test(error.message) ? "has a quote that is not closed" : yamlErrorTexts[error.code];
+    error.code === "MISSING_CHAR" && /closing/.test(error.message)
+      ? "has a quote that is not closed"
+      : / end with a /.test(error.message)
+        ? "comes after a [ or { that is not closed"
+        : yamlErrorTexts[error.code];
   // `{ port: ${PORT} }`: the variable's brace ends the YAML value. The line is cut because the pattern is quadratic in its
   // length.
   if (/[[{]/.test(line) && /(?:: |[[,{] *)[^"',[\]{}]*\$\{/.test(line.slice(0, 500))) {

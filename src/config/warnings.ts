@@ -1,7 +1,7 @@
 import { type DestinationSettings, signingSecrets, type UrlDestinationSettings } from "../deliver/settings.ts";
 import { kindHint, statusHint } from "../model/nearest.ts";
 import { placeholderPrefix, type Secret } from "../model/secret.ts";
-import { decodeKey, resolveScheme, type SecretEncoding } from "../model/signature.ts";
+import { decodeKey, presetAxes, resolveScheme, type SecretEncoding, signaturePresets } from "../model/signature.ts";
 import { isLoopbackHost, isPrivateHost } from "../net/addresses.ts";
 import { readRedisUrl } from "../net/redis.ts";
 import type { Match } from "../route/settings.ts";
@@ -24,6 +24,7 @@ export function warnings(settings: Settings): Warning[] {
   const needsRoutes = sources.some(([, source]) => source.kind === "events" || source.mode === "ack");
   if (settings.routes.length === 0 && needsRoutes) warn(["routes"], "there are none: events are stored and go nowhere");
   if (settings.control.tokens.length === 0) warn(["control", "tokens"], "there are none: the control API refuses every request");
+  for (const [name, { signature }] of sources) warnAboutServiceName(signature, ["sources", name, "signature"], warn);
   for (const [name, account] of Object.entries(settings.accounts)) {
     if (!sources.some(([, source]) => accountsOf(source).includes(name))) warn(["accounts", name], "no source belongs to it");
     warnAboutService(account, ["accounts", name], warn);
@@ -53,6 +54,14 @@ export function warnings(settings: Settings): Warning[] {
   }
   warnAboutSecrets(settings, warn);
   return found;
+}
+
+/** `service: meta` reads as if it chose Meta's signature, and is only a part of a header's name. */
+function warnAboutServiceName(signature: SourceSettings["signature"], path: readonly string[], warn: Warn): void {
+  const { service, header } = signature ?? {};
+  const preset = signaturePresets.find((each) => each === service?.toLowerCase() && presetAxes[each].header !== undefined);
+  if (preset === undefined || header !== undefined) return;
+  warn([...path, "service"], `makes the header x-${preset}-signature; for signatures of ${preset}, write "preset: ${preset}" in its place`);
 }
 
 /** The service may add statuses and kinds, so an unknown one is no fault. */

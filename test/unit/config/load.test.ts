@@ -52,6 +52,9 @@ describe("the file", () => {
 describe("broken YAML", () => {
   test.each([
     ["server: 'abc", "relay.yaml:1:13: has a quote that is not closed"],
+    ["[a, b", "relay.yaml:1:6: comes after a [ or { that is not closed"],
+    ["server: { port: 1\nlog: {}", "relay.yaml:2:1: comes after a [ or { that is not closed"],
+    ["server:\n  port: 1\n host: a", "relay.yaml:3:1: is not indented like the lines it belongs to"],
     ["server:\n\tport: 1", "relay.yaml:2:1: is indented with a tab; YAML takes spaces only"],
     ["a: b: c", "relay.yaml:1:4: has a second ': ' on the line: put the value in quotes"],
     ["log: {}\n---\nlog: {}", "relay.yaml:2:1: begins a second document (---); the settings are one"],

@@ -229,6 +229,18 @@ routes: [{ name: r, to: { url: "https://a.example", secret: whsec_aGVyZSBhcmUgbW
     expect(warned(complete.replace(/routes: .*/, ""))).toEqual(["routes"]);
   });
 
+  test("a service with the name of a preset", () => {
+    const signed = (text: string) =>
+      warnings(parseSettings(complete.replace("service: acme", text), "f", {})).map(({ path, message }) => `${path} ${message}`);
+    const path = "sources.s.signature.service";
+    expect(signed("service: Meta")).toEqual([
+      `${path} makes the header x-meta-signature; for signatures of meta, write "preset: meta" in its place`,
+    ]);
+    for (const text of ["preset: stripe, service: stripe", "service: slack"]) expect(signed(text)).toEqual([expect.stringContaining(path)]);
+    for (const text of ["service: plain", "service: acme", "preset: meta", "service: meta, header: x-own"])
+      expect(signed(text)).toEqual([]);
+  });
+
   test("events deleted while they may still be parked", () => {
     const kept = (retention: string) => warned(`${complete}\ntracking: { parkFor: 2h }\nretention: { ${retention} }`);
     expect(kept("events: 2h, ignored: 2h")).toEqual([]);
