@@ -1,3 +1,4 @@
+import { kept } from "../../model/maps.ts";
 import type { Batches } from "../create-store.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Work } from "../sql/ops.ts";
@@ -30,7 +31,8 @@ const gatherMs = { least: 2, most: 20 };
  * fifty.
  */
 export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now: () => number = () => performance.now()) {
-  const queue: Pending[] = [];
+  const waiting = new Map<Pending["kind"], Pending[]>();
+  let count = 0;
   let scheduled = false;
   let before = 0;
   let gatherUntil = 0;
@@ -79,16 +81,28 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
     }
   }
 
+  /** An equal part of each kind, and more of the larger ones: an event must not wait behind the outcomes of a thousand attempts. */
+  function next(): Pending[] {
+    const batch: Pending[] = [];
+    const lists = [...waiting].toSorted(([, one], [, other]) => one.length - other.length);
+    for (const [place, [kind, list]] of lists.entries()) {
+      batch.push(...list.splice(0, Math.ceil((mostAtOnce - batch.length) / (lists.length - place))));
+      if (list.length === 0) waiting.delete(kind);
+    }
+    count -= batch.length;
+    return batch;
+  }
+
   function flush(): void {
-    const isGrowing = queue.length > before || hooks.arriving();
-    before = queue.length;
-    if (isGrowing && queue.length < mostAtOnce && now() < gatherUntil) {
+    const isGrowing = count > before || hooks.arriving();
+    before = count;
+    if (isGrowing && count < mostAtOnce && now() < gatherUntil) {
       setImmediate(flush);
       return;
     }
     before = 0;
-    commit(queue.splice(0, mostAtOnce));
-    scheduled = queue.length > 0;
+    commit(next());
+    scheduled = count > 0;
     if (scheduled) {
       setImmediate(flush);
       return;
@@ -101,7 +115,9 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
   return {
     run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out> {
       return new Promise<Out>((resolve, reject) => {
-        queue.push({ kind: kind as Batches<unknown, unknown>, item, resolve: resolve as (outcome: unknown) => void, reject });
+        const of = kind as Batches<unknown, unknown>;
+        kept(waiting, of, () => []).push({ kind: of, item, resolve: resolve as (outcome: unknown) => void, reject });
+        count += 1;
         if (scheduled) return;
         scheduled = true;
         gatherUntil = now() + Math.min(gatherMs.most, Math.max(gatherMs.least, 2 * lastTookMs));
@@ -109,7 +125,7 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
       });
     },
     idle(): Promise<void> {
-      return queue.length === 0 && !scheduled ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
+      return scheduled ? new Promise((resolve) => waiters.push(resolve)) : Promise.resolve();
     },
   };
 }

@@ -52,7 +52,8 @@ function createCommits(own: CommitHooks = hooks, now?: () => number, commits: ()
     },
   };
   const commit = createSqliteCommit(disk, own, now);
-  return { run: <T>(make: () => Work<T>): Promise<T> => commit.run(others, make) as Promise<T>, idle: commit.idle };
+  const run = <T>(make: () => Work<T>, kind = others): Promise<T> => commit.run(kind, make) as Promise<T>;
+  return { run, idle: commit.idle };
 }
 
 const insert = (value: string | number) => () => ask(sql`INSERT INTO t VALUES (${value})`);
@@ -115,6 +116,22 @@ test("a group waits for others no longer than twice the last commit's time, with
   tookMs = 500;
   await waited();
   expect(await waited()).toBe(20);
+});
+
+test("commands of one kind do not wait behind a thousand of another, which go on meanwhile", async () => {
+  const commits = createCommits();
+  let outcomes = 0;
+  const settling = Array.from({ length: 1_000 }, () =>
+    commits.run(insert("outcome")).then(() => {
+      outcomes += 1;
+    }),
+  );
+  const events = each((make: () => Work<unknown>) => make());
+  await Promise.all(Array.from({ length: 150 }, () => commits.run(insert("event"), events)));
+  expect(outcomes).toBeLessThanOrEqual(375);
+  await Promise.all(settling);
+  // Half for each kind, then what is left of the smaller one and more of the larger one.
+  expect(committed).toEqual([250, 250, 250, 250, 150]);
 });
 
 test("senders that open a connection per event share commits on a slow disk", async () => {
