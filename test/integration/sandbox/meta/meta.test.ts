@@ -1,8 +1,7 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import { tempFolder } from "../../../harness/temp-folder.ts";
 import { longestWaitMs, until } from "../../../harness/until.ts";
 import { openCallback } from "./callback.ts";
 
@@ -231,9 +230,7 @@ test("a person with a username writes without a phone, and is answered by user i
 });
 
 test("a state file keeps token, handshakes and waiting requests, and is refused with the other format", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-sandbox-meta-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "state.db");
+  const file = join(tempFolder(), "state.db");
   const first = await startSandbox({ format: "meta", file, phoneNumberIds: ["106540352242922"] });
   const { secret, verifyToken, key } = first;
   await using callback = await openCallback({ appSecret: secret, verifyToken: verifyToken ?? "" });

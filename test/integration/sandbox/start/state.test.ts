@@ -1,20 +1,15 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { type Sandbox, SandboxRefused, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { AutomationStep } from "../../../../src/sandbox/world.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";
+import { tempFolder } from "../../../harness/temp-folder.ts";
 import { longestWaitMs, until } from "../../../harness/until.ts";
 import { startTestServer } from "../test-server.ts";
 
-function stateFile(): string {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-state-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "sandbox.db");
-}
+const stateFile = (): string => join(tempFolder(), "sandbox.db");
 
 const send = (sandbox: Sandbox, to: string) =>
   sandbox.call("POST", "/messages", { to, template: { id: sandbox.templates()[0]?.id as string } });

@@ -1,18 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { openStateFile } from "../../../../src/sandbox/memory.ts";
-
-function folder(): string {
-  const made = mkdtempSync(join(tmpdir(), "wamid-relay-state-"));
-  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
-  return made;
-}
+import { tempFolder } from "../../../harness/temp-folder.ts";
 
 test("what was noted is there after the next start, in the order of first writing, as it was last", async () => {
-  const path = join(folder(), "state.db");
+  const path = join(tempFolder(), "state.db");
   const file = await openStateFile(path);
   const b = { id: "b", n: 1 };
   file.changed("thing", "b", b);
@@ -35,7 +29,7 @@ test("what was noted is there after the next start, in the order of first writin
 });
 
 test("changes of one turn are one transaction; written waits for it", async () => {
-  const path = join(folder(), "state.db");
+  const path = join(tempFolder(), "state.db");
   const file = await openStateFile(path);
   for (let n = 0; n < 1_000; n += 1) file.changed("thing", String(n % 10), { id: String(n % 10), n });
   expect([...file.records()]).toEqual([]);
@@ -46,7 +40,7 @@ test("changes of one turn are one transaction; written waits for it", async () =
 });
 
 test("a write that fails rejects written, and is made again with the next change", async () => {
-  const path = join(folder(), "state.db");
+  const path = join(tempFolder(), "state.db");
   const file = await openStateFile(path);
   const bad: Record<string, unknown> = { id: "a" };
   bad["itself"] = bad;
@@ -60,7 +54,7 @@ test("a write that fails rejects written, and is made again with the next change
 });
 
 test("refuses, with one line, what it should not touch", async () => {
-  const made = folder();
+  const made = tempFolder();
   const path = (name: string) => join(made, name);
   writeFileSync(path("text"), "this is no database, but it is long enough to be looked at as one. ".repeat(20));
   const foreign = new Sqlite(path("foreign"));
