@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openRegistrationFile } from "../../../src/cli/track-file.ts";
 import { type Line, maxLineBytes } from "../../../src/control/split-lines.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-csv-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = tempFolder();
 
 async function read(text: string | Buffer, name = "some.csv"): Promise<Line[]> {
   const path = join(folder, name);

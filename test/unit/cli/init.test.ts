@@ -1,22 +1,21 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { parseEnv } from "node:util";
 import { Command } from "commander";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { build, runInit } from "../../../src/cli/init.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { warnings } from "../../../src/config/warnings.ts";
 import type { UrlDestinationSettings } from "../../../src/deliver/settings.ts";
 import { type Ran, runHere } from "../../harness/run-here.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 
-const root = mkdtempSync(join(tmpdir(), "wamid-relay-init-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = tempFolder();
 let folders = 0;
 const newFolder = () => join(root, `relay-${++folders}`);
 
