@@ -1,7 +1,6 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { assessClock, probe } from "../../../src/cli/doctor/network.ts";
 import { assessReload, assessVersion } from "../../../src/cli/doctor/relay.ts";
 import { assessAttention, assessBacklog } from "../../../src/cli/doctor/report.ts";
@@ -13,6 +12,7 @@ import type { AttentionKind } from "../../../src/model/attention.ts";
 import { spanText } from "../../../src/model/unit-text.ts";
 import type { Presence } from "../../../src/store/postgres/server.ts";
 import { openDownstream } from "../../harness/downstream.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 
 const MiB = 1024 ** 2;
 const GiB = 1024 ** 3;
@@ -30,9 +30,7 @@ test.each([
   ["postgres://u@127.0.0.1/d", "holds no secret itself"],
   ["postgres://u:of%20postgres@127.0.0.1/d", "holds 1 secret in clear"],
 ])("a URL in the settings file, which everybody may read: %s", (url, told) => {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-doctor-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, "relay.yaml");
+  const path = join(tempFolder(), "relay.yaml");
   writeFileSync(path, JSON.stringify({ storage: { driver: "postgres", url }, routes: [] }));
   chmodSync(path, 0o644);
   expect(checkReaders(path, loadSettings(path, {})).message).toContain(told);

@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -10,6 +9,7 @@ import { postEvent } from "../../harness/post-event.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { jsonOf, runCli, runOn } from "./run-cli.ts";
 
 const run = promisify(execFile);
@@ -21,7 +21,7 @@ const body = Buffer.from(
   `{ "id":"${id}","event" : "message.status","createdAt":"2026-11-21T12:00:00.000Z",\n"data":{"n":12345678901234567890,"status":"failed",` +
     `"errorCode":131026,"wamid":"${wamid}","to":"+${phone}","contact_name":"Jos\\u00e9 Sosa","note":"Jos\\u00e9 \\/ ${phone} \\u2026","conversationId":"${id}"}}`,
 );
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-save-"));
+const folder = tempFolder();
 const file = join(folder, "deep", "saved.json");
 let relay: RelayHere;
 
@@ -33,10 +33,7 @@ beforeAll(async () => {
   await postEvent(relay.webhookUrl, body);
   await postEvent(relay.webhookUrl, Buffer.from("{ not JSON"));
 });
-afterAll(async () => {
-  await relay.dispose();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => relay.dispose());
 
 const save = (...args: string[]) => runOn(relay, "events", "save", ...args);
 

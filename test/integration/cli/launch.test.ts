@@ -1,13 +1,13 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { serveEnvironment, serveFlags } from "../../../src/cli/node-flags.js";
 import { entry, makeRelay } from "../../harness/relay-process.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 
 const { engines } = JSON.parse(readFileSync("package.json", "utf8")) as { engines: { node: string } };
@@ -161,8 +161,7 @@ const command = relative(".", entry);
 
 /** A folder with these files of the clone, at the same paths. */
 function copied(place: string, ...files: string[]): string {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-launch-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = tempFolder();
   for (const file of files) cpSync(file, join(folder, place, file));
   return join(folder, place);
 }

@@ -1,27 +1,21 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { entry } from "../../harness/relay-process.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { readyLine, spawnSandbox } from "../../harness/sandbox-process.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { openCallback } from "../sandbox/meta/callback.ts";
 import { runCli } from "./run-cli.ts";
 
 const run = promisify(execFile);
 
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-sandbox-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-
 test("prints a curl command and an init command that work", async () => {
-  const folder = makeFolder();
+  const folder = tempFolder();
   const sandbox = spawnSandbox(["--port", "0", "--no-webhook", "--service", "shop"], {
     env: { SANDBOX_KEY: "shop_live_of_ci", SANDBOX_SECRET: "a secret of ${our} ci" },
   });
@@ -78,7 +72,7 @@ test("starts with a plan without the API, and warns about a public host", async 
 });
 
 test("exits with 1 and one line on errors, and with 2 on wrong usage", async () => {
-  const folder = makeFolder();
+  const folder = tempFolder();
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void taken.close());

@@ -1,18 +1,17 @@
 // Slow: it starts a process for each command.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { entry, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
 import { routeTo, type SettingsParts } from "../../harness/relay-settings.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-start-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = tempFolder();
 const preload = new URL("loaded-modules.ts", import.meta.url).href;
 
 const event = { id: "01998d3e-7c1a-7000-8000-000000000001", event: "campaign.finished", createdAt: "2026-11-21T12:00:00.000Z", data: {} };

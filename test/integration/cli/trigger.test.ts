@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { triggerScenarios } from "../../../src/sandbox/traffic/scenario.ts";
@@ -8,6 +7,7 @@ import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { webhookSecret } from "../../harness/relay-settings.ts";
 import { runHere } from "../../harness/run-here.ts";
+import { tempFolder } from "../../harness/temp-folder.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { signature } from "../http/raw-client.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
@@ -31,7 +31,7 @@ interface Shown {
   readonly text: string;
 }
 
-const folder = mkdtempSync(join(tmpdir(), "wamid-relay-trigger-"));
+const folder = tempFolder();
 let relay: RelayHere;
 
 beforeAll(async () => {
@@ -47,10 +47,7 @@ beforeAll(async () => {
   });
   await relay.start();
 });
-afterAll(async () => {
-  await relay.dispose();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => relay.dispose());
 
 const trigger = (...args: string[]) => runOn(relay, "trigger", ...args);
 const triggered = async (...args: string[]) => jsonOf<Printed>(await trigger(...args, "--json"));
