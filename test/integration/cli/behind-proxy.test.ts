@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { runHere } from "../../harness/run-here.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
 
@@ -8,7 +8,6 @@ test.each([["listen"], ["console", "--no-open"], ["events", "list"], ["reconcile
     const proxy = await startTestServer(
       (response) => void response.writeHead(404, { "content-type": "text/html" }).end("<h1>Not Found</h1>"),
     );
-    onTestFinished(() => proxy[Symbol.asyncDispose]());
     const { code, out, err } = await runHere([...command, "--relay", proxy.url], { RELAY_TOKEN: "the-token-of-the-relay" });
     expect([code, out]).toEqual([1, ""]);
     expect(err).toContain("(status 404");

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
@@ -6,7 +6,6 @@ import { startTestServer } from "../sandbox/test-server.ts";
 
 test("reconcile --quiet prints nothing after a pass, and the reason when the pass fails", async () => {
   const service = await startTestServer((response) => void response.writeHead(401, { "content-type": "application/json" }).end("{}"));
-  onTestFinished(() => service[Symbol.asyncDispose]());
   const relay = await startRelayHere({
     settings: {
       accounts: { main: { baseUrl: service.url, apiKey: "the-key-of-the-account" } },

@@ -143,7 +143,7 @@ describe("scenarios", () => {
   });
 
   test("detects a receiver that accepts forged events", async () => {
-    await using gullible = await startTestServer((response) => void response.writeHead(200).end());
+    const gullible = await startTestServer((response) => void response.writeHead(200).end());
     const { code, out, err } = await trigger("scenario", "bad-signatures", "--url", gullible.url);
     expect(code).toBe(1);
     expect(out).toContain("!! unauthorized expected, got 200");
@@ -153,17 +153,17 @@ describe("scenarios", () => {
 
 describe("to a URL", () => {
   test("signs the exact bytes as the source of the settings", async () => {
-    await using receiver = await startTestServer((response) => void response.writeHead(204).end());
+    const receiver = await startTestServer((response) => void response.writeHead(204).end());
     expect(await triggered("message.received", "--count", "3", "--url", `${receiver.url}/hook?x=1`)).toMatchObject({
       posts: 3,
       answers: { 204: 3 },
     });
-    expect(receiver.seen.map(({ url, method }) => `${method} ${url}`)).toEqual(Array(3).fill("POST /hook?x=1"));
+    expect(receiver.seen.map(({ path, method }) => `${method} ${path}`)).toEqual(Array(3).fill("POST /hook?x=1"));
     for (const { headers, body } of receiver.seen) expect(headers["x-acme-signature"]).toBe(signature(body).replace("sha256=", ""));
   });
 
   test("shows an unsuccessful answer, and exits with 1", async () => {
-    await using receiver = await startTestServer((response) => void response.writeHead(422).end("no \u001b[31mthanks"));
+    const receiver = await startTestServer((response) => void response.writeHead(422).end("no \u001b[31mthanks"));
     const { code, out, err } = await trigger("message.status", "--url", receiver.url);
     expect(code).toBe(1);
     expect(out).toContain("!! accepted expected, got 422  no \\u001b[31mthanks\n");

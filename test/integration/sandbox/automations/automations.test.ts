@@ -188,7 +188,7 @@ test("within 24 hours of a human's reply a run sends nothing and says so; after 
 });
 
 test("past the month's quota of steps or requests a run fails with a text that says so", async () => {
-  await using receiver = await startTestServer((response) => response.end());
+  const receiver = await startTestServer((response) => response.end());
   const account = await service.account();
   const wait = { type: "wait", ms: 1 } as const;
   await account.box("PUT", "/usage", { automationSteps: 199_997 });
@@ -239,7 +239,7 @@ async function exitOf({ run }: Awaited<ReturnType<typeof start>>, on = service) 
 }
 
 test("a request has the automation's way to sign, over the body as the data fill it in, at the machine's time", async () => {
-  await using receiver = await startTestServer((response) => response.end("gracias"));
+  const receiver = await startTestServer((response) => response.end("gracias"));
   const signature = {
     header: "x-sig",
     algorithm: "sha512",
@@ -253,7 +253,7 @@ test("a request has the automation's way to sign, over the body as the data fill
   expect(await exitOf(asked)).toBe("success");
   const [seen] = receiver.seen;
   if (seen === undefined) return expect.unreachable();
-  expect(seen).toMatchObject({ method: "POST", url: "/pedidos?de={{x}}", headers: { "content-type": "application/json" } });
+  expect(seen).toMatchObject({ method: "POST", path: "/pedidos?de={{x}}", headers: { "content-type": "application/json" } });
   expect(JSON.parse(seen.body.toString())).toEqual({ pedido: "7", lineas: ["¡Ñandú!", 2], nada: null });
   // The machine of these tests stands still, days before the sandbox's time.
   const time = String(createManualClock().now() / 1000);
@@ -262,8 +262,8 @@ test("a request has the automation's way to sign, over the body as the data fill
 });
 
 test("2xx takes the success exit, and everything else the other; nothing is followed or tried again", async () => {
-  await using receiver = await startTestServer((response, { url }) =>
-    response.writeHead(Number(url.slice(1)), { location: "/elsewhere" }).end(),
+  const receiver = await startTestServer((response, { path }) =>
+    response.writeHead(Number(path.slice(1)), { location: "/elsewhere" }).end(),
   );
   const account = await service.account();
   const seen: [number, string][] = [];
@@ -278,7 +278,7 @@ test("a receiver that hangs or drips has 10 s of the machine's time, whatever th
   const clock = createManualClock();
   const on = await startService({ clock, speed: 1_000 });
   for (const answer of [() => {}, (response: ServerResponse) => void response.writeHead(200).write("…")]) {
-    await using receiver = await startTestServer(answer);
+    const receiver = await startTestServer(answer);
     const asked = await start([request(receiver.url)], { on });
     await on.advance(hour);
     await until("the request", () => receiver.seen.length > 0);
@@ -292,7 +292,7 @@ test("a receiver that hangs or drips has 10 s of the machine's time, whatever th
 });
 
 test("an exit that leads nowhere goes on with the next step", async () => {
-  await using receiver = await startTestServer((response) => response.writeHead(500).end());
+  const receiver = await startTestServer((response) => response.writeHead(500).end());
   const asked = await start([
     { type: "request", url: receiver.url, body: {} },
     { type: "fail", error: "sigue" },

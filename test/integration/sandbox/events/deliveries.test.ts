@@ -10,7 +10,7 @@ import { createStage } from "./stage.ts";
 const bodyOf = (body: Buffer | null) => JSON.parse(body?.toString("utf8") ?? "null");
 
 test("a 100 Continue that the sandbox did not ask for is no answer", async () => {
-  await using server = await startTestServer((response) => {
+  const server = await startTestServer((response) => {
     response.writeContinue();
     response.end();
   });
@@ -23,19 +23,17 @@ test("a 100 Continue that the sandbox did not ask for is no answer", async () =>
 });
 
 test("a redirect is a failure, and is not followed", async () => {
-  await using server = await startTestServer((response) => response.writeHead(307, { location: "/elsewhere" }).end());
+  const server = await startTestServer((response) => response.writeHead(307, { location: "/elsewhere" }).end());
   await using stage = createStage({ speed: 100_000 });
   stage.addWebhook(`${server.url}/hook`);
   stage.status("wamid.A", "sent");
   await stage.posting.idle();
-  expect(server.seen.map(({ url }) => url)).toEqual(Array.from({ length: 6 }, () => "/hook"));
+  expect(server.seen.map(({ path }) => path)).toEqual(Array.from({ length: 6 }, () => "/hook"));
   expect(stage.deliveries()).toMatchObject([{ status: "failed", tries: 6, answered: 307 }]);
 });
 
 test("Retry-After is honoured", async () => {
-  await using server = await startTestServer((response, _, count) =>
-    response.writeHead(count === 1 ? 429 : 200, { "retry-after": "7" }).end(),
-  );
+  const server = await startTestServer((response, _, count) => response.writeHead(count === 1 ? 429 : 200, { "retry-after": "7" }).end());
   const clock = createManualClock();
   await using stage = createStage({ clock, speed: 1 });
   stage.addWebhook(server.url);
@@ -71,7 +69,7 @@ test("a receiver has ten seconds of the machine's time, whatever the sandbox's c
 
 test("a connection on which nobody answered in time is cut, so that the next post has a place", async () => {
   let cut = 0;
-  await using server = await startTestServer((response) => void response.on("close", () => (cut += 1)));
+  const server = await startTestServer((response) => void response.on("close", () => (cut += 1)));
   const baseClock = createManualClock();
   await using stage = createStage({ baseClock, clock: createManualClock() });
   stage.addWebhook(server.url);
@@ -84,7 +82,7 @@ test("a connection on which nobody answered in time is cut, so that the next pos
 
 test("an answer without end counts by its status, and does not keep its connection", async () => {
   let ended = 0;
-  await using server = await startTestServer((response) => {
+  const server = await startTestServer((response) => {
     response.on("close", () => {
       ended += 1;
     });
@@ -135,9 +133,9 @@ test("the first tries of a message's events arrive in order, one after the other
   const underWay = new Set<string>();
   const faults: string[] = [];
   const seen = new Map<string, string[]>();
-  await using server = await startTestServer((response, { url, body }, count) => {
+  const server = await startTestServer((response, { path, body }, count) => {
     const { wamid, status } = bodyOf(body).data;
-    const message = `${url} ${wamid}`;
+    const message = `${path} ${wamid}`;
     if (underWay.has(message)) faults.push(`${message} twice at once`);
     underWay.add(message);
     seen.set(message, [...(seen.get(message) ?? []), status]);

@@ -16,7 +16,7 @@ function read({ headers, body }: SeenRequest) {
 
 /** `messages` times sent, delivered, read against a receiver that takes what is rightly signed; as it arrived. */
 async function run(faults: Partial<EventFaults>, messages: number, seed = "1") {
-  await using server = await startTestServer((response, request) => response.writeHead(read(request).isRight ? 200 : 401).end());
+  const server = await startTestServer((response, request) => response.writeHead(read(request).isRight ? 200 : 401).end());
   await using stage = createStage({ faults, seed, speed: 100, plan: "enterprise" });
   stage.addWebhook(server.url);
   for (const status of ["sent", "delivered", "read"] as const) {

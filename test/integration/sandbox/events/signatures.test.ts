@@ -8,8 +8,8 @@ import { type SeenRequest, startTestServer } from "../test-server.ts";
 import { createStage, secret } from "./stage.ts";
 
 /** By hand, so that sandbox and test cannot share a mistake. */
-const mac = (key: string | Buffer, content: string | Buffer, encoding: "hex" | "base64", algorithm = "sha256") =>
-  createHmac(algorithm, key).update(content).digest(encoding);
+const mac = (key: string | Buffer, content: string | Buffer, encoding: "hex" | "base64") =>
+  createHmac("sha256", key).update(content).digest(encoding);
 const text = (headers: IncomingHttpHeaders, name: string): string => {
   const value = headers[name];
   if (typeof value !== "string") throw new Error(`no header ${name}`);
@@ -28,38 +28,8 @@ interface Scheme {
   readonly check: (request: SeenRequest) => readonly [string, string];
 }
 
+/** With all that a signature may contain. The other schemes: test/unit/signature/verify-properties.test.ts. */
 const schemes: Record<string, Scheme> = {
-  "the default": {
-    settings: { service: "acme" },
-    check: ({ headers, body }) => [text(headers, "x-acme-signature"), mac(secret, body, "hex")],
-  },
-  plain: {
-    settings: { preset: "plain", header: "x-signature" },
-    check: ({ headers, body }) => [text(headers, "x-signature"), mac(secret, body, "hex")],
-  },
-  meta: {
-    settings: { preset: "meta" },
-    check: ({ headers, body }) => [text(headers, "x-hub-signature-256"), `sha256=${mac(secret, body, "hex")}`],
-  },
-  shopify: {
-    settings: { preset: "shopify" },
-    check: ({ headers, body }) => [text(headers, "x-shopify-hmac-sha256"), mac(secret, body, "base64")],
-  },
-  stripe: {
-    settings: { preset: "stripe" },
-    check({ headers, body }) {
-      const sent = text(headers, "stripe-signature");
-      const time = seconds(/^t=(\d+),/.exec(sent)?.[1] ?? "");
-      return [sent, `t=${time},v1=${mac(secret, `${time}.${body}`, "hex")}`];
-    },
-  },
-  slack: {
-    settings: { preset: "slack" },
-    check({ headers, body }) {
-      const time = seconds(text(headers, "x-slack-request-timestamp"));
-      return [text(headers, "x-slack-signature"), `v0=${mac(secret, `v0:${time}:${body}`, "hex")}`];
-    },
-  },
   "standard-webhooks": {
     settings: { preset: "standard-webhooks" },
     secret: whsec,
@@ -73,26 +43,22 @@ const schemes: Record<string, Scheme> = {
   },
   hubspot: {
     settings: { preset: "hubspot", publicUrl: "https://relay.example" },
-    check({ headers, body, method, url }) {
+    check({ headers, body, method, path }) {
       const time = text(headers, "x-hubspot-request-timestamp");
       seconds(String(Number(time) / 1000));
-      return [text(headers, "x-hubspot-signature-v3"), mac(secret, `${method}https://relay.example${url}${body}${time}`, "base64")];
+      return [text(headers, "x-hubspot-signature-v3"), mac(secret, `${method}https://relay.example${path}${body}${time}`, "base64")];
     },
-  },
-  "sha512, base64": {
-    settings: { service: "acme", algorithm: "sha512", encoding: "base64", prefix: "sha512=" },
-    check: ({ headers, body }) => [text(headers, "x-acme-signature"), `sha512=${mac(secret, body, "base64", "sha512")}`],
   },
 };
 
 test.each(Object.entries(schemes))("an event is signed as the webhook says: %s", async (_, scheme) => {
-  await using server = await startTestServer((response) => response.writeHead(204).end());
+  const server = await startTestServer((response) => response.writeHead(204).end());
   await using stage = createStage();
   stage.addWebhook(`${server.url}/hooks/main?of=acme`, { signature: scheme.settings, secret: scheme.secret ?? secret });
   stage.status("wamid.ñ", "failed", 131026);
   await stage.posting.idle();
   const request = server.seen[0] as SeenRequest;
-  expect(request).toMatchObject({ method: "POST", url: "/hooks/main?of=acme" });
+  expect(request).toMatchObject({ method: "POST", path: "/hooks/main?of=acme" });
   expect(request.headers["content-type"]).toBe("application/json");
   const [came, right] = scheme.check(request);
   expect(came).toBe(right);
@@ -101,7 +67,7 @@ test.each(Object.entries(schemes))("an event is signed as the webhook says: %s",
 
 test("a rotated secret signs the very next post, retries too; so do a new URL and another way to sign", async () => {
   await using stage = createStage();
-  await using server = await startTestServer((response, _, count) => {
+  const server = await startTestServer((response, _, count) => {
     // Before the answer, so that the retry cannot be faster.
     if (count === 1) stage.world.webhooks.put(Object.assign(webhook, { secret: "rotated" }));
     response.writeHead(count === 1 ? 500 : 200).end();
@@ -115,25 +81,25 @@ test("a rotated secret signs the very next post, retries too; so do a new URL an
   Object.assign(webhook, { signature: { preset: "meta" } });
   stage.status("wamid.A", "read");
   await stage.posting.idle();
-  await using elsewhere = await startTestServer((response) => response.end());
+  const elsewhere = await startTestServer((response) => response.end());
   Object.assign(webhook, { url: elsewhere.url });
   stage.status("wamid.B", "sent");
   await stage.posting.idle();
   const [first, second, moved, third] = server.seen as [SeenRequest, SeenRequest, SeenRequest, SeenRequest];
   expect(server.seen).toHaveLength(4);
   expect(elsewhere.seen).toHaveLength(1);
-  expect(moved.url).toBe("/new");
+  expect(moved.path).toBe("/new");
   expect(moved.headers["x-acme-signature"]).toBe(mac("rotated", moved.body, "hex"));
   expect(first.headers["x-acme-signature"]).toBe(mac(secret, first.body, "hex"));
   expect(second.headers["x-acme-signature"]).toBe(mac("rotated", second.body, "hex"));
   expect(second.body).toEqual(first.body);
-  expect(third.url).toBe("/new");
+  expect(third.path).toBe("/new");
   expect(third.headers["x-hub-signature-256"]).toBe(`sha256=${mac("rotated", third.body, "hex")}`);
   expect(third.headers).not.toHaveProperty("x-acme-signature");
 });
 
 test("each try is signed anew: the timestamp is that of the try", async () => {
-  await using server = await startTestServer((response, _, count) => response.writeHead(count === 1 ? 500 : 200).end());
+  const server = await startTestServer((response, _, count) => response.writeHead(count === 1 ? 500 : 200).end());
   const baseClock = createManualClock();
   await using stage = createStage({ baseClock, speed: 1 });
   stage.addWebhook(server.url, { signature: { preset: "slack", timestampUnit: "ms" } });

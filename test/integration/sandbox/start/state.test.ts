@@ -122,7 +122,7 @@ test("runs go on after a restart: a wait half over, a message on its way, a requ
   const file = stateFile();
   const clock = createManualClock();
   // The first is cut off in the midst of its answer.
-  await using receiver = await startTestServer((response, _, count) => void (count === 1 ? response.write("gra") : response.end()));
+  const receiver = await startTestServer((response, _, count) => void (count === 1 ? response.write("gra") : response.end()));
   const first = await startSandbox({ file, clock });
   const start = async (phone: string, step: AutomationStep) => {
     const { body } = await first.control("POST", "/automations", { name: "one", steps: [step] });

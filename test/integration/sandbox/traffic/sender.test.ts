@@ -30,18 +30,18 @@ function openSender(url: string, settings: Partial<SenderSettings> = {}) {
 const hmac = (body: Buffer) => createHmac("sha256", secret).update(body).digest("hex");
 
 test("posts the very bytes, with the service's signature over them", async () => {
-  await using server = await startTestServer(accepted);
+  const server = await startTestServer(accepted);
   await using sender = openSender(server.url);
   const post = firstPost();
   expect(await sender.post(post)).toMatchObject({ kind: "answered", status: 200, answer: "accepted", tries: 1 });
   const [seen] = server.seen;
-  expect(seen).toMatchObject({ method: "POST", url: "/webhooks/main", headers: { "content-type": "application/json" } });
+  expect(seen).toMatchObject({ method: "POST", path: "/webhooks/main", headers: { "content-type": "application/json" } });
   expect(seen?.body.equals(post.body)).toBe(true);
   expect(seen?.headers["x-acme-signature"]).toMatch(new RegExp(`^(sha256=)?${hmac(post.body)}$`));
 });
 
 test("a connection cut and a 503 are tried again, signed anew", async () => {
-  await using server = await startTestServer((response, _request, count) => {
+  const server = await startTestServer((response, _request, count) => {
     if (count === 1) response.socket?.resetAndDestroy();
     else if (count === 2) json(response, 503, { error: "full" });
     else accepted(response);
@@ -51,8 +51,8 @@ test("a connection cut and a 503 are tried again, signed anew", async () => {
 });
 
 test("gives up after the last try and says why", async () => {
-  await using server = await startTestServer((response, { url }) =>
-    url.includes("reset") ? void response.socket?.resetAndDestroy() : json(response, 500, { error: "x" }),
+  const server = await startTestServer((response, { path }) =>
+    path.includes("reset") ? void response.socket?.resetAndDestroy() : json(response, 500, { error: "x" }),
   );
   await using sender = openSender(server.url);
   expect(await sender.post(firstPost())).toMatchObject({ kind: "answered", status: 500, answer: null, tries: 4 });
@@ -62,7 +62,7 @@ test("gives up after the last try and says why", async () => {
 });
 
 test.each([400, 401, 404, 413, 429])("%i is not tried again", async (status) => {
-  await using server = await startTestServer((response, _request, count) =>
+  const server = await startTestServer((response, _request, count) =>
     count === 1 ? json(response, status, { error: "no" }, { "retry-after": "1" }) : accepted(response),
   );
   await using sender = openSender(server.url);
@@ -73,7 +73,7 @@ test.each([400, 401, 404, 413, 429])("%i is not tried again", async (status) => 
 });
 
 test("a server that does not answer costs one timeout a try", async () => {
-  await using server = await startTestServer((response, _request, count) => {
+  const server = await startTestServer((response, _request, count) => {
     if (count > 1) accepted(response);
   });
   await using sender = openSender(server.url, { timeoutMs: 200, retry: { tries: 100, waitMs: 1 } });
@@ -106,7 +106,7 @@ function tinyRelay() {
 
 test("a whole scenario gets the answers it expects, and the summary adds up", async () => {
   const relay = tinyRelay();
-  await using server = await relay.server;
+  const server = await relay.server;
   await using sender = openSender(server.url, { concurrency: 8 });
   const mix = {
     ...plainMix,
@@ -137,7 +137,7 @@ test("a whole scenario gets the answers it expects, and the summary adds up", as
 });
 
 test("the check of a scenario's answers can fail: a relay that dedupes nothing is found out", async () => {
-  await using server = await startTestServer(accepted);
+  const server = await startTestServer(accepted);
   await using sender = openSender(server.url);
   const judge = createJudge("relay");
   await sender.run(somePosts(50, { ...plainMix, duplicated: 0.3 }), { onResult: judge.note });
@@ -146,7 +146,7 @@ test("the check of a scenario's answers can fail: a relay that dedupes nothing i
 
 test("an abort ends the run between posts, and what was answered is kept", async () => {
   const abort = new AbortController();
-  await using server = await startTestServer((response, _request, count) => {
+  const server = await startTestServer((response, _request, count) => {
     if (count === 10) abort.abort();
     accepted(response);
   });
