@@ -66,33 +66,6 @@ export function oneStoreContract(name: string, open: OpenStore, tags: string[] =
       expect(new Set((await store.due("crm", start)).map(({ eventId }) => eventId))).toEqual(new Set(ids));
     });
 
-    test("a status does not move back, in one batch or over two", async () => {
-      const of = (status: string) => anEvent({ wamid: "wamid.1", status });
-      await store.accept([of("read"), of("delivered")]);
-      await store.accept([of("sent")]);
-      expect(await store.rows(subjects)).toMatchObject([{ status: "read" }]);
-      expect((await store.rows(events)).map(({ moved, previous_status }) => [moved, previous_status])).toEqual([
-        [1, null],
-        [0, "read"],
-        [0, "read"],
-      ]);
-    });
-
-    test("deliveries of a message are held behind each other, and go out one by one in order", async () => {
-      const of = (status: string) => anEvent({ wamid: "wamid.1", status });
-      await store.accept([of("sent"), of("delivered")]);
-      await store.accept([of("read"), anEvent({ wamid: "wamid.2" })]);
-      const seen: number[] = [];
-      for (let round = 0; round < 3; round += 1) {
-        const due = (await store.due("crm", start + 10 * round)).filter(({ lane }) => lane === 1);
-        expect(due).toHaveLength(1);
-        seen.push(due[0]?.event ?? 0);
-        const [outcome] = await store.settle(due.map((delivery) => settlementOf(delivery, "delivered", start + 10 * round + 10)));
-        expect(outcome).toMatchObject({ result: "settled", released: round < 2 ? { route: "crm", event: round + 2, lane: 1 } : null });
-      }
-      expect(seen).toEqual([1, 2, 3]);
-    });
-
     test("a settlement that came before is late, and harms no other", async () => {
       await store.accept([anEvent({ wamid: "wamid.1" }), anEvent({ wamid: "wamid.2" })]);
       const [one, two] = await store.due("crm", start);
