@@ -112,6 +112,11 @@ export async function openRelay(options: { settings?: SettingsParts; account?: o
       relay.writeSettings({ ...settings, ...parts });
       return relay.reload();
     },
+    async restart(parts: SettingsParts): Promise<void> {
+      relay.writeSettings({ ...settings, ...parts });
+      await relay.stop();
+      await relay.start();
+    },
   };
   return self;
 }
