@@ -33,22 +33,6 @@ async function open(answers: readonly (number | null)[] = [], options: StageOpti
   };
 }
 
-test("a failing delivery is tried again after each wait, then has failed", async () => {
-  await using stage = await open(Array<number>(6).fill(500));
-  stage.status("A", "sent");
-  for (const [place, wait] of [1_000, 5_000, 30_000, 120_000, 600_000].entries()) {
-    await stage.tried(place + 1);
-    const nextAt = stage.clock.now() + wait;
-    expect(stage.delivery()).toMatchObject({ status: "waiting", answered: 500, reason: "answered 500", nextAt });
-    await stage.clock.advance(wait - 1);
-    await stage.arrived(place + 1);
-    await stage.clock.advance(1);
-  }
-  await stage.posting.idle();
-  expect(stage.delivery()).toMatchObject({ status: "failed", tries: 6, reason: "answered 500; given up after 6 tries" });
-  expect(stage.posting.waiting()).toBe(0);
-});
-
 test.each(["deleted", "disabled"])("what waits for a webhook that was %s is dropped at once, and stays so", async (how) => {
   await using stage = await open([500]);
   const { webhook, world, posting } = stage;
