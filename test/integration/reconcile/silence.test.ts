@@ -1,7 +1,6 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { longestWaitMs, until } from "../../harness/until.ts";
+import { startHttp } from "../url-destination/downstream.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const minute = 60_000;
@@ -14,15 +13,9 @@ interface Alert {
   readonly text: string;
 }
 
-async function openAlertUrl(status = 200): Promise<{ url: string; alerts: Alert[] }> {
-  const alerts: Alert[] = [];
-  const server = createServer(async (request, response) => {
-    alerts.push(JSON.parse(Buffer.concat(await request.toArray()).toString()) as Alert);
-    response.writeHead(status).end();
-  });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => void server.close());
-  return { alerts, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/alerts/secret-of-the-url` };
+async function openAlertUrl(status = 200) {
+  const { url, seen } = await startHttp((_request, response) => response.writeHead(status).end());
+  return { url: `${url}/secret-of-the-url`, alerts: () => seen.map(({ body }) => JSON.parse(String(body)) as Alert) };
 }
 
 const alarmsOf = async (stage: Stage) => ((await stage.ask("GET", "/readyz")).body as { ready: boolean; alarms: Alert[] }).alarms;
@@ -42,7 +35,7 @@ test("raises one alarm when no webhook arrives, which ends when events arrive", 
   expect((await alarmsOf(stage))[0]?.causes[0]).toContain("webhook URL");
   expect(await gauge(stage)).toBe("1");
   stage.clock.jump(60 * minute);
-  await until("the alarm is posted", () => alerts.length === 1);
+  await until("the alarm is posted", () => alerts().length === 1);
 
   await stage.sandbox.control("POST", "/webhooks", { url: `${stage.url}/webhooks/main`, secret: stage.sandbox.secret });
   await stage.send(6, "4321");
@@ -50,9 +43,9 @@ test("raises one alarm when no webhook arrives, which ends when events arrive", 
   await stage.sandbox.idle(longestWaitMs);
   await until("its end is posted", () => {
     stage.clock.jump(16_000);
-    return alerts.length > 1;
+    return alerts().length > 1;
   });
-  expect(alerts.map(({ state }) => state)).toEqual(["began", "ended"]);
+  expect(alerts().map(({ state }) => state)).toEqual(["began", "ended"]);
   expect(await alarmsOf(stage)).toEqual([]);
   expect(await gauge(stage)).toBe("0");
   expect(

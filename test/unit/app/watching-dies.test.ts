@@ -1,8 +1,8 @@
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import type { ServerResponse } from "node:http";
+import { expect, test } from "vitest";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { until } from "../../harness/until.ts";
+import { startHttp } from "../../integration/url-destination/downstream.ts";
 import { arrival } from "./arrival.ts";
 import { createSharedStore } from "./shared-observations.ts";
 import { afterMs, createWatcher } from "./watcher.ts";
@@ -28,19 +28,12 @@ async function open() {
   const posted: { readonly state: string; readonly since: string }[] = [];
   const unanswered: ServerResponse[] = [];
   let answer: () => number | null = () => 200;
-  const server = createServer(async (request, response) => {
-    const { state, since } = JSON.parse(Buffer.concat(await request.toArray()).toString());
+  const { url: alertUrl, seen } = await startHttp((_request, response) => {
     const status = answer();
-    posted.push({ state, since });
+    posted.push(JSON.parse(String(seen.at(-1)?.body)));
     if (status === null) unanswered.push(response);
     else response.writeHead(status).end();
   });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const alertUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   const settings = { accounts: { main: {} }, silence: { alertUrl } };
 
   const clock = createManualClock();
