@@ -23,6 +23,8 @@ export type Purpose = "hot" | "free" | "watch";
 export interface Session extends Connection {
   readonly isBroken: boolean;
   readonly serverStart: number;
+  /** In ms of `performance.now()`. */
+  readonly openedAt: number;
   script(text: string): Promise<void>;
   listen(channel: string, receive: (payload: string) => void): Promise<void>;
   end(): Promise<void>;
@@ -102,6 +104,7 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
       return broken !== null;
     },
     serverStart,
+    openedAt: performance.now(),
     async query(statement): Promise<Answer> {
       const { command, rows, rowCount } = await client.query({ ...statement, values: [...statement.values] });
       return { command, rows, rowCount };
@@ -127,14 +130,17 @@ const getTypeParser: typeof pg.types.getTypeParser = ((oid: number, format: "tex
 /** Another transaction was first: the same work succeeds when it is repeated. */
 export const isConflict = (error: unknown): boolean => ["23505", "40P01", "40001"].includes(faultCode(error));
 
+/** The server only reads, or a default of the database or user that this connection began with. */
+export const isReadOnly = (error: unknown): boolean => faultCode(error) === "25006";
+
 /**
  * The statement itself is at fault (classes: data, constraints, syntax, limits), so the others of its batch can be stored. All
  * else is the server, the network, the disk or the permissions.
  */
 export const isOwnFault = (error: unknown): boolean => /^(?:21|22|23|42(?!501)|54)/.test(faultCode(error)) || !isFromServer(error);
 
-/** A working connection answered: a full disk, a replica that only reads, a lock. */
-export const isAnswered = (error: unknown): boolean => /^(?!08|28|3D|53300|57P)[0-9A-Z]{5}$/.test(faultCode(error));
+/** A working connection answered: a full disk, a replica that only reads, a lock. Only SQLSTATE has digits, EPIPE has none. */
+export const isAnswered = (error: unknown): boolean => /^(?!08|28|3D|53300|57P)(?=.*\d)[0-9A-Z]{5}$/.test(faultCode(error));
 
 function isFromServer(error: unknown): boolean {
   return /^(?!ERR_(?!TLS|SSL))[A-Z0-9_]+$/.test(faultCode(error)) || lost.test((error as Error).message);

@@ -229,15 +229,16 @@ function createAdmission({ receive, presence, clock, horizon, hooks }: Admission
 /** Throws `StoreRefused` when it cannot be read. */
 export async function openPostgresForReading(settings: PostgresSettings) {
   const clock = createDatabaseClock(systemClock);
+  const reader = createReader(settings, { refusal: () => null, lost() {}, refusalOn: () => null });
   try {
     const session = await connect(settings, "free");
     await checkReadable(session, settings.schema).finally(session.end);
+    await clock.follow(async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now());
   } catch (error) {
+    await reader.close();
     const why = refusalOf(error) ?? new StoreRefused((error as Error).message, { cause: error });
     throw placed(why, settings);
   }
-  const reader = createReader(settings, { refusal: () => null, lost() {}, refusalOn: () => null });
-  await clock.follow(async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now());
   const { browse, inspecting, single, close } = reader;
   return { read: browse, inspecting, look: single, now: clock.now, ...factsFrom(reader), close };
 }

@@ -1,6 +1,16 @@
 import type { StoreUnavailable } from "../port.ts";
 import type { Work } from "../sql/ops.ts";
-import { connect, isAnswered, isConflict, isOwnFault, type PostgresSettings, type Purpose, type Session, unavailable } from "./connect.ts";
+import {
+  connect,
+  isAnswered,
+  isConflict,
+  isOwnFault,
+  isReadOnly,
+  type PostgresSettings,
+  type Purpose,
+  type Session,
+  unavailable,
+} from "./connect.ts";
 import { createPostgresRunner } from "./runner.ts";
 
 const mostRepeats = 5;
@@ -10,6 +20,8 @@ const beginSnapshot = { name: "snapshot", text: "BEGIN ISOLATION LEVEL REPEATABL
 const commit = { name: "commit", text: "COMMIT", values: [] };
 const rollback = { name: "rollback", text: "ROLLBACK", values: [] };
 
+/** A connection that may not write is replaced after this time. */
+const readOnlyMs = 1_000;
 const waits = { most: 2_000, longestMs: 5_000 };
 
 export interface SessionHooks {
@@ -190,7 +202,10 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
           return await once(session, make());
         } catch (error) {
           if (isConflict(error) && repeats < mostRepeats) continue;
-          throw reported(error, session, hooks);
+          const fault = reported(error, session, hooks);
+          // Once the default is reset, only new connections may write.
+          if (isReadOnly(error) && performance.now() - session.openedAt > readOnlyMs) await session.end();
+          throw fault;
         } finally {
           put(session);
         }

@@ -111,11 +111,16 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
   };
 }
 
+const lacksPermission = "the user lacks a permission; grant it, or make the user the owner of the schema and its tables";
+
 const refusedCodes: ReadonlyMap<string, string> = new Map([
   ["28P01", "the password is wrong"],
   ["28000", "the server refuses the user"],
   ["3D000", "there is no such database; create it"],
-  ["42501", "the user lacks a permission"],
+  ["42501", lacksPermission],
+  // PostgreSQL skips a schema that the user may not use, and so finds no place for tables, or no table.
+  ["3F000", lacksPermission],
+  ["42P01", lacksPermission],
 ]);
 
 /** What no waiting repairs. */

@@ -191,7 +191,36 @@ test("refuses a missing database, a user without rights, and says where", async 
   const name = `weak_${randomUUID().slice(0, 8)}`;
   await session.rows(`CREATE ROLE ${name} LOGIN`);
   await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
+  // PostgreSQL skips a schema that the user may not use.
+  await session.rows("CREATE SCHEMA relay");
+  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
+  await session.rows("DROP SCHEMA relay");
+  await (await open(database.url)).store.close();
+  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
   await session.rows(`DROP ROLE ${name}`);
+});
+
+test("stores again once a default that made its connections read-only is reset", async () => {
+  await using database = await createDatabase();
+  await using session = await openSession(database.url);
+  const [{ name } = { name: "" }] = await session.rows<{ name: string }>("SELECT current_database() AS name");
+  await using one = await open(database.url);
+  await session.rows(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  await session.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wamid-relay' AND datname = $1", [
+    name,
+  ]);
+  await until("it is refused", () => one.reports.some((text) => text.includes("read-only transaction")));
+  // So that no connection of those that write is opened later.
+  await using locking = await openSession(database.url);
+  await locking.rows("BEGIN READ WRITE");
+  await locking.rows("LOCK TABLE relay.events");
+  const refused = accepts(one);
+  const writing = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'wamid-relay'";
+  await until("all are open", async () => (await session.number(writing, [name])) >= 3);
+  await locking.rows("ROLLBACK");
+  expect(await refused).toBe(false);
+  await session.rows(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
+  await until("it stores again", () => accepts(one));
 });
 
 test("goes on after its sessions were terminated, and after the server was stopped at once and restarted", { tags: ["slow"] }, async () => {
