@@ -14,6 +14,8 @@ export interface RereadSettings {
 }
 
 interface Parts {
+  /** The path of the settings file. */
+  readonly file: string | null;
   readonly initial: Settings;
   readonly current: () => Settings;
   /** Puts the settings into effect, except for {@link restartParts}. */
@@ -28,13 +30,14 @@ interface Parts {
 export type Reloading = ReturnType<typeof createReloading>;
 
 /** Reloads the settings, and reports each result in the log, the metrics, `/readyz` and `/v1/reload`. */
-export function createReloading({ initial, current, apply, lastUse, now, log, metrics }: Parts) {
+export function createReloading({ file, initial, current, apply, lastUse, now, log, metrics }: Parts) {
   const fixedPart = (settings: Settings) => Object.fromEntries(restartParts.map((section) => [section, settings[section]]));
   const startedAt = now();
   let last: ReloadView = {
     result: "applied",
     trigger: "start",
     at: startedAt,
+    file,
     loadedAt: startedAt,
     changed: [],
     needRestart: [],
@@ -60,7 +63,7 @@ export function createReloading({ initial, current, apply, lastUse, now, log, me
     yield* apply(next);
     // Compared with the start, so that a later reload still names what the restart is needed for.
     const needRestart = changedPaths(keptAfterReload(initial, next), fixedPart(next));
-    return { result: "applied", trigger, at, loadedAt: at, changed, needRestart, overridden, dropped, faults: [] };
+    return { result: "applied", trigger, at, file, loadedAt: at, changed, needRestart, overridden, dropped, faults: [] };
   }
 
   function refused(error: unknown, trigger: ReloadView["trigger"]): ReloadView {

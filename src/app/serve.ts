@@ -41,6 +41,7 @@ export function serve(parts: Parts) {
   const listening = createListening({ store, clock, retention: () => settings().retention.events });
   const reloading = createReloading({
     ...live,
+    file: run.file,
     *apply(next) {
       // First, so that every secret is known before it can appear in a text.
       yield* redactor.reload(next);

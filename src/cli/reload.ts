@@ -1,3 +1,5 @@
+import { existsSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { RelayClientError, Reload } from "../client/relay-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
@@ -31,6 +33,10 @@ Examples:
         "process",
       );
       print(io, options, report, () => linesOf(report, isStatus));
+      // The relay on another host or in a container may have it elsewhere.
+      if (options.relay === undefined && report.file != null && placeOf(report.file) !== placeOf(options.config)) {
+        io.err(`note: the relay reads ${report.file}, not ${options.config}`);
+      }
       for (const name of report.overridden) {
         io.err(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`);
       }
@@ -44,6 +50,8 @@ Examples:
       throw new CommandFailed([heading, ...faults].join("\n"));
     });
 }
+
+const placeOf = (path: string): string => (existsSync(path) ? realpathSync(path) : resolve(path));
 
 function refusedReport(error: unknown): Reload {
   const { code, details } = error as Partial<RelayClientError>;

@@ -4,6 +4,8 @@ import { spanText } from "./unit-text.ts";
 export interface DatabaseFacts {
   readonly version: string;
   readonly isReplica: boolean;
+  /** By default_transaction_read_only, of the server, the database or the user. */
+  readonly isReadOnly: boolean;
   readonly fsync: boolean;
   readonly fullPageWrites: boolean;
   readonly synchronousCommit: string;

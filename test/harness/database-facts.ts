@@ -4,6 +4,7 @@ import type { DatabaseFacts } from "../../src/model/database.ts";
 export const soundDatabase: DatabaseFacts = {
   version: "18.4",
   isReplica: false,
+  isReadOnly: false,
   fsync: true,
   fullPageWrites: true,
   synchronousCommit: "on",

@@ -50,6 +50,7 @@ export async function makeRelayHere({ env = {}, role, clock, random, ...options 
       const log = { write: (line: string) => void lines.push(line), end: async () => {} };
       const started = await createRelay({
         settings: read(),
+        file: place.settingsPath,
         log,
         reread: () => ({ settings: read(), overridden: [] }),
         ...(role === undefined ? {} : { role }),

@@ -36,8 +36,9 @@ export async function findRelay(files: SettingsFiles, { server }: Pick<Settings,
       return only(fail(check, `what listens at ${at.url} is not a wamid-relay`, todo));
     }
     const other = assessIdentity(at.url, found, store);
-    if (other !== null) return only(other);
     const readiness = await readReadiness(at);
+    // A process whose store refuses writes cannot note in it that it is there.
+    if (other !== null) return only(readiness.json["store"] === "failing" ? assessReadiness(at.url, found, readiness) : other);
     const version = assessVersion(found.version, relayVersion());
     return { findings: [assessReadiness(at.url, found, readiness), version, ...reloadOf(readiness, files)], at };
   } catch (error) {
@@ -112,13 +113,15 @@ export function assessReload(
   isValid: boolean,
   changed?: string,
 ): Finding {
+  const correct = "correct the settings file, then wamid-relay reload; a restart would fail";
   if (refusedAt !== null) {
     const message = `the relay refused the reload at ${refusedAt}: ${faults} ${faults === 1 ? "fault" : "faults"}; the settings of ${loadedAt} stay in effect`;
-    return isValid
-      ? warn("reload", message, "the settings file is valid now: wamid-relay reload")
-      : fail("reload", message, "correct the settings file, then wamid-relay reload; a restart would fail");
+    return isValid ? warn("reload", message, "the settings file is valid now: wamid-relay reload") : fail("reload", message, correct);
   }
-  if (changed !== undefined) return warn("reload", `${changed} was changed after the relay read it at ${loadedAt}`, "wamid-relay reload");
+  if (changed !== undefined) {
+    const message = `${changed} was changed after the relay read it at ${loadedAt}`;
+    return warn("reload", message, isValid ? "wamid-relay reload" : correct);
+  }
   if (needRestart.length > 0) return warn("reload", `not in effect before a restart: ${needRestart.join(", ")}`, "restart the relay");
   return ok("reload", `the settings in effect were read at ${loadedAt}`);
 }

@@ -1,6 +1,7 @@
+import type { ReadingSettings } from "../../app/reading.ts";
 import type { RelayClientError } from "../../client/connection.ts";
 import { loadParts } from "../../config/load.ts";
-import type { Settings } from "../../config/schema.ts";
+import type { TokenSettings } from "../../config/schema.ts";
 import { failureOf, type Reachable } from "../control-client.ts";
 import { isForUser } from "../io.ts";
 import { authorized, controlAddress, readStore } from "../reach-relay.ts";
@@ -32,22 +33,18 @@ interface DoctorOptions {
 export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
   const { config, env, envFile, deep, offline } = options;
   const { settings, findings } = checkSettings(config, { env, envFile });
-  if (settings === null) {
-    const server = loadParts(config, env, envFile)?.server ?? null;
-    return [...findings, ...(await checkReload(server && controlAddress(server), { config, envFile, isValid: false }))];
-  }
+  if (settings === null) return [...findings, ...(await checkRunning(options))];
   // The slow part goes on while store and relay are read.
   const probing = offline ? null : Promise.all([probeDestinations(settings), checkServices(settings)]);
   const store = await examineStore(settings.storage, deep);
   const relay = await findRelay({ config, envFile, isValid: true }, settings, store);
-  const { report, findings: unread } = await reportOf(relay.at, settings, config, store.isReadable);
+  const { report, findings: unread } = await reportOf(relay.at, settings.control.tokens, config, store.isReadable ? settings : null);
   const acting = actingAt(relay.at, settings, options);
   const reported =
     report === null
       ? []
       : [
-          assessBacklog(report.groups),
-          ...assessAttention(report.attention),
+          ...assessReport(report),
           ...(await checkHandshakes(report.destinations, acting)),
           ...assessSources(report.sources, report.at),
           ...(await checkCallbacks(settings.sources, acting)),
@@ -71,10 +68,24 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
   ];
 }
 
-/** What the relay reports at `at`, else its store. Null: neither can be read, for the reason in a finding. */
-async function reportOf(at: Reachable | null, settings: Settings, config: string, isReadable: boolean) {
+/** Of settings with faults: the relay may run well with those that it has. Routes and accounts are its own. */
+async function checkRunning({ config, env, envFile, deep }: DoctorOptions): Promise<Finding[]> {
+  const { server = null, storage = null, tokens = [] } = loadParts(config, env, envFile) ?? {};
+  const files = { config, envFile, isValid: false };
+  // Without its store, the relay that answers may be another one, which must not get the token.
+  if (server === null || storage === null) return checkReload(server && controlAddress(server), files);
+  const store = await examineStore(storage, deep);
+  const relay = await findRelay(files, { server }, store);
+  const { report, findings } = await reportOf(relay.at, tokens, config, null);
+  return [...store.findings, ...relay.findings, ...findings, ...(report === null ? [] : assessReport(report))];
+}
+
+const assessReport = ({ groups, attention }: Report): Finding[] => [assessBacklog(groups), ...assessAttention(attention)];
+
+/** What the relay reports at `at`, else the store of `readable`. Null: neither can be read, for the reason in a finding. */
+async function reportOf(at: Reachable | null, tokens: readonly TokenSettings[], config: string, readable: ReadingSettings | null) {
   let report: Report | null = null;
-  const client = at === null ? null : authorized(at, settings.control.tokens, "read");
+  const client = at === null ? null : authorized(at, tokens, "read");
   const why = `no token in ${config} has the scope read for all accounts (control.tokens)`;
   const findings = at !== null && client === null ? [skip("control API", why)] : [];
   if (client !== null) {
@@ -84,9 +95,9 @@ async function reportOf(at: Reachable | null, settings: Settings, config: string
       findings.push(unreported(error, config));
     }
   }
-  if (report === null && isReadable) {
+  if (report === null && readable !== null) {
     const read = async () => {
-      const store = await readStore(settings);
+      const store = await readStore(readable);
       report = await readReport(store).finally(store.close);
       return [];
     };

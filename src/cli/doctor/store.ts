@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
 import { type DatabaseFacts, databaseRisks } from "../../model/database.ts";
-import { StoreMissing, StoreRefused } from "../../store/port.ts";
+import { faultCode, StoreMissing, StoreRefused } from "../../store/port.ts";
 import type { Presence } from "../../store/postgres/server.ts";
 import { schemaVersion } from "../../store/schema/ddl.ts";
 import type { PostgresStorage } from "../../store/settings.ts";
@@ -160,19 +160,39 @@ async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
   } catch (error) {
     if (!(error instanceof StoreRefused)) throw error;
     if (!(error instanceof StoreMissing)) {
-      // Otherwise a newer version or an unfinished migration, whose message has the remedy.
-      const isUnreachable = (error.cause as Error | undefined)?.cause !== undefined;
-      const todo = "check storage.url, that PostgreSQL runs and listens there, its pg_hba.conf, and firewalls on the way";
-      return { ...unread, findings: [{ check: "store", level: "fail", message: error.message, ...(isUnreachable && { todo }) }] };
+      const todo = remedyOf(error);
+      return { ...unread, findings: [{ check: "store", level: "fail", message: error.message, ...(todo !== null && { todo }) }] };
     }
     const facts = await readServer(storage);
     return { ...unread, findings: [assessServer(facts), ...databaseRisks(facts).map(assessRisk), ok("store", error.message)] };
   }
 }
 
-function assessServer({ version, isReplica, roundTripMs, bytes, connectionsLeft, standbys, seesSessions }: DatabaseFacts): Finding {
+/** Null: the message has it, as that of a newer version, an unfinished migration, or a missing permission. */
+function remedyOf(error: StoreRefused): string | null {
+  const cause = (error.cause as Error | undefined)?.cause as Error | undefined;
+  const code = faultCode(cause?.cause ?? cause);
+  if (cause === undefined || ["42501", "42P01"].includes(code)) return null;
+  if (code === "53300") return "raise max_connections, or the limit of the user or database: a process takes up to ten";
+  return "check storage.url, that PostgreSQL runs and listens there, its pg_hba.conf, and firewalls on the way";
+}
+
+function assessServer({
+  version,
+  isReplica,
+  isReadOnly,
+  roundTripMs,
+  bytes,
+  connectionsLeft,
+  standbys,
+  seesSessions,
+}: DatabaseFacts): Finding {
   const check = "postgres";
   if (isReplica) return fail(check, "it is a read-only standby: no event can be stored", "give storage.url the address of the primary");
+  if (isReadOnly) {
+    const message = "it refuses writes: default_transaction_read_only is on for the server, this database or this user";
+    return fail(check, message, "find out who set it, such as a provider whose disk is full, and reset it");
+  }
   const text = `version ${version}, answers in ${roundTripMs} ms, ${bytesText(bytes)} stored, ${connectionsLeft} connections left, ${standbys} standbys`;
   return ok(check, seesSessions ? text : `${text}; its user may not see long transactions of others, as pg_read_all_stats lets it`);
 }

@@ -69,6 +69,7 @@ export const reloadSchema = component("Reload", "The result of the last reload o
   result: z.enum(["applied", "refused"]).describe("`refused`: the settings have faults, and the previous ones stay in effect."),
   trigger: z.enum(["start", "signal", "api"]).describe("What caused it: the start, SIGHUP, or `POST /v1/reload`."),
   at: time.describe("When it was done."),
+  file: text.describe("The settings file that the relay reads; null when the process was started without one."),
   loadedAt: time.describe("When the settings in effect were read."),
   changed: z
     .array(z.string())

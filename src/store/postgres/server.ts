@@ -119,6 +119,7 @@ function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
   const [server] = yield* rows(
     sql<Omit<DatabaseFacts, "skewMs" | "roundTripMs" | "transaction">>`SELECT
       current_setting('server_version') AS version, pg_is_in_recovery() AS "isReplica",
+      current_setting('default_transaction_read_only')::bool AS "isReadOnly",
       coalesce(current_setting('fsync', true)::bool, true) AS fsync,
       coalesce(current_setting('full_page_writes', true)::bool, true) AS "fullPageWrites",
       current_setting('synchronous_commit') AS "synchronousCommit", coalesce(current_setting('synchronous_standby_names', true), '') AS "synchronousStandbys",

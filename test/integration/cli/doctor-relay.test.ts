@@ -7,7 +7,7 @@ import { engines, storageOf } from "../../harness/engines.ts";
 import { makeRelayHere, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, type SettingsParts, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { doctorOn, jsonOf, runProcessOn } from "./run-cli.ts";
+import { doctorOn, jsonOf, runOn, runProcessOn } from "./run-cli.ts";
 
 const examine = (relay: { readonly settingsPath: string }) => doctorOn(relay, "--offline");
 const levels = ({ checks }: Awaited<ReturnType<typeof doctorOn>>, ...names: string[]) =>
@@ -29,6 +29,26 @@ test("the relay of the settings passes; a changed file is reported until a reloa
   expect([changed.code, ...levels(changed, ...checked)]).toEqual([0, "ok", "ok", "warn", "ok"]);
   await relay.reload();
   expect(levels(await examine(relay), ...checked)).toEqual(["ok", "ok", "ok", "ok,ok"]);
+});
+
+test("a faulty settings file does not hide how the relay runs with those that it has", async () => {
+  const relay = await startRelayHere();
+  relay.writeSettings({ log: { level: "loud" } });
+  const found = await examine(relay);
+  expect([found.code, ...levels(found, "settings", "relay", "version", "reload", "backlog", "attention")]).toEqual([
+    ...[1, "fail", "ok", "ok", "warn", "ok", "ok"],
+  ]);
+  expect(found.checks.find(({ check }) => check === "reload")?.todo).toContain("correct the settings file");
+});
+
+test("reload names the file that the relay reads, where it is another one", async () => {
+  const relay = await startRelayHere();
+  expect(await runOn(relay, "reload")).toMatchObject({ code: 0, err: "" });
+  const other = elsewhere(relay, relay.port);
+  expect(await runOn(other, "reload")).toMatchObject({
+    code: 0,
+    err: `note: the relay reads ${relay.settingsPath}, not ${other.settingsPath}\n`,
+  });
 });
 
 test.each(engines)("the instance is named by its id, without a secret (%s)", async (engine) => {

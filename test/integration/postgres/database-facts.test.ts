@@ -1,7 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { openPostgresForReading } from "../../../src/store/postgres/open.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
+import { until } from "../../harness/until.ts";
+import { createDatabase } from "../../setup/database.ts";
 import { startPostgres } from "../../setup/postgres.ts";
 import { runOn } from "../cli/run-cli.ts";
 
@@ -58,4 +61,36 @@ test("doctor reports a standby as a server that cannot store", async () => {
   expect((JSON.parse(out) as Checked).checks).toContainEqual(
     expect.objectContaining({ check: "postgres", level: "fail", message: expect.stringContaining("read-only standby") }),
   );
+});
+
+test("doctor reports a server that refuses writes, and does not take its relay for another one", async () => {
+  await using server = await startPostgres();
+  const relay = await startRelayHere({ settings: { storage: { driver: "postgres", url: server.url, path: undefined } } });
+  await using session = await openSession(server.url);
+  await session.rows("ALTER SYSTEM SET default_transaction_read_only = on");
+  await session.rows("SELECT pg_reload_conf()");
+  await until("the relay cannot write", async () => ((await relay.ask("/readyz")).body as { store: string }).store === "failing");
+  await session.rows("BEGIN READ WRITE");
+  await session.rows("DELETE FROM relay.state WHERE key LIKE 'process/%'");
+  await session.rows("COMMIT");
+  const { checks } = JSON.parse((await runOn(relay, "doctor", "--json", "--offline")).out) as Checked;
+  expect(checks).toContainEqual(expect.objectContaining({ check: "postgres", message: expect.stringContaining("refuses writes") }));
+  expect(checks).toContainEqual(expect.objectContaining({ check: "relay", message: expect.stringContaining("not ready at") }));
+});
+
+test("doctor reports a user who may not use the tables as a failed check", async () => {
+  await using database = await createDatabase();
+  const relay = await startRelayHere({ settings: { storage: { driver: "postgres", url: database.url, path: undefined } } });
+  await relay.stop();
+  await using session = await openSession(database.url);
+  const name = `weak_${randomUUID().slice(0, 8)}`;
+  await session.rows(`CREATE ROLE ${name} LOGIN`);
+  relay.writeSettings({ storage: { driver: "postgres", url: database.url.replace("relay@", `${name}@`), path: undefined } });
+  const checked = async () => (JSON.parse((await runOn(relay, "doctor", "--json", "--offline")).out) as Checked).checks;
+  const lacking = expect.objectContaining({ check: "store", level: "fail", message: expect.stringContaining("lacks a permission") });
+  expect(await checked()).toContainEqual(lacking);
+  await session.rows(`GRANT USAGE ON SCHEMA relay TO ${name}`);
+  expect(await checked()).toContainEqual(lacking);
+  await session.rows(`DROP OWNED BY ${name}`);
+  await session.rows(`DROP ROLE ${name}`);
 });

@@ -33,6 +33,7 @@ function start() {
   const gauge = { set: () => {} };
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   const reloading = createReloading({
+    file: path,
     initial,
     current: () => settings,
     *apply(next) {
