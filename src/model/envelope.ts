@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { z } from "zod";
-import { type EventId, hasIdLength, isCanonicalUuid } from "./ids.ts";
+import { type EventId, hasIdLength, isCanonicalUuid, isStorable } from "./ids.ts";
 
 const expected = (words: string) => ({
   error: ({ input }: { input?: unknown }) => (input === undefined ? "is missing" : `must be ${words}`),
@@ -20,7 +20,8 @@ const identifier = z
 export const envelopeSchema = z.looseObject(
   {
     id: identifier,
-    event: identifier,
+    // The id is stored as bytes.
+    event: identifier.refine(isStorable, "has a NUL character"),
     data: z.record(z.string(), z.unknown(), expected("an object or null")).nullable(),
   },
   "the body is not a JSON object",

@@ -6,6 +6,7 @@ import {
   derivedUuid,
   type EventId,
   hasIdLength,
+  isStorable,
   maxIdLength,
   type RunId,
   type SourceName,
@@ -123,7 +124,7 @@ function first(data: Readonly<Record<string, unknown>>, candidates: readonly str
 }
 
 function identifier(value: unknown): string | null {
-  return typeof value === "string" && value !== "" && hasIdLength(value) && value.isWellFormed() ? value : null;
+  return typeof value === "string" && value !== "" && hasIdLength(value) && isStorable(value) ? value : null;
 }
 
 /** Error codes are text, because providers mix numbers, numeric strings and words. */
@@ -195,18 +196,3 @@ function put(data: Record<string, unknown>, paths: readonly string[], value: unk
   }
   place[last] = value;
 }
-
-/**
- * Why an event cannot be stored as one; null: it can. PostgreSQL's text has no NUL character, so SQLite refuses it too. The id
- * may have one: it is stored as bytes.
- */
-export function unstorable({ envelope, subject }: Pick<ReceivedEvent, "envelope" | "subject">): string | null {
-  if (hasNul(envelope.event)) return "event has a NUL character";
-  if (subject.type === "none") return null;
-  if (subject.type === "run")
-    return hasNul(subject.runId) || hasNul(subject.error) ? "the run has a NUL character in its id or error" : null;
-  const { wamid, status, errorCode } = subject;
-  return hasNul(wamid) || hasNul(status) || hasNul(errorCode) ? "the message has a NUL character in its id, status or error code" : null;
-}
-
-const hasNul = (text: string | null): boolean => text?.includes("\0") === true;

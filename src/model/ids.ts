@@ -27,6 +27,9 @@ function codePoints(text: string): number {
   return count;
 }
 
+/** Whether it is stored as it is: a lone surrogate has no UTF-8 form, and PostgreSQL's text no NUL character. */
+export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0");
+
 export function cutText(text: string, most: number): string {
   const cut =
     text.length <= most
@@ -34,7 +37,7 @@ export function cutText(text: string, most: number): string {
       : Array.from(text.slice(0, 2 * most))
           .slice(0, most)
           .join("");
-  return cut.isWellFormed() ? cut : cut.toWellFormed();
+  return isStorable(cut) ? cut : cut.toWellFormed().replaceAll("\0", "\ufffd");
 }
 
 const canonicalUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

@@ -1,6 +1,6 @@
 import type { ReplayCountView, ReplayStep } from "../model/answers/actions.ts";
 import { badRequest, RelayError } from "../model/errors.ts";
-import { type FieldPaths, unstorable } from "../model/event.ts";
+import type { FieldPaths } from "../model/event.ts";
 import { accountOf, type FormatName, noAccountText, readStoredItems } from "../model/formats/formats.ts";
 import { countIn } from "../model/maps.ts";
 import type { ReplayQuery } from "../model/queries.ts";
@@ -45,8 +45,6 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
     if (!isNumbered && known.account !== account) return { ok: false, error: `the source "${source}" has another account now` };
     const of = isNumbered ? accountOf(known, numbers) : account;
     if (of === null) return { ok: false, error: noAccountText(numbers) };
-    const fault = unstorable(content);
-    if (fault !== null) return { ok: false, error: fault };
     const { seq, disposition: _, ...received } = one;
     const { envelope, subject } = content;
     // As of now, after all earlier events. The secret is not counted as used again.

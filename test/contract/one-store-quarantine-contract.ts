@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ReleasedEvent, ReplayCursor } from "../../src/store/port.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
-import { counters, events, queue, queueState, subjects } from "../../src/store/schema/tables.ts";
-import { findQuarantined, type QuarantinedFound, type QuarantineFilter, quarantined } from "../../src/store/work/quarantine.ts";
+import { events, queue, queueState, subjects } from "../../src/store/schema/tables.ts";
+import { findQuarantined, type QuarantinedFound, type QuarantineFilter } from "../../src/store/work/quarantine.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, rulesFor, start, startOfWalk } from "./store-events.ts";
 
@@ -25,8 +25,6 @@ export function oneStoreQuarantineContract(name: string, open: OpenStore, tags: 
     }
     const release = async (...released: readonly ReleasedEvent[]) => store.send((commands) => commands.release, released);
     const eventOf = async (seq: number) => (await store.rows(events)).find((row) => row.seq === seq);
-    const counted = async () =>
-      Object.fromEntries((await store.rows(counters)).filter(({ series }) => series === "events").map(({ label, n }) => [label, n]));
 
     async function walk(filter: QuarantineFilter, limit: number): Promise<number[]> {
       const seqs: number[] = [];
@@ -82,34 +80,6 @@ export function oneStoreQuarantineContract(name: string, open: OpenStore, tags: 
       expect(await walk({ source: "other" }, 2)).toEqual(seqs.filter((_, n) => n % 2 === 1));
       expect(await walk({ source: "unknown" }, 2)).toEqual([]);
       expect(await walk({ from: start + 1, to: start + 2 }, 2)).toEqual(seqs.slice(6, 12));
-    });
-
-    test.each([
-      ["kind", { event: "message.\0" }],
-      ["message", { wamid: "w\0" }],
-      ["status", { wamid: "w", status: "se\0nt" }],
-      ["error code", { wamid: "w", status: "failed", errorCode: "\0" }],
-      ["run", { runId: "r\0" }],
-    ])("an event whose %s has a NUL character is quarantined with the reason, and harms no other", async (_, parts) => {
-      const bad = anEvent(parts);
-      const outcomes = await store.accept([anEvent({ wamid: "a" }), bad, anEvent({ wamid: "b" })]);
-      expect(outcomes.map((outcome) => (outcome.result === "accepted" ? outcome.disposition : null))).toEqual([
-        "routed",
-        "quarantined",
-        "routed",
-      ]);
-      const seq = outcomes[1]?.seq ?? 0;
-      expect(await eventOf(seq)).toMatchObject({
-        id: null,
-        disposition: codeOf.disposition.quarantined,
-        fault: expect.stringContaining("NUL"),
-        body: bad.body,
-      });
-      expect((await store.rows(subjects)).map(({ name }) => name).toSorted()).toEqual(["a", "b"]);
-      expect(await counted()).toEqual({ routed: 2, quarantined: 1 });
-      // It is still one that cannot be stored.
-      expect(await release({ ...bad, secret: null, releaseOf: seq })).toEqual([null]);
-      expect(await store.read(quarantined(seq))).toMatchObject({ seq });
     });
 
     test("an event whose id has a NUL character is stored, and known again", async () => {

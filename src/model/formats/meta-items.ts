@@ -1,5 +1,5 @@
 import { codeText, type Subject } from "../event.ts";
-import { cutText, hasIdLength, maxIdLength, type Wamid } from "../ids.ts";
+import { cutText, hasIdLength, isStorable, maxIdLength, type Wamid } from "../ids.ts";
 import { isObject } from "../json.ts";
 
 /** The event kinds of Meta's webhook fields, as public as the endpoints. A field that is not here becomes `meta.<field>`. */
@@ -141,7 +141,7 @@ function status(item: Json, { about, where }: ItemParts): Found {
     wamid: wamid as Wamid,
     status,
     errorCode: errorCode ?? null,
-    ...(reference === null || !isId(reference) || reference.includes("\0") ? {} : { reference }),
+    ...(reference === null || !isId(reference) ? {} : { reference }),
   };
   return { kind: metaItemKinds.statuses, key, at: item["timestamp"], data, subject };
 }
@@ -214,7 +214,7 @@ export const none: Subject = { type: "none" };
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 export const textOf = (value: unknown): string | null => (isText(value) ? value : typeof value === "number" ? String(value) : null);
-const isId = (text: string): boolean => hasIdLength(text) && text.isWellFormed();
+const isId = (text: string): boolean => hasIdLength(text) && isStorable(text);
 
 export function present<T extends Readonly<Record<string, unknown>>>(members: T): { readonly [K in keyof T]?: NonNullable<T[K]> } {
   const found: Record<string, unknown> = {};

@@ -1,5 +1,5 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
-import { type ReceivedEvent, type TrackedSubject, unstorable } from "../../model/event.ts";
+import type { ReceivedEvent, TrackedSubject } from "../../model/event.ts";
 import { countsOfTracking, minuteMs } from "../../model/history.ts";
 import { hiddenNumber } from "../../model/mask.ts";
 import type { DeliveryPlan } from "../../model/states.ts";
@@ -13,7 +13,7 @@ import { type Counts, countMoved, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import { lookAround, type NumberedPlan, type PlanNumbers, type PlannedBatch, type PlannedEvent, type Queued, queueRows } from "./plans.ts";
 import { pollAgain } from "./polls.ts";
-import { knownId, type Quarantined, storeQuarantined } from "./quarantine.ts";
+import { knownId } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 export interface Arriving {
@@ -43,29 +43,6 @@ const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
  * change a status nor be planned again. The caller writes the counts, with its own.
  */
 export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome>> {
-  const faults = arriving.map(({ event }) => unstorable(event));
-  if (faults.every((fault) => fault === null)) return yield* acceptStorable(arriving, parts, counts);
-  const storable = arriving.filter((_, place) => faults[place] === null);
-  const { outcomes, plans } = yield* acceptStorable(storable, parts, counts);
-  const bodies = arriving.flatMap(({ event }, place) => {
-    const error = faults[place] ?? null;
-    const id = event.format === undefined ? {} : { id: event.envelope.id };
-    return error === null ? [] : [{ ...event, ...id, disposition: "quarantined" as const, error }];
-  });
-  const accepted = outcomes.values();
-  const quarantined = (yield* storeQuarantined(bodies, counts)).values();
-  return {
-    outcomes: faults.map((fault) =>
-      fault === null ? (accepted.next().value as AcceptOutcome) : outcomeOf(quarantined.next().value as Quarantined),
-    ),
-    plans,
-  };
-}
-
-const outcomeOf = ({ result, seq }: Quarantined): AcceptOutcome =>
-  result === "duplicate" ? { result: "duplicate", seq, conflict: false } : { result: "accepted", seq, disposition: "quarantined", due: [] };
-
-function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome>> {
   const { ids, idOf, about, aboutOf } = nameAll(arriving);
   const stored = yield* lookUp(about, ids, releasedIds(arriving, idOf));
   const trackedOf = new Map(about.map((one, place) => [one, begin(one, stored[place] as (typeof stored)[number])]));
@@ -362,7 +339,7 @@ const released = change(events, ["disposition", "release"]);
 /** Repeats make one event, because its id is the same. The caller writes the counts. */
 export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome | null>> {
   const places = [...new Map(batch.map((event, place) => [event.releaseOf, place] as const).toReversed()).values()];
-  const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent })).filter(({ event }) => unstorable(event) === null);
+  const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent }));
   once.sort((a, b) => a.event.releaseOf - b.event.releaseOf);
   // Before the subjects: accepting locks no such row.
   const rows = yield* ask(find(kept, once, ({ event: { releaseOf } }) => [releaseOf]));

@@ -62,6 +62,9 @@ const unusual: readonly (readonly [name: string, body: string])[] = [
   ["an id like a path", envelope({ id: `../../${freshEvent().id}?a=b&c#d%00` })],
   ["an id like SQL", envelope({ id: `'; DROP TABLE events; -- ${freshEvent().id}` })],
   ["lone surrogates", status({ wamid: "SURROGATE", status: "SURROGATE" }).replaceAll("SURROGATE", "\\ud800")],
+  ["NUL in a wamid", status({ wamid: "wamid.\0B", status: "sent" })],
+  ["NUL in a status and an error code", status({ wamid: "wamid.NUL", status: "fai\0led", errorCode: "\0" })],
+  ["NUL in a run", envelope({ event: "automation.failed", data: { runId: "r\0", error: "\0" } })],
   ["a wamid that is an object", status({ wamid: { a: 1 }, status: ["sent"] })],
   ["huge numbers", status({ wamid: "wamid.C", status: "failed", errorCode: 7 }).replace(":7", `:1e999,"n":${"9".repeat(5000)}`)],
   ["a huge status", status({ wamid: "wamid.D", status: "s".repeat(900_000) })],
@@ -78,13 +81,6 @@ const unusual: readonly (readonly [name: string, body: string])[] = [
   ],
   ["duplicate keys, the last one counts", envelope({}).replace(/^\{/, '{"id":"first",')],
 ];
-
-test("a wamid with NUL, which no database takes: 200, and in quarantine with the reason", async () => {
-  const body = status({ wamid: "wamid.\0B", status: "sent" });
-  expect(await ask(relay.port, { body })).toMatchObject({ status: 200, json: { status: "accepted" } });
-  expect((await quarantined(relay))[0]).toMatchObject({ fault: expect.stringContaining("NUL"), size: Buffer.byteLength(body) });
-  await expectAlive(relay);
-});
 
 describe("unusual, but an envelope", () => {
   test.each(unusual)("%s: 200 once, then a duplicate", async (_name, body) => {

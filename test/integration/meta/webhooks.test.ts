@@ -156,6 +156,25 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
     expect((await listed(relay)).map(({ disposition }) => disposition).toSorted()).toEqual(["parked", "routed", "routed"]);
   });
 
+  test("a NUL character, which no database takes, harms only its own item", async () => {
+    const relay = await startRelayHere({ settings: { ...(await storageOf(engine)), sources: { wa: source }, routes: [] } });
+    const messages = [{ from: "16505551234", id: "wamid.\0M", timestamp: "1750263774", type: "text", text: { body: "\0" } }];
+    const failed = metaStatus("wamid.1", "failed", { errors: [{ code: "\0" }], biz_opaque_callback_data: "\0" });
+    const statuses = [failed, metaStatus("wamid.\0S", "sent"), metaStatus("wamid.2", "se\0nt")];
+    expect((await post(relay, requestOf(metaChange({ messages, statuses })))).body).toMatchObject({ events: 3, quarantined: 1 });
+    const found = (await listed(relay)).map(({ subject, status, errorCode, fault }) => [subject, status, errorCode, fault]);
+    const about = (key: string) => ({ type: "message", key });
+    // A message that came in is stored whatever its id is.
+    expect(new Set(found)).toEqual(
+      new Set([
+        [about("wamid.1"), "failed", "\ufffd", null],
+        [about("wamid.2"), "se\ufffdnt", null, null],
+        [null, null, null, null],
+        [null, null, null, "statuses[1].id is not a message id"],
+      ]),
+    );
+  });
+
   test("only statuses wait for a registration", async () => {
     const storage = await storageOf(engine);
     const routes = [routeTo("http://127.0.0.1:9/", { match: { tracked: true } })];

@@ -54,6 +54,14 @@ test.each([
   expect(parseEnvelope(Buffer.from(JSON.stringify(body)))).toEqual({ ok: false, error });
 });
 
+test("takes a NUL character in the id, which is stored as bytes, but not in the kind", () => {
+  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id: "a\0b" })))).toMatchObject({ ok: true });
+  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, event: "a\0b" })))).toEqual({
+    ok: false,
+    error: "event has a NUL character",
+  });
+});
+
 test("names a form, and Twilio's", () => {
   const fault = (text: string) => (parseEnvelope(Buffer.from(text)) as { error?: string }).error;
   expect(fault("MessageSid=SM1&AccountSid=AC1&Body=a%20b+c")).toMatch(/^the body is a form of Twilio's; the relay reads/);

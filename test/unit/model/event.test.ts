@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../src/model/envelope.ts";
 import { fieldsSchema, type PolledStatus, polledEvent, polledEventId, subjectOf } from "../../../src/model/event.ts";
-import type { Wamid } from "../../../src/model/ids.ts";
+import type { EventId, Wamid } from "../../../src/model/ids.ts";
 
 const learned: PolledStatus = {
   account: "main",
@@ -15,6 +15,21 @@ const learned: PolledStatus = {
   errorCode: 131026,
   at: Date.UTC(2026, 10, 21, 12),
 };
+
+test("reads texts that cannot be stored as lone surrogates are read: ids count as absent, and others have another character", () => {
+  const read = (event: string, data: object) =>
+    subjectOf({ id: "1" as EventId, event, createdAt: null, data: data as Record<string, unknown> }, fieldsSchema.parse({}));
+  for (const [bad, shown] of [
+    ["a\0", "a\ufffd"],
+    ["a\ud800", "a\ufffd"],
+  ]) {
+    expect(read("message.status", { wamid: bad, status: "sent" })).toEqual({ type: "none" });
+    expect(read("automation.failed", { runId: bad })).toEqual({ type: "none" });
+    const message = { type: "message", wamid: "w", status: shown, errorCode: shown };
+    expect(read("message.status", { wamid: "w", status: bad, errorCode: bad })).toEqual(message);
+    expect(read("automation.failed", { runId: "r", error: bad })).toMatchObject({ runId: "r", error: shown });
+  }
+});
 
 test("makes an event like the service's from a polled status, with the cause of the poll", () => {
   const event = polledEvent({ ...learned, origin: "hydrate", because: "evt-1" });
