@@ -77,8 +77,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
       return;
     }
     const isPlain = (state === "dead" || state === "waiting") && options.disposition === undefined;
-    if (options.yes !== true && cursor === null && (!isPlain || matching > askFrom))
-      await confirm(`${matching} ${words.would}`, words.refused);
+    if (options.yes !== true && cursor === null && (!isPlain || matching > askFrom)) await confirm(words.would(matching), words.refused);
     const bar = createProgressBar(io, options.json === true);
     let place = cursor;
     let replayed = 0;
@@ -109,11 +108,11 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
 
 function wordsOf({ state, disposition }: Options) {
   if (disposition === "quarantined" || disposition === "unassigned") {
-    const events = `${disposition} events`;
+    const events = (count: number): string => counted(count, `${disposition} event`);
     return {
-      counted: ({ matching }: ReplayCount) => [`${matching} ${events} are valid now and can be released`],
-      would: `${events} would be released and go to the routes`,
-      done: `${events} were released`,
+      counted: ({ matching }: ReplayCount) => [`${events(matching)} can be released now`],
+      would: (matching: number) => `${events(matching)} would be released and go to the routes`,
+      done: `${disposition} events were released`,
       refused: "nothing was released",
     };
   }
@@ -121,10 +120,10 @@ function wordsOf({ state, disposition }: Options) {
   const kind = isRoutedAgain ? ` of ${disposition} events` : state === "dead" ? "" : ", delivered ones among them,";
   return {
     counted: ({ matching, routes }: ReplayCount) => [
-      `${matching} ${matching === 1 ? "delivery matches" : "deliveries match"}${matching === 0 ? "" : ":"}`,
+      `${counted(matching, "delivery")} ${matching === 1 ? "matches" : "match"}${matching === 0 ? "" : ":"}`,
       ...routes.map((entry) => `  ${entry.route}: ${entry.matching}`),
     ],
-    would: `deliveries${kind} would go out again`,
+    would: (matching: number) => `${counted(matching, "delivery")}${kind} would go out again`,
     done: "deliveries go out again",
     refused: "nothing was sent",
   };
