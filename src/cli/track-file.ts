@@ -32,9 +32,12 @@ export function openRegistrationFile(path: string): RegistrationFile {
 
   async function* lines(): AsyncGenerator<Line, void> {
     const { first, all } = await withHead(chunks());
-    // No name of a column begins with a brace.
-    const isJson = /\.csv$/i.test(path) ? false : /\.(ndjson|jsonl)$/i.test(path) || first.trimStart().startsWith("{");
-    yield* isJson ? jsonLines(all) : csvLines(all, first);
+    const named = /\.(csv|ndjson|jsonl)$/i.exec(path)?.[1]?.toLowerCase();
+    // No name of a column begins with a bracket.
+    const start = first.trimStart().charAt(0);
+    if (named === undefined && start === "[")
+      throw new CommandFailed(`${name} holds a JSON list, and not one object a line: "jq -c '.[]'" makes such lines`);
+    yield* (named ?? (start === "{" ? "ndjson" : "csv")) === "csv" ? csvLines(all, first) : jsonLines(all);
   }
 
   return { size, read: () => read, lines: lines() };

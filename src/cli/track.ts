@@ -3,7 +3,7 @@ import type { TrackedLine, TrackSums } from "../client/relay-client.ts";
 import type { Line } from "../control/split-lines.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, time, withRelayOptions } from "./options.ts";
-import { counted, print } from "./output.ts";
+import { counted, print, withCommas } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
 import { withRelay } from "./relay.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
@@ -92,10 +92,11 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
     }
   });
   const { lines, created, known, conflict, invalid } = sums;
+  const results = Object.entries({ registered: created, "registered already": known, "in conflict": conflict, invalid });
   print(io, options, sums, () => [
-    `${counted(lines, "line")}: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`,
+    `${counted(lines, "line")}: ${results.map(([word, count]) => `${withCommas(count)} ${word}`).join(", ")}`,
   ]);
-  if (conflict + invalid > 0) throw new CommandFailed(`${conflict + invalid} of ${counted(lines, "line")} refused`);
+  if (conflict + invalid > 0) throw new CommandFailed(`${withCommas(conflict + invalid)} of ${counted(lines, "line")} refused`);
 }
 
 /** What the relay refuses for good is no reason to continue. */

@@ -5,6 +5,7 @@ import { about, conditionOf, conditions } from "../../model/attention.ts";
 import type { DatabaseRisk } from "../../model/database.ts";
 import { spanText } from "../../model/unit-text.ts";
 import type { ControlClient, Reachable } from "../control-client.ts";
+import { withCommas } from "../output.ts";
 import { authorized } from "../reach-relay.ts";
 import { type Finding, fail, ok, orFail, skip, warn } from "./finding.ts";
 
@@ -40,7 +41,7 @@ export function assessRisk({ condition, text, cure }: DatabaseRisk): Finding {
 
 export function assessBacklog(groups: readonly Pick<DeliveryGroup, "state" | "count">[]): Finding {
   const waiting = groups.reduce((sum, { state, count }) => (state === "dead" ? sum : sum + count), 0);
-  return ok("backlog", waiting === 1 ? "1 delivery waits" : `${waiting} deliveries wait`);
+  return ok("backlog", waiting === 1 ? "1 delivery waits" : `${withCommas(waiting)} deliveries wait`);
 }
 
 /** Meta's handshake with each source that has verify tokens, and the numbers that events came for. `at`: the relay's time. */

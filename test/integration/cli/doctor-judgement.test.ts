@@ -76,11 +76,11 @@ test.each([
 
 test("backlog: what waits, without the dead letters", () => {
   const groups = [
-    { state: "waiting" as const, count: 2 },
-    { state: "held" as const, count: 1 },
+    { state: "waiting" as const, count: 1_650 },
+    { state: "held" as const, count: 2 },
     { state: "dead" as const, count: 5 },
   ];
-  expect(assessBacklog(groups)).toEqual({ check: "backlog", level: "ok", message: "3 deliveries wait" });
+  expect(assessBacklog(groups)).toEqual({ check: "backlog", level: "ok", message: "1,652 deliveries wait" });
 });
 
 test("what needs action is listed in the words of the relay, with the command that helps", () => {

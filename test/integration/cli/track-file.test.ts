@@ -78,6 +78,9 @@ test("registers a long NDJSON file or standard input through a local relay, a re
   expect(JSON.parse(first.out)).toEqual({ lines: 2_501, created: 2_500, known: 0, conflict: 0, invalid: 1 });
   // On a slow machine there are lines of progress, too.
   expect(first.err).toMatch(/^line 1702: wamid: .*$/m);
+  expect((await runOn(relay, "track", "--file", path)).out).toBe(
+    "2,501 lines: 0 registered, 2,500 registered already, 0 in conflict, 1 invalid\n",
+  );
   expect(first.err).toMatch(/^wamid-relay: 1 of 2,501 lines refused$/m);
 
   await relay.stop();
@@ -123,6 +126,8 @@ test("registers nothing from an unreadable file", async () => {
   };
   expect(await failing("")).toContain("its first line names the columns");
   expect(await failing("account,wamid,telefono\nmain,w,1\n")).toContain('has unknown columns: "telefono"');
+  for (const text of [`[{"wamid":"w","reference":"r"}]`, '\n[\n  { "wamid": "w" }\n]\n'])
+    expect(await failing(text, "wrong.json")).toContain("holds a JSON list, and not one object a line");
   expect(await failing("account,reference\nmain,w\n")).toContain("lacks the column wamid");
   expect(await failing("account,wamid,wamid\nmain,w,w\n")).toContain("has the column wamid twice");
   expect(await failing(Buffer.from("account,wamid\nmain,n\xf3\n", "latin1"))).toContain("not in UTF-8");
