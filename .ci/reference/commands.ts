@@ -69,7 +69,7 @@ function optionRow({ flags, description, defaultValue, argChoices, mandatory, lo
 function fallback(long: string | undefined, value: unknown): string {
   // It depends on the folder in which the command runs.
   if (long === "--config") return "`relay.yaml` if it exists, else `config/relay.yaml`";
-  if (value === undefined || typeof value === "boolean" || typeof value === "object") return "";
+  if (value === undefined || typeof value === "boolean") return "";
   return code(String(value));
 }
 

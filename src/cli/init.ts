@@ -38,7 +38,7 @@ function declare(command: Command) {
     .option("--api-key <text>", "the service's API key (default: the environment variable MESSAGING_API_KEY)", secretText)
     .option("--dir <folder>", "write the files to this folder", givenArgument, ".")
     .option("-y, --yes", "ask nothing, use the defaults")
-    .option("--json", "print {settings, envFile, schema, placeholders, next} as JSON")
+    .option("--json", "print {settings, envFile, schema, placeholders, verifyToken, next} as JSON")
     .addHelpText(
       "after",
       `

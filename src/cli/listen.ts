@@ -15,7 +15,6 @@ function declare(command: Command) {
       "--forward-to <url>",
       "post events to this URL, or to source=URL those of one source; may be repeated (default: only show them)",
       several,
-      [],
     )
     .option("--allow-remote", "let --forward-to name another machine")
     .option("--events <patterns>", 'only these event kinds, such as message.status or "message.*,automation.*"')
@@ -46,7 +45,7 @@ Examples:
 }
 
 async function listenTo(command: Command, options: Options, io: Io): Promise<void> {
-  const { forwardTo, allowRemote, headers = {}, secret, events, status, where, tracked, since, latest, as } = options;
+  const { forwardTo = [], allowRemote, headers = {}, secret, events, status, where, tracked, since, latest, as } = options;
   const { json = false, showPii = false, maxAttempts = null } = options;
   const wrong = (message: string): never => command.error(`error: ${message}`);
   const needing = forwardTo.length > 0 ? undefined : givenFlag(command, options, ["headers", "secret", "maxAttempts"]);

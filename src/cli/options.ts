@@ -89,7 +89,7 @@ export function several(text: string, earlier: readonly string[] = []): string[]
   return [...earlier, text];
 }
 
-export function pairs(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
+export function pairs(text: string, earlier: Readonly<Record<string, string>> = {}): Record<string, string> {
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("It must be key=value.");
   return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };

@@ -12,12 +12,12 @@ export function build(command: Command, io: Io): void {
     .requiredOption("--to <phone>", "phone with country code, such as +5491155550100")
     .option("--text <text>", "free text; only within 24 hours of the customer's last message")
     .option("--template <id>", "an approved template, instead of text")
-    .option("--var <key=value>", "a variable of the template; may be repeated", pairs, {})
+    .option("--var <key=value>", "a variable of the template; may be repeated", pairs)
     .option("--account <name>", "the account that sends; required if there are several")
     .option("--from <id>", "network id of the sending number, when several are connected")
     .option("--key <text>", "idempotency key (default: a new one, which is printed)", keyText)
     .option("--reference <text>", "your own reference, such as an order number")
-    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs, {})
+    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs)
     .option("--resend-unknown", "send again although the outcome of an earlier call under this key is unknown")
     .option("--show-pii", "show the wamid, which contains the phone")
     .option("--json", "print the relay's answer as JSON")
@@ -36,9 +36,9 @@ Examples:
   wamid-relay send --to +5491155550100 --template 0199… --var nombre=Ana --var fecha=lunes`,
     )
     .action(async (options) => {
-      const { account, to, text, template, var: variables, from, reference, metadata } = options;
+      const { account, to, text, template, var: variables = {}, from, reference, metadata } = options;
       if ((text === undefined) === (template === undefined)) command.error("error: give exactly one of --text and --template");
-      if (template === undefined && Object.keys(variables).length > 0) command.error("error: --var is for a --template");
+      if (template === undefined && options.var !== undefined) command.error("error: --var is for a --template");
       if (options.resendUnknown === true && options.key === undefined)
         command.error("error: --resend-unknown needs the --key that it is about");
       const idempotencyKey = options.key ?? randomUUID();
@@ -49,7 +49,7 @@ Examples:
         template: template === undefined ? undefined : { id: template, variables },
         phoneNumberId: from,
         reference,
-        metadata: Object.keys(metadata).length === 0 ? undefined : metadata,
+        metadata,
       };
       const { failureOf } = await import("./control-client.ts");
       const isUnknown = (error: unknown): error is RelayClientError =>

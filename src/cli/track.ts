@@ -25,7 +25,7 @@ function declare(command: Command) {
     .option("--id <id>", "the service's id of the message")
     .option("--conversation-id <id>", "the service's id of the conversation")
     .option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z (default: now)", time)
-    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs, {})
+    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs)
     .option("--show-pii", "show wamids and phone numbers in clear")
     .option("--json", "print {created, known} as JSON; for a file {lines, created, known, conflict, invalid}")
     .addHelpText(
@@ -47,12 +47,11 @@ Examples:
 }
 
 async function trackOne(command: Command, options: Options, io: Io): Promise<void> {
-  const { account, wamid, reference, id, conversationId, sentAt, metadata: given } = options;
+  const { account, wamid, reference, id, conversationId, sentAt, metadata } = options;
   if (wamid === undefined) command.error("error: required option '--wamid <wamid>' not specified (or --file)");
   // It would register a message of that name, which never gets an event.
   if (/^wamid:[0-9a-f]{12}$/.test(wamid))
     command.error(`error: --wamid: ${wamid} is masked. "wamid-relay explain ${wamid} --show-pii" prints the wamid to register`);
-  const metadata = Object.keys(given).length === 0 ? undefined : given;
   const registration = { account, wamid, reference, id, conversationId, sentAt, metadata };
   const { result } = await withRelay(command, options, io, "track", (client) => client.track(registration));
   const [created, known] = result === "created" ? [1, 0] : [0, 1];

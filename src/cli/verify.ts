@@ -15,11 +15,11 @@ type Options = OptionsOf<typeof declare>;
 function declare(command: Command) {
   return withConfigOption(command)
     .option("--source <name>", "verify it as this source of the settings would")
-    .option("--secret-env <name>", "the secret is in this environment variable; may be repeated", several, [])
-    .option("--secret-file <file>", "the secret is in this file; may be repeated", several, [])
+    .option("--secret-env <name>", "the secret is in this environment variable; may be repeated", several)
+    .option("--secret-file <file>", "the secret is in this file; may be repeated", several)
     .option("--request <file>", "the captured request: request line, headers, blank line, body; - for standard input")
     .option("--body <file>", "only the captured body, byte for byte; - for standard input")
-    .option("-H, --header <header>", 'a header of the request, as "name: value"; may be repeated', several, [])
+    .option("-H, --header <header>", 'a header of the request, as "name: value"; may be repeated', several)
     .option("--method <method>", "the request's method (default: as captured, or POST)")
     .option("--url <url>", "the URL that the request was sent to, for schemes that sign it (default: as captured)")
     .option("--json", "print what was found as JSON")
@@ -52,12 +52,13 @@ async function verify(command: Command, options: Options, io: Io): Promise<void>
 }
 
 function readSecrets(command: Command, options: Options, io: Io): NamedSecret[] {
-  const fromEnvironment = options.secretEnv.map((name): NamedSecret => {
+  const { secretEnv = [], secretFile = [] } = options;
+  const fromEnvironment = secretEnv.map((name): NamedSecret => {
     const text = io.env[name];
     if (text === undefined || text === "") command.error(`error: the environment variable ${name} is not set`);
     return { name, variable: name, text };
   });
-  const fromFiles = options.secretFile.map((file): NamedSecret => {
+  const fromFiles = secretFile.map((file): NamedSecret => {
     // Editors and echo end a file with a line break that is not part of the secret.
     const text = readBytes(file)
       .toString("utf8")
@@ -79,7 +80,7 @@ async function readRequest(command: Command, options: Options, io: Io): Promise<
     throw error;
   }
   // Node gives a header's bytes as one character each; the terminal gives UTF-8.
-  const given = options.header.map((line) => {
+  const given = (options.header ?? []).map((line) => {
     try {
       return parseHeader(Buffer.from(line, "utf8").toString("latin1"));
     } catch (error) {

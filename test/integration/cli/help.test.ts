@@ -31,6 +31,8 @@ describe.each(everyCommand)("$name", ({ name, command }) => {
     const { code, out, err } = await runHere([...name.split(" "), "--help"]);
     expect([code, err]).toEqual([0, ""]);
     expect(out).toMatch(/^Usage: wamid-relay /);
+    // An empty list is no default that a reader can use.
+    expect(out).not.toMatch(/\(default:\s+(?:\[\]|\{\})\)/);
     // The documented proxies answer 404 there.
     expect(out).not.toContain("--relay https://");
     const [, examples = ""] = out.split("\nExamples:\n");
