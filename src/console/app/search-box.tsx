@@ -86,7 +86,7 @@ function Results({ query, close }: { query: string; close(): void }) {
         {data?.data.map((result) => (
           <li key={`${result.kind} ${result.id}`}>
             <Link href={hrefOf(result)} onClick={close}>
-              <span class="dim">{result.kind}</span> <bdi>{result.label}</bdi>
+              <span class="dim">{result.kind}</span> <bdi>{result.label === "" ? result.id : result.label}</bdi>
               {result.status !== null && <Status word={result.status} />}
               {result.at !== null && <Time at={result.at} />}
             </Link>

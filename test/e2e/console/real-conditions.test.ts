@@ -2,7 +2,11 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { maskWamid } from "../../../src/model/mask.ts";
+import { createRandom, createWamids } from "../../../src/sandbox/ids.ts";
 import { postMessages, startConsole } from "../../harness/console.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
 import { until } from "../../harness/until.ts";
 
 const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
@@ -68,6 +72,22 @@ test("search results close by Escape, from each place in them, and by a press be
     await close();
     await results.waitFor({ state: "detached" });
   }
+});
+
+test("search results without a reference are told apart by their masked wamids", async () => {
+  const { relay, open } = await startConsole();
+  const wamidFor = createWamids(createRandom("search"));
+  const wamids = [wamidFor("5491155550100"), wamidFor("5491155550100")];
+  for (const wamid of wamids) await postEvent(relay.webhookUrl, createMessages("search").status(wamid, "sent"));
+  const { page } = await open("quality");
+  const search = page.getByLabel("Search", { exact: true });
+  await search.fill("0100");
+  await search.press("Enter");
+  for (const wamid of wamids)
+    await page
+      .locator(".results")
+      .getByRole("link", { name: maskWamid(wamid) })
+      .waitFor();
 });
 
 test("every list loads when answers take longer than its refresh, and the page says that it is slow", async () => {
