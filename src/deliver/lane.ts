@@ -7,6 +7,7 @@ import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
 import { createReadyQueue, type DeliveryStore, type QueueOf, type ReadyQueue, storeRetryMs } from "./ready-queue.ts";
 import type { LaneSettings } from "./settings.ts";
+import { mostPerLook, runInTurn } from "./turns.ts";
 
 export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
@@ -77,15 +78,20 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   function schedule(): void {
     if (isScheduled || mode === "closing") return;
     isScheduled = true;
-    setImmediate(() => {
+    runInTurn(() => {
       isScheduled = false;
-      if (mode === "closing") return;
+      if (mode === "closing") return 0;
+      const before = attempts.inFlight();
+      const begun = (): number => attempts.inFlight() - before;
+      const mayStart = (): boolean => mode === "running" && begun() < mostPerLook && maySend();
       try {
-        queue.look(() => wakeIn(startDue({ health, queue, attempts, now: clock.now, mayStart: () => mode === "running" && maySend() })));
+        queue.look(() => wakeIn(startDue({ health, queue, attempts, now: clock.now, mayStart })));
       } catch (error) {
         hooks.storeFailed(route, error);
         wakeIn(storeRetryMs);
       }
+      if (begun() === mostPerLook) schedule();
+      return begun();
     });
   }
 

@@ -217,6 +217,23 @@ describe.each([
     expect(memory.waiting.size).toBe(0);
   });
 
+  test("begins a few attempts in one turn of the event loop, with many routes as with one", async () => {
+    let [inTurn, most] = [0, 0];
+    const begun = (): AttemptOutcome => {
+      inTurn += 1;
+      most = Math.max(most, inTurn);
+      return ok;
+    };
+    const routes = Array.from({ length: 300 }, () => setUp(4, { concurrency: 4 }, begun));
+    routes.push(setUp(500, { concurrency: 500 }, begun));
+    while (routes.some(({ memory }) => memory.waiting.size > 0)) {
+      inTurn = 0;
+      await settled(1);
+    }
+    expect(most).toBeLessThanOrEqual(80);
+    expect(routes.every(({ hand, memory }) => hand.sent.length === memory.settlements.length)).toBe(true);
+  });
+
   test("reads a long backlog in windows of fixed size", async () => {
     const { memory, clock } = setUp(5_000, { concurrency: 16 }, () => ok);
     while (memory.waiting.size > 0) await clock.advance(1);
