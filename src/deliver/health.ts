@@ -198,6 +198,9 @@ const onceMore = (before: Slow | null, now: number): Slow => ({ since: before?.s
  * | half-open | neutral | half-open, another probe may start |
  *
  * Neutral changes nothing else. There is no timer: each call checks the time.
+ *
+ * A pause leaves the state as it is. After it, a closed breaker also sends a probe first, because all attempts at once would be
+ * answered 429 again. Any record then lets the others start.
  */
 
 interface Opened {
@@ -215,6 +218,7 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
   let until = opened?.until ?? 0;
   let probeOut = false;
   let pausedUntil = 0;
+  let afterPause = false;
 
   function move(to: BreakerState): void {
     current = to;
@@ -229,25 +233,31 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
     return current;
   }
 
+  const isCautious = (): boolean => state() !== "closed" || afterPause;
+
   return {
     state,
+    /** At most one attempt may start. */
+    isCautious,
     /** The last check. `record` must follow every true. */
     mayStart(): boolean {
-      if (state() === "closed") return true;
+      if (!isCautious()) return true;
       if (current === "open" || probeOut) return false;
       probeOut = true;
       return true;
     },
-    waitsForProbe: (): boolean => state() === "half-open" && probeOut,
+    waitsForProbe: (): boolean => isCautious() && probeOut,
     openUntil: (): number | null => (state() === "open" ? until : null),
     /** Null while closed. */
     opened: (): Opened | null => (state() === "closed" ? null : { until, pause }),
     record(ok: boolean | "neutral"): void {
       const now = state();
       if (now === "open") return;
-      if (ok === "neutral") {
-        probeOut = false;
-      } else if (ok) {
+      probeOut = false;
+      // During a pause, it is of an attempt that began before.
+      if (pausedUntil <= time()) afterPause = false;
+      if (ok === "neutral") return;
+      if (ok) {
         if (now === "half-open") move("closed");
         failures = 0;
       } else if (now === "half-open") {
@@ -261,6 +271,7 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
     /** Leaves the state as it is. */
     pause(at: number): void {
       pausedUntil = Math.max(pausedUntil, at);
+      afterPause ||= at > time();
     },
     /** 0: there was none. */
     pausedUntil: (): number => pausedUntil,

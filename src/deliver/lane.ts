@@ -173,8 +173,7 @@ function startsAllowed(health: Health): number {
 
 function roomOf(health: Health, inFlight: number): number {
   const { breaker, settings } = health.session();
-  // Half-open allows one probe, and open nothing.
-  if (breaker.state() !== "closed") return 1;
+  if (breaker.isCautious()) return 1;
   return Math.min(Math.max(0, settings.to.concurrency - inFlight), startsAllowed(health));
 }
 

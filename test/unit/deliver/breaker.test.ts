@@ -23,6 +23,25 @@ test("an operator ends a pause", () => {
   expect(breaker.pausedUntil()).toBe(0);
 });
 
+test("after a pause one attempt goes first, whose record lets the others start or pauses again", () => {
+  const { breaker, time } = setUp();
+  breaker.mayStart();
+  breaker.pause(1000);
+  // It began before the pause.
+  breaker.record(true);
+  time.now = 1000;
+  const starts = () => [breaker.mayStart(), breaker.mayStart()];
+  expect(starts()).toEqual([true, false]);
+  breaker.record(false);
+  breaker.pause(2000);
+  time.now = 2000;
+  expect([...starts(), breaker.waitsForProbe()]).toEqual([true, false, true]);
+  breaker.record("neutral");
+  expect([...starts(), breaker.waitsForProbe(), breaker.state()]).toEqual([true, true, false, "closed"]);
+  breaker.pause(1000);
+  expect(starts()).toEqual([true, true]);
+});
+
 test("an operator has a probe sent before the breaker's time is over, which decides as any probe does", () => {
   const { breaker, fail, time } = setUp();
   fail(3);

@@ -319,6 +319,30 @@ describe.each([
     expect(new Set(hand.sent).size).toBe(10);
   });
 
+  test("tries one delivery after a pause, before the others go out again", async () => {
+    const { hand, clock, memory } = setUp(20, { concurrency: 8, breaker: { failures: 100 } });
+    await settled();
+    const answerAll = async (outcome: AttemptOutcome): Promise<void> => {
+      for (const entry of [...hand.open]) entry.answer(outcome);
+      await settled();
+    };
+    await answerAll(answered(429, 1_000));
+    expect(hand.sent).toHaveLength(8);
+    for (const sent of [9, 10]) {
+      await clock.advance(1_000);
+      expect(hand.sent).toHaveLength(sent);
+      await answerAll(answered(429, 1_000));
+    }
+    await clock.advance(1_000);
+    expect(hand.open).toHaveLength(1);
+    await answerAll(ok);
+    expect(hand.open).toHaveLength(8);
+    while (hand.open.length > 0) await answerAll(ok);
+    await clock.advance(60_000);
+    while (hand.open.length > 0) await answerAll(ok);
+    expect(memory.waiting.size).toBe(0);
+  });
+
   test("reports a pause once and shows it until an operator ends it", async () => {
     let busy = true;
     const { hand, clock, lane, hooks, memory } = setUp(10, { concurrency: 2 }, () => (busy ? answered(429, 3_600_000) : ok));
