@@ -54,7 +54,6 @@ const stops: Record<StopReason, string> = {
   quota: "the monthly quota of API calls is used up: every call",
   "quota-messages": "the quota of messages: sends",
   "quota-runs": "the quota of automation runs: starts of runs",
-  "quota-contacts": "the quota of contacts: calls that create contacts",
   "quota-reads": "the quota of reads: polls",
   unauthenticated: "the service refuses the key: every call but a probe from time to time",
   blocked: "the service blocks this address: every call for a minute",

@@ -218,7 +218,6 @@ const stopTexts: Record<StopReason, string> = {
   quota: "the account's monthly quota is used up; no call is made until the time given, then one call tries",
   "quota-messages": "a monthly quota is used up; no message is sent until the time given, then one send tries",
   "quota-runs": "a monthly quota is used up; no automation run is started until the time given, then one start tries",
-  "quota-contacts": "a monthly quota is used up; no contact is written until the time given, then one call tries",
   "quota-reads": "a monthly quota is used up; nothing is read until the time given, then one call tries",
   unauthenticated: "the service refuses the API key; one call tries from time to time",
   blocked: "the service has blocked this address because of bad keys; it is not asked for a minute",

@@ -221,7 +221,6 @@ const stopTexts: Record<Exclude<StopView["reason"], "unauthenticated" | "blocked
   quota: "the relay makes no calls",
   "quota-messages": "the relay sends no messages",
   "quota-runs": "the relay starts no automation runs",
-  "quota-contacts": "the relay writes no contacts",
   "quota-reads": "the relay polls nothing",
 };
 

@@ -5,7 +5,7 @@ import { codeText } from "../model/event.ts";
 /** Per-minute caps: `requests` is every call, `messages` is `POST /messages`, which counts against both. */
 export type CallCap = "requests" | "messages";
 
-export const callOperations = ["messages", "runs", "contacts", "reads"] as const;
+export const callOperations = ["messages", "runs", "reads"] as const;
 export type CallOperation = (typeof callOperations)[number];
 
 export const capOf = (operation: CallOperation): CallCap => (operation === "messages" ? "messages" : "requests");

@@ -53,7 +53,7 @@ const lastPassSchema = component("LastPass", "The last reconciliation pass over 
 
 const stopSchema = component("AccountStop", "Calls of an account that the relay does not make at present.", {
   reason: z
-    .enum(["unauthenticated", "quota", "quota-messages", "quota-runs", "quota-contacts", "quota-reads", "blocked"])
+    .enum(["unauthenticated", "quota", "quota-messages", "quota-runs", "quota-reads", "blocked"])
     .describe("What stopped calls: a refused key, a used-up quota with the calls it covers, or a blocked address."),
   resource: foreignText.describe("The service's name of the quota; null when it gave none."),
   until: time.describe("When the next call tries again."),

@@ -174,9 +174,7 @@ export function createLimiter(options: LimiterOptions) {
       limit: shareOf(caps, share)[cap],
       used: account.usedOf(cap, time.now()),
       waiting:
-        cap === "messages"
-          ? { send: queue.waiting("messages"), poll: 0 }
-          : { send: queue.waiting("runs") + queue.waiting("contacts"), poll: queue.waiting("reads") },
+        cap === "messages" ? { send: queue.waiting("messages"), poll: 0 } : { send: queue.waiting("runs"), poll: queue.waiting("reads") },
       heldUntil: until > time.now() ? time.toUnix(until) : null,
     };
   }

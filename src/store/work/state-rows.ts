@@ -146,7 +146,7 @@ export function* lastCopied(): Work<number> {
 const callsKeptMs = 62 * 86_400_000;
 
 export interface RecentCall {
-  readonly operation: "messages" | "runs" | "contacts" | "reads";
+  readonly operation: "messages" | "runs" | "reads";
   readonly at: number;
 }
 

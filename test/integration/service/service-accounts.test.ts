@@ -70,7 +70,6 @@ test("an account with base URL and key has a client; its limits are in the metri
     'stopped{account="main",reason="quota"}': 0,
     'stopped{account="main",reason="quota-messages"}': 0,
     'stopped{account="main",reason="quota-runs"}': 0,
-    'stopped{account="main",reason="quota-contacts"}': 0,
     'stopped{account="main",reason="quota-reads"}': 0,
     'stopped{account="main",reason="unauthenticated"}': 0,
     'stopped{account="main",reason="blocked"}': 0,

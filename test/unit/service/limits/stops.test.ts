@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
+import type { CallOutcome } from "../../../../src/service/endpoints.ts";
 import { planCaps, quotaMonth } from "../../../../src/service/limits/caps.ts";
 import { answered, permitOf, poll, refusalOf, run, send, setUp } from "./set-up.ts";
 
@@ -10,7 +10,6 @@ const free = {
   quota: null,
   "quota-messages": null,
   "quota-runs": null,
-  "quota-contacts": null,
   "quota-reads": null,
   unauthenticated: null,
   blocked: null,
@@ -117,18 +116,17 @@ describe("a used-up quota", () => {
     expect(await limiter.resumeByOrder()).toEqual([]);
   });
 
-  const contact: CallRequest = { operation: "contacts" };
   test.each([
-    ["apiCalls", run, "quota", [send, run, contact, poll]],
-    ["APICALLS", poll, "quota", [send, run, contact, poll]],
+    ["apiCalls", run, "quota", [send, run, poll]],
+    ["APICALLS", poll, "quota", [send, run, poll]],
     ["automationSteps", run, "quota-runs", [run]],
     ["automationRequests", send, "quota-runs", [run]],
     ["somethingNew", send, "quota-messages", [send]],
     ["somethingNew", poll, "quota-reads", [poll]],
-    [null, contact, "quota-contacts", [contact]],
+    [null, run, "quota-runs", [run]],
   ] as const)("of %s stops only what it covers", async (resource, refused, reason, covered) => {
     const { clock, limiter, enter, settleOne } = await setUp();
-    const all = [send, run, contact, poll];
+    const all = [send, run, poll];
     await settleOne(refused, usedUp(resource));
     expect(Object.entries(limiter.state().stops).flatMap(([name, until]) => (until === null ? [] : [name]))).toEqual([reason]);
     for (const call of all) {
@@ -172,8 +170,7 @@ describe("a used-up quota", () => {
 
 test("after a renewal each operation is called again within an hour, and refused ones are probed hourly", async () => {
   const stepMs = 5 * minute;
-  const contacts: CallRequest = { operation: "contacts" };
-  const kinds = [send, run, contacts, poll];
+  const kinds = [send, run, poll];
   const quota = fc.record({
     /** Calls that the service refuses by it. */
     refuses: fc.subarray(kinds, { minLength: 1 }),
