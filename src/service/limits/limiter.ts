@@ -50,7 +50,6 @@ export interface LimiterHooks {
 }
 
 interface CapState {
-  readonly planned: number;
   readonly limit: number;
   readonly used: number;
   readonly waiting: Readonly<Record<CallPriority, number>>;
@@ -148,10 +147,7 @@ export function createLimiter(options: LimiterOptions) {
         const began = stops.learn(ended);
         account.learned();
         hooks.settled?.(call, outcome);
-        if (began !== null) {
-          const resource = outcome.type === "quota-used-up" ? outcome.resource : null;
-          hooks.stopped?.(began, stops.state()[began] ?? clock.now(), resource);
-        }
+        if (began !== null) hooks.stopped?.(began, stops.state()[began] ?? clock.now(), stops.resources()[began] ?? null);
         applyLearned();
       },
     };
@@ -170,7 +166,6 @@ export function createLimiter(options: LimiterOptions) {
     const { caps, share } = allowance;
     const until = holds.until(cap);
     return {
-      planned: caps[cap],
       limit: shareOf(caps, share)[cap],
       used: account.usedOf(cap, time.now()),
       waiting:
