@@ -27,8 +27,6 @@ export interface BudgetRequest {
   /** How long it may use its part without another step, and how long after that its calls may still count. */
   readonly leaseMs: number;
   readonly countsMs: number;
-  /** The version of the stops that it knows; 0: none. */
-  readonly version: number;
   readonly news: BudgetNews | null;
 }
 
@@ -45,14 +43,11 @@ export interface StoredStop {
 
 export interface StoredStops {
   readonly plan: string;
-  readonly version: number;
   readonly stops: Readonly<Record<string, StoredStop>>;
 }
 
 export interface BudgetAnswer {
   readonly limits: Limits;
   readonly othersUsed: Limits;
-  readonly version: number;
-  /** Null: as this process knows them. */
-  readonly stops: StoredStops | null;
+  readonly stops: StoredStops;
 }

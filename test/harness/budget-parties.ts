@@ -16,7 +16,7 @@ export interface Party {
 /** What processes need of a store, in memory. */
 export function createMemoryBudgets(now: () => number): Budgets & { parts(): Limits; steps(): number } {
   const rows = new Map<string, BudgetRow>();
-  let stops: StoredStops = { plan: "", version: 0, stops: {} };
+  let stops: StoredStops = { plan: "", stops: {} };
   let steps = 0;
   return {
     async step(request: BudgetRequest): Promise<BudgetAnswer> {
@@ -25,7 +25,7 @@ export function createMemoryBudgets(now: () => number): Budgets & { parts(): Lim
       if (row === null) rows.delete(request.process);
       else rows.set(request.process, row);
       stops = withNews(stops, request.news);
-      return { limits, othersUsed, version: stops.version, stops: stops.version === request.version ? null : stops };
+      return { limits, othersUsed, stops };
     },
     /** All that is given now. */
     parts() {

@@ -1,4 +1,13 @@
-import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind, type StoredStop, slotKinds } from "../../model/budget.ts";
+import {
+  type BudgetAnswer,
+  type Budgets,
+  type Limits,
+  limitsFrom,
+  type SlotKind,
+  type StoredStop,
+  type StoredStops,
+  slotKinds,
+} from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import { type CallCap, type CallOperation, callOperations } from "../endpoints.ts";
@@ -98,11 +107,11 @@ export function createBudgetedAccount(parts: BudgetParts) {
     const keep = keepOf(used, limits, total, demand.need);
     limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
     applyLimits();
-    const { taken, request } = shared.request(plan());
+    const { taken, news } = shared.request(plan());
     let answer: BudgetAnswer;
     try {
       const spans = isClosed ? { leaseMs: 0, countsMs: graceMs + windowMs } : { leaseMs, countsMs: tookMs + graceMs + windowMs };
-      answer = await budgets.step({ process, caps: total, used, keep, ...demand, ...spans, ...request });
+      answer = await budgets.step({ process, caps: total, used, keep, ...demand, ...spans, news });
     } catch {
       isStepping = false;
       knownFrom = time.now() + retryMs;
@@ -118,7 +127,7 @@ export function createBudgetedAccount(parts: BudgetParts) {
     steppedAt = time.now();
     trustedUntil = isClosed ? Number.NEGATIVE_INFINITY : at + trustedMs;
     askFrom = steppedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
-    shared.adopt(taken, answer, plan());
+    shared.adopt(taken, answer.stops, plan());
     applyLimits();
     changed();
     if (isBusy()) alarm.set(steppedAt + beatMs);
@@ -175,7 +184,6 @@ export function createBudgetedAccount(parts: BudgetParts) {
 function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: SteadyTime) {
   const textOf = (reason: QuotaReason): string => JSON.stringify(stops.shared(reason));
   const stored = new Map(quotaReasons.map((reason) => [reason, textOf(reason)]));
-  let version = 0;
   const news = (): QuotaReason[] => quotaReasons.filter((reason) => stored.get(reason) !== textOf(reason));
 
   return {
@@ -188,17 +196,16 @@ function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: Stea
         return stop && { ...stop, until: time.toUnix(stop.until) };
       };
       const sent = Object.fromEntries([...taken.keys()].map((reason) => [reason, stopOf(reason)]));
-      return { taken, request: { version, news: taken.size === 0 ? null : { plan, stops: sent } } };
+      return { taken, news: taken.size === 0 ? null : { plan, stops: sent } };
     },
     /** Takes over the stored stops of which this process has no news. */
-    adopt(taken: ReadonlyMap<QuotaReason, string>, answer: Pick<BudgetAnswer, "version" | "stops">, plan: string): void {
-      version = answer.version;
+    adopt(taken: ReadonlyMap<QuotaReason, string>, known: StoredStops, plan: string): void {
       for (const [reason, text] of taken) stored.set(reason, text);
-      if (answer.stops?.plan !== plan) return;
+      if (known.plan !== plan) return;
       const later = news();
       for (const reason of quotaReasons) {
         if (later.includes(reason)) continue;
-        const stop = answer.stops.stops[reason] ?? null;
+        const stop = known.stops[reason] ?? null;
         stops.adopt(reason, stop && { ...stop, until: stop.until - clock.now() + time.now() });
         stored.set(reason, textOf(reason));
       }

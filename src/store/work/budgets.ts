@@ -24,7 +24,7 @@ export interface BudgetRow extends Pick<BudgetRequest, "need" | "want" | "used">
 }
 
 const budgetKey = (place: string): string => `budget/${place}`;
-const noStops: StoredStops = { plan: "", version: 0, stops: {} };
+const noStops: StoredStops = { plan: "", stops: {} };
 
 export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetAnswer> {
   const key = budgetKey(place);
@@ -36,7 +36,7 @@ export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetA
   yield* put(`${key}/${request.process}`, row, row?.countsUntil);
   const stops = withNews(known ?? noStops, request.news);
   if (stops !== known) yield* put(key, stops);
-  return { limits, othersUsed, version: stops.version, stops: stops.version === request.version ? null : stops };
+  return { limits, othersUsed, stops };
 }
 
 export const storedStops = (place: string) => value<StoredStops>(budgetKey(place));
@@ -46,7 +46,6 @@ export function withNews(known: StoredStops, news: BudgetNews | null): StoredSto
   const stops = Object.entries({ ...(known.plan === news.plan ? known.stops : {}), ...news.stops });
   return {
     plan: news.plan,
-    version: known.version + 1,
     stops: Object.fromEntries(stops.filter((entry): entry is [string, StoredStop] => entry[1] !== null)),
   };
 }
