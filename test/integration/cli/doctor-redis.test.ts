@@ -1,10 +1,9 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { assessDestination, checkRedisDestination, type RedisFacts } from "../../../src/cli/doctor/redis.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { emptyRedis, fillRedis, makeReplica, redisForTest } from "../../harness/redis-states.ts";
 import { freePort } from "../../setup/free-port.ts";
+import { startRaw } from "../url-destination/downstream.ts";
 
 const check = (url: string, withinMs?: number) => checkRedisDestination("jobs", new Secret(url), undefined, withinMs);
 
@@ -63,10 +62,7 @@ test("suggests that the port has no TLS when the server stays silent", async () 
 });
 
 test("suggests that the port needs TLS when the server closes the connection", async () => {
-  const hangsUp = createServer((socket) => socket.once("data", () => socket.resetAndDestroy()).on("error", () => {}));
-  onTestFinished(() => void hangsUp.close());
-  await once(hangsUp.listen(0, "127.0.0.1"), "listening");
-  const { port } = hangsUp.address() as AddressInfo;
+  const { port } = await startRaw((socket) => void socket.once("data", () => socket.resetAndDestroy()));
   expect(await check(`redis://127.0.0.1:${port}`)).toMatchObject([
     { level: "fail", todo: expect.stringContaining("does that port want TLS?") },
   ]);

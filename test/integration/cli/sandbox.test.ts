@@ -1,15 +1,15 @@
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { entry } from "../../harness/relay-process.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { readyLine, spawnSandbox } from "../../harness/sandbox-process.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { openCallback } from "../sandbox/meta/callback.ts";
+import { startRaw } from "../url-destination/downstream.ts";
 import { runCli } from "./run-cli.ts";
 
 const run = promisify(execFile);
@@ -73,10 +73,7 @@ test("starts with a plan without the API, and warns about a public host", async 
 
 test("exits with 1 and one line on errors, and with 2 on wrong usage", async () => {
   const folder = tempFolder();
-  const taken = createServer();
-  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void taken.close());
-  const { port } = taken.address() as { port: number };
+  const { port } = await startRaw(() => {});
   writeFileSync(join(folder, "notes.db"), "this is no database, but it is long enough to be looked at as one. ".repeat(20));
   const refusals: [args: string[], words: RegExp][] = [
     [["--port", String(port)], /^wamid-relay: port \d+ on 127\.0\.0\.1 is taken by another process\n$/],
@@ -102,7 +99,7 @@ test("exits with 1 and one line on errors, and with 2 on wrong usage", async () 
 });
 
 test("with --format meta, prints a curl command and an init command that fit Meta's Cloud API", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   const sandbox = spawnSandbox(
     ["--port", "0", "--speed", "50", "--format", "meta", "--number", "106540352242922", "--meta", "early:0.5", "--batch", "2"].concat([
       "--webhook",

@@ -1,4 +1,3 @@
-import { createServer } from "node:http";
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { askRelay } from "../../harness/ask-relay.ts";
@@ -6,6 +5,7 @@ import { postEvent } from "../../harness/post-event.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { makeRelay } from "../../harness/relay-process.ts";
 import { freePort } from "../../setup/free-port.ts";
+import { startRaw } from "../url-destination/downstream.ts";
 import { freshEvent } from "./alive.ts";
 
 async function startSplit() {
@@ -43,17 +43,11 @@ test("stopping closes both ports", async () => {
 });
 
 test("a taken control port is named by its setting", async () => {
-  const other = createServer();
-  const port = await freePort();
-  await new Promise<void>((resolve) => other.listen(port, "127.0.0.1", resolve));
-  try {
-    const relay = await makeRelay({ settings: { server: { control: { port } } } });
-    expect((await relay.startRefused()).code).toBe(1);
-    expect(relay.stderr()).toContain(`port ${port} on 127.0.0.1`);
-    expect(relay.stderr()).toContain("server.control.port");
-  } finally {
-    other.close();
-  }
+  const { port } = await startRaw(() => {});
+  const relay = await makeRelay({ settings: { server: { control: { port } } } });
+  expect((await relay.startRefused()).code).toBe(1);
+  expect(relay.stderr()).toContain(`port ${port} on 127.0.0.1`);
+  expect(relay.stderr()).toContain("server.control.port");
 });
 
 test("refuses server.port as the control port", () => {

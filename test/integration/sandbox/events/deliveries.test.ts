@@ -1,9 +1,9 @@
-import { createServer } from "node:net";
 import { expect, test } from "vitest";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { startDownstream } from "../../../../src/sandbox/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
+import { startRaw } from "../../url-destination/downstream.ts";
 import { startTestServer } from "../test-server.ts";
 import { createStage } from "./stage.ts";
 
@@ -100,17 +100,12 @@ test("an answer without end counts by its status, and does not keep its connecti
 });
 
 test("what is no HTTP is a failure", async () => {
-  const server = createServer((socket) => {
-    socket.on("error", () => {});
-    socket.once("data", () => socket.end("no HTTP at all\r\n\r\n"));
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { url } = await startRaw((socket) => void socket.once("data", () => socket.end("no HTTP at all\r\n\r\n")));
   await using stage = createStage({ speed: 100_000 });
-  stage.addWebhook(`http://127.0.0.1:${(server.address() as { port: number }).port}/`);
+  stage.addWebhook(url);
   stage.status("wamid.A", "sent");
   await stage.posting.idle();
   expect(stage.deliveries()).toMatchObject([{ status: "failed", tries: 6, answered: null }]);
-  server.close();
 });
 
 test("a URL that hangs does not hold up another on the same host", async () => {

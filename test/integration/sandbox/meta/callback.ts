@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { type RequestItem, readRequest } from "../../../../src/sandbox/meta/updates.ts";
+import { listen } from "../../url-destination/downstream.ts";
 
 /** Items of an unknown shape: tests look at single members. */
 export type Item = Omit<RequestItem, "item"> & { readonly item: Readonly<Record<string, unknown>> };
@@ -35,9 +35,9 @@ export async function openCallback({ appSecret = "app secret", verifyToken = "ve
     posts.push({ body, isSigned, answered, items: readRequest(body) as Item[] });
     response.writeHead(answered).end();
   });
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const { port: listening } = await listen(server, "127.0.0.1", port);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/wa`,
+    url: `http://127.0.0.1:${listening}/webhooks/wa`,
     appSecret,
     verifyToken,
     posts,
@@ -54,10 +54,6 @@ export async function openCallback({ appSecret = "app secret", verifyToken = "ve
     /** Decides the status of each post that is rightly signed; the first is 1. */
     answerWith(next: (post: number) => number): void {
       answer = next;
-    },
-    async [Symbol.asyncDispose](): Promise<void> {
-      server.closeAllConnections();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
 }

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import { tempFolder } from "../../../harness/temp-folder.ts";
 import { longestWaitMs, until } from "../../../harness/until.ts";
+import { freePort } from "../../../setup/free-port.ts";
 import { openCallback } from "./callback.ts";
 
 type Callback = Awaited<ReturnType<typeof openCallback>>;
@@ -48,7 +49,7 @@ async function live(sandbox: Sandbox): Promise<void> {
 const people = (count: number) => Array.from({ length: count }, (_, place) => `54911555${String(5_000 + place)}`);
 
 test("shakes hands, sends by the Graph API, and posts signed statuses", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback);
   expect(callback.handshakes).toEqual([
     {
@@ -90,7 +91,7 @@ test("shakes hands, sends by the Graph API, and posts signed statuses", async ()
 });
 
 test("posts nothing to a URL before its handshake succeeded, and refuses to save one that fails", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback, { verifyToken: "another" });
   expect(callback.handshakes.map(({ answered }) => answered)).toEqual([403]);
   await sendAll(sandbox, people(1));
@@ -112,7 +113,7 @@ test("posts nothing to a URL before its handshake succeeded, and refuses to save
 });
 
 test("repeats a request until it is answered exactly 200", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback);
   const answers = [204, 202, 503, 302];
   callback.answerWith((post) => answers[post - 1] ?? 200);
@@ -127,7 +128,7 @@ test("repeats a request until it is answered exactly 200", async () => {
 });
 
 test("gathers updates of several numbers into one request", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   const phoneNumberIds = ["106540352242922", "106540352242923"];
   await using sandbox = await startFor(callback, { phoneNumberIds, faults: { meta: { batch: 1_000 } } });
   sandbox.clock.freeze();
@@ -156,7 +157,7 @@ test("gathers updates of several numbers into one request", async () => {
 });
 
 test("posts the first status before it answers the send", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback, { speed: 100, faults: { meta: { early: 1 } } });
   const { body } = await graph(sandbox, { to: "5491155550003", ...welcome });
   expect(callback.statuses()).toEqual([`${body.messages[0]?.id} sent`]);
@@ -165,7 +166,7 @@ test("posts the first status before it answers the send", async () => {
 });
 
 test("leaves delivered out, reports participants, calls and unknown fields, and people without a phone", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   const meta = { skip: 0.5, group: 0.3, username: 0.3, call: 0.3, unknown: 0.3 };
   await using sandbox = await startFor(callback, { faults: { meta, events: { malformed: 0.1, duplicate: 0.2 } } });
   await sendAll(sandbox, people(40));
@@ -191,22 +192,20 @@ test("leaves delivered out, reports participants, calls and unknown fields, and 
 });
 
 test("a receiver may start later, and a URL is added while it runs", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback, { webhooks: [] });
   expect((await sandbox.control("POST", "/webhooks", { url: `${callback.url}/other` })).status).toBe(201);
   sandbox.addWebhook({ url: callback.url });
   await until("both are verified", () => sandbox.webhooks().every(({ meta }) => meta?.isVerified === true));
-  const late = await openCallback();
-  await late[Symbol.asyncDispose]();
-  sandbox.addWebhook({ url: late.url });
-  const { port } = new URL(late.url);
-  await using again = await openCallback({ port: Number(port) });
+  const port = await freePort();
+  sandbox.addWebhook({ url: `http://127.0.0.1:${port}/webhooks/wa` });
+  const again = await openCallback({ port });
   await until("the late one is verified", () => sandbox.webhooks().every(({ meta }) => meta?.isVerified === true));
   expect(again.handshakes.at(-1)?.answered).toBe(200);
 });
 
 test("a person with a username writes without a phone, and is answered by user id", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback, { faults: { meta: { username: 1 } } });
   sandbox.customerWrites("+5491155550003", "¿Está listo?", "Zoë");
   await sandbox.idle(longestWaitMs);
@@ -233,7 +232,7 @@ test("a state file keeps token, handshakes and waiting requests, and is refused 
   const file = join(tempFolder(), "state.db");
   const first = await startSandbox({ format: "meta", file, phoneNumberIds: ["106540352242922"] });
   const { secret, verifyToken, key } = first;
-  await using callback = await openCallback({ appSecret: secret, verifyToken: verifyToken ?? "" });
+  const callback = await openCallback({ appSecret: secret, verifyToken: verifyToken ?? "" });
   await first.control("POST", "/webhooks", { url: callback.url });
   callback.answerWith(() => 503);
   first.customerWrites("+5491155550001", "Hola");
@@ -241,7 +240,7 @@ test("a state file keeps token, handshakes and waiting requests, and is refused 
   await first.close();
   callback.answerWith(() => 200);
   await expect(startSandbox({ file })).rejects.toThrow("the state file has webhooks of another format than standard");
-  await using again = await startSandbox({ format: "meta", file, phoneNumberIds: ["106540352242922"] });
+  const again = await startSandbox({ format: "meta", file, phoneNumberIds: ["106540352242922"] });
   expect([again.secret, again.verifyToken, again.key, again.phoneNumberId]).toEqual([secret, verifyToken, key, "106540352242922"]);
   await until("it is taken", () => {
     again.clock.advance(60_000);
@@ -252,7 +251,7 @@ test("a state file keeps token, handshakes and waiting requests, and is refused 
 
 test("the same seed gives the same items", async () => {
   const run = async () => {
-    await using callback = await openCallback();
+    const callback = await openCallback();
     const meta = { skip: 0.5, group: 0.3, username: 0.3, call: 0.3, unknown: 0.3 };
     await using sandbox = await startFor(callback, { phoneNumberIds: ["106540352242922"], faults: { meta, events: { malformed: 0.1 } } });
     await sendAll(sandbox, people(10));
@@ -266,7 +265,7 @@ test("the same seed gives the same items", async () => {
 });
 
 test("posts any field, and requests of a thousand updates", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback);
   const value = { event: "APPROVED", message_template_id: 594425479261596 };
   await sandbox.control("POST", "/events", { event: "message_template_status_update", data: value });
@@ -280,7 +279,7 @@ test("posts any field, and requests of a thousand updates", async () => {
 });
 
 test("answers a send as Meta does when it is wrong, and fails late outside the window", async () => {
-  await using callback = await openCallback();
+  const callback = await openCallback();
   await using sandbox = await startFor(callback);
   const codeOf = async (...order: Parameters<typeof graph>) => {
     const { status, body } = await graph(...order);
