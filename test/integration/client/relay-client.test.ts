@@ -27,12 +27,6 @@ async function failure(promise: Promise<unknown>): Promise<RelayClientError> {
 /** Something else that answers. */
 const serverOf = async (handle: RequestListener) => new URL((await startHttp(handle)).url).origin;
 
-async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const found: T[] = [];
-  for await (const item of items) found.push(item);
-  return found;
-}
-
 test("registers, reads, replays and resumes", async () => {
   const downstream = await openDownstream();
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, { to: { retry: { schedule: ["0s"] } } })] } });
@@ -55,14 +49,14 @@ test("registers, reads, replays and resumes", async () => {
   for (const status of ["sent", "delivered", "read"] as const) await postEvent(relay.webhookUrl, messages.status(wamid, status));
   await until("all are dead", async () => (await client.getStats()).deliveries["dead"] === 3);
   downstream.recover();
-  const events = await all(client.events({ wamid, from: new Date(Date.now() - 60_000) }));
+  const events = await Array.fromAsync(client.events({ wamid, from: new Date(Date.now() - 60_000) }));
   expect(events.map(({ status }) => status)).toEqual(["read", "delivered", "sent"]);
-  expect(await all(client.events({ wamid, limit: 2 }))).toEqual(events.slice(0, 2));
+  expect(await Array.fromAsync(client.events({ wamid, limit: 2 }))).toEqual(events.slice(0, 2));
   const detail = await client.getEvent({ id: events[0]?.seq ?? 0 });
   expect(await client.getEvent({ id: String(detail.id), account: "main" })).toEqual(detail);
   expect(detail.deliveries[0]?.attemptHistory[0]?.status).toBe(500);
 
-  const dead = await all(client.deliveries({ state: "dead" }));
+  const dead = await Array.fromAsync(client.deliveries({ state: "dead" }));
   expect(dead.length).toBe(3);
   expect(await client.retryDelivery({ id: dead.at(-1)?.id ?? "" })).toMatchObject({ previousState: "dead", state: "waiting" });
   await until("one is delivered", async () => (await client.getStats()).deliveries["delivered"] === 1);
@@ -84,7 +78,7 @@ test("pages through events on demand", async () => {
     response.end(JSON.stringify({ data, next: last > 1 ? last : null }));
   });
   const client = new RelayClient({ url: `${url}/relay/`, token: "t" });
-  expect((await all(client.events())).map(({ seq }) => seq)).toEqual(Array.from({ length: 1_200 }, (_, n) => 1_200 - n));
+  expect((await Array.fromAsync(client.events())).map(({ seq }) => seq)).toEqual(Array.from({ length: 1_200 }, (_, n) => 1_200 - n));
   expect(asked).toEqual(["/relay/v1/events?limit=1000", "/relay/v1/events?before=201&limit=1000"]);
   asked.length = 0;
   for await (const { seq } of client.deliveries({ route: "a&b" }) as AsyncIterable<{ seq?: number }>) if (seq === 1_199) break;
@@ -153,13 +147,13 @@ test("trackAll: an error reports where to continue", async () => {
   expect(error).toMatchObject({ status: 0, code: "no_answer", line: 2_001 });
   expect(seen.length).toBe(2_000);
   await relay.start();
-  const rest = await all(client.trackAll(messages.slice((error.line ?? 0) - 1)));
+  const rest = await Array.fromAsync(client.trackAll(messages.slice((error.line ?? 0) - 1)));
   expect(rest.length).toBe(1_000);
 
   const last =
     '{"line":1,"wamid":"w0","result":"created"}\n{"lines":1,"created":1,"known":0,"conflict":0,"invalid":0,"stoppedAt":2,"error":"full","code":"store_unavailable"}\n';
   const url = await serverOf((_request, response) => void response.end(last));
-  expect(await failure(all(new RelayClient({ url, token: "t" }).trackAll(messages.slice(0, 5))))).toMatchObject({
+  expect(await failure(Array.fromAsync(new RelayClient({ url, token: "t" }).trackAll(messages.slice(0, 5))))).toMatchObject({
     code: "store_unavailable",
     message: "full",
     line: 2,

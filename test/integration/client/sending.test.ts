@@ -13,12 +13,6 @@ async function failure(promise: Promise<unknown>): Promise<RelayClientError> {
   return error as RelayClientError;
 }
 
-async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const found: T[] = [];
-  for await (const item of items) found.push(item);
-  return found;
-}
-
 test("send: sends once per key, repeats the first answer, rejects another body, and generates a missing key", async () => {
   const relay = await openRelay({ settings });
   const client = clientOf(relay);
@@ -51,8 +45,8 @@ test("send: sends once per key, repeats the first answer, rejects another body, 
   });
   expect(await client.getMessage({ wamid: sent.wamid, account: "main" })).toEqual(await client.getMessage({ wamid: sent.id ?? "" }));
   expect(await failure(client.getMessage({ wamid: "nobody/else" }))).toMatchObject({ status: 404, code: "not_found" });
-  expect((await all(client.messages({ account: "main" }))).map(({ wamid }) => wamid)).toEqual([second.wamid, sent.wamid]);
-  expect(await all(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);
+  expect((await Array.fromAsync(client.messages({ account: "main" }))).map(({ wamid }) => wamid)).toEqual([second.wamid, sent.wamid]);
+  expect(await Array.fromAsync(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);
 });
 
 test("send: without an answer the error names the key, so a repeat sends nothing twice", async () => {

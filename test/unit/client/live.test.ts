@@ -37,12 +37,6 @@ function follow(attempts: readonly Attempt[]) {
   return { messages: followLive({ connection, path: "/v1/live", signal: end.signal, clock, random: () => 1 }), headers, end };
 }
 
-async function all(messages: AsyncIterable<LiveMessage>): Promise<LiveMessage[]> {
-  const found: LiveMessage[] = [];
-  for await (const message of messages) found.push(message);
-  return found;
-}
-
 const waitsOf = (messages: readonly LiveMessage[]) => messages.flatMap((each) => (each.kind === "lost" ? [each.retryInMs] : []));
 const kinds = (messages: readonly LiveMessage[]) => messages.map(({ kind }) => kind);
 
@@ -53,7 +47,7 @@ test("yields overviews and events, and continues after the last event when the c
     [sse("bye", { reason: "the relay is stopping" })],
     [sse("later kind", {})],
   ]);
-  const found = await all(messages);
+  const found = await Array.fromAsync(messages);
   expect(kinds(found)).toEqual(["open", "overview", "events", "lost", "open", "lost", "open", "lost", "open"]);
   expect(found[1]).toEqual({ kind: "overview", overview: { goodSince: null } });
   expect(found[2]).toEqual({ kind: "events", data: [{ seq: 7 }], skipped: 3 });
