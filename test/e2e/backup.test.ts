@@ -16,11 +16,11 @@ import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { entry, makeRelay, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
-import { runCli } from "../harness/run-cli.ts";
 import { runHere } from "../harness/run-here.ts";
 import { openSender, untilItIsBack } from "../harness/sender.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
+import { runProcessOn } from "../integration/cli/run-cli.ts";
 import { findProgram } from "../setup/find-program.ts";
 import { startPostgres } from "../setup/postgres.ts";
 import { testSeed as seed } from "../setup/seed.ts";
@@ -55,8 +55,8 @@ test("a backup at a random moment under load has every event acknowledged before
     await wait(random.below(50));
     const file = join(relay.folder, `backup-${round}.db`);
     const before = acknowledgedOf(sender);
-    const made = await runCli("backup", file, "--config", relay.settingsPath);
-    expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining("the sums match") });
+    const made = await runProcessOn(relay, "backup", file);
+    expect(made).toMatchObject({ code: 0, out: expect.stringContaining("the sums match") });
     mostMeanwhile = Math.max(mostMeanwhile, acknowledgedOf(sender).size - before.size);
     if (round === rounds) await relay.kill9();
 
