@@ -1,4 +1,3 @@
-import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
@@ -6,6 +5,7 @@ import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
+import { signature } from "../http/raw-client.ts";
 import { startListen, startListenHere } from "./listener.ts";
 import { openLocalServer, type Post } from "./local-server.ts";
 
@@ -18,8 +18,7 @@ const bodies = [
   `{"id":"e-4","event":"message.status","createdAt":"${at}","data":{"wamid":"wamid.A","status":"read","text":"Año — 😀 \u2028"}}`,
 ];
 
-const signatureOf = (body: Buffer): string => `sha256=${createHmac("sha256", webhookSecret).update(body).digest("hex")}`;
-const proved = ({ body, headers }: Post): boolean => headers["x-acme-signature"] === signatureOf(body);
+const proved = ({ body, headers }: Post): boolean => headers["x-acme-signature"] === signature(body);
 
 test("delivers the received bytes and signature, which verify with the account's own secret", async () => {
   const relay = await startRelayHere();
@@ -63,13 +62,13 @@ test("signs again with the secret given", async () => {
 });
 
 test("posts each source to its own path, and an automation's request with its exact bytes", async () => {
-  const signature = { service: "acme", secrets: [webhookSecret] };
+  const signed = { service: "acme", secrets: [webhookSecret] };
   const relay = await startRelayHere({
     settings: {
       sources: {
-        main: { account: "main", signature },
-        flows: { account: "main", kind: "automation-request", mode: "ack", signature },
-        others: { account: "main", signature },
+        main: { account: "main", signature: signed },
+        flows: { account: "main", kind: "automation-request", mode: "ack", signature: signed },
+        others: { account: "main", signature: signed },
       },
     },
   });
@@ -78,7 +77,7 @@ test("posts each source to its own path, and an automation's request with its ex
   const listener = startListenHere(relay.url, ["--forward-to", `main=${base}/a?b=c`, "--forward-to", `flows=${base}/flows`]);
   await listener.live();
   const bytes = Buffer.from([0, 255, 254, 10, 13]);
-  const headers = { "x-acme-signature": signatureOf(bytes), "content-type": "text/x-odd; charset=latin1", "content-encoding": "x-odd" };
+  const headers = { "x-acme-signature": signature(bytes), "content-type": "text/x-odd; charset=latin1", "content-encoding": "x-odd" };
   await postEvent(`${relay.url}/webhooks/others`, Buffer.from(bodies[1] as string));
   await fetch(`${relay.url}/webhooks/flows`, { method: "POST", headers, body: new Uint8Array(bytes) });
   await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));

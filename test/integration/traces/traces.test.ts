@@ -1,4 +1,4 @@
-import { createHash, createHmac, randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { Queue } from "bullmq";
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
@@ -11,14 +11,15 @@ import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { freshEvent } from "../http/alive.ts";
+import { signature } from "../http/raw-client.ts";
 import { openRelay } from "../hydrate/open-relay.ts";
 import { startHttp } from "../url-destination/downstream.ts";
 
 /** Posts a signed event as a sender that takes part in a trace. */
 async function post(url: string, event: SandboxEvent | Buffer, headers: Record<string, string> = {}): Promise<number> {
   const body = Buffer.isBuffer(event) ? event : bodyOf(event);
-  const signature = `sha256=${createHmac("sha256", webhookSecret).update(body).digest("hex")}`;
-  const answer = await fetch(url, { method: "POST", headers: { ...headers, "x-acme-signature": signature }, body: new Uint8Array(body) });
+  const signed = { ...headers, "x-acme-signature": signature(body) };
+  const answer = await fetch(url, { method: "POST", headers: signed, body: new Uint8Array(body) });
   await answer.arrayBuffer();
   return answer.status;
 }
