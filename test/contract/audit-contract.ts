@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { soakSize } from "../harness/soak.ts";
 import type { ContractStore, ContractSubject, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
@@ -138,61 +138,59 @@ const steps = fc.oneof(
 );
 
 export function auditContract(open: OpenSubject): void {
-  describe("audit", () => {
-    test("an empty store balances", async () => {
-      const { store } = await openWith(open, routes);
-      expect(await store.audit(start)).toMatchObject({ balanced: true, events: { received: 0 }, days: [], routes: [], offenders: [] });
-    });
+  test("an empty store balances", async () => {
+    const { store } = await openWith(open, routes);
+    expect(await store.audit(start)).toMatchObject({ balanced: true, events: { received: 0 }, days: [], routes: [], offenders: [] });
+  });
 
-    test("random operations keep the sums balanced, and every event has a disposition", async () => {
-      await fc.assert(
-        fc.asyncProperty(fc.array(steps, { maxLength: 60, size: "max" }), async (life) => {
-          const subject = await open(rulesFor(routes));
-          const state: Life = { now: start, store: subject.store, subject, ids: [], given: 0 };
-          try {
-            for (const { run } of life) {
-              await run(state);
-              const report = await state.store.audit(state.now);
-              expect(report.offenders).toEqual([]);
-              const { received, duplicates: _, conflicts: __, ...words } = report.events;
-              expect(received).toBe(Object.values(words).reduce((sum, count) => sum + count, 0));
-              expect(received + report.gone.deleted).toBe(state.given);
-              expect([report.balanced, words.unaccounted, report.gone.missing]).toEqual([true, 0, 0]);
-              const { planned, ...states } = report.deliveries;
-              expect(planned).toBe(Object.values(states).reduce((sum, count) => sum + count, 0));
-            }
-          } finally {
-            await subject.end();
+  test("random operations keep the sums balanced, and every event has a disposition", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(steps, { maxLength: 60, size: "max" }), async (life) => {
+        const subject = await open(rulesFor(routes));
+        const state: Life = { now: start, store: subject.store, subject, ids: [], given: 0 };
+        try {
+          for (const { run } of life) {
+            await run(state);
+            const report = await state.store.audit(state.now);
+            expect(report.offenders).toEqual([]);
+            const { received, duplicates: _, conflicts: __, ...words } = report.events;
+            expect(received).toBe(Object.values(words).reduce((sum, count) => sum + count, 0));
+            expect(received + report.gone.deleted).toBe(state.given);
+            expect([report.balanced, words.unaccounted, report.gone.missing]).toEqual([true, 0, 0]);
+            const { planned, ...states } = report.deliveries;
+            expect(planned).toBe(Object.values(states).reduce((sum, count) => sum + count, 0));
           }
-        }),
-        { numRuns: soakSize(15, 40) },
-      );
-    });
+        } finally {
+          await subject.end();
+        }
+      }),
+      { numRuns: soakSize(15, 40) },
+    );
+  });
 
-    test("sums per day of acceptance and source; a filter leaves the rest out", async () => {
-      const { store } = await openWith(open, routes, { unknown: "ignore" });
-      const next = start + day;
-      await accept(store, { wamid: "w1", status: "failed", receivedAt: start });
-      await accept(store, { wamid: "w1", receivedAt: start, source: "second" });
-      await accept(store, { wamid: "w2", status: "read", receivedAt: next });
-      await accept(store, { event: "account.note", receivedAt: next });
-      const report = await store.audit(next);
-      const none = { routed: 0, filtered: 0, ignored: 0 };
-      expect(report.days).toMatchObject([
-        { day: "2027-01-15", source: "main", received: 1, ...none, routed: 1 },
-        { day: "2027-01-15", source: "second", received: 1, ...none, routed: 1 },
-        { day: "2027-01-16", source: "main", received: 2, ...none, ignored: 1, filtered: 1 },
-      ]);
-      expect(report.routes).toMatchObject([
-        { route: "failures", planned: 1, waiting: 1 },
-        { route: "holding", planned: 1, waiting: 1 },
-      ]);
-      const partOf = async (filter: { from?: number; to?: number; source?: string }) => (await store.audit(next, filter)).events.received;
-      expect(await partOf({ from: next })).toBe(2);
-      expect(await partOf({ to: next })).toBe(2);
-      expect(await partOf({ source: "second" })).toBe(1);
-      expect(await partOf({ from: next, source: "second" })).toBe(0);
-      expect(await partOf({ source: "never seen" })).toBe(0);
-    });
+  test("sums per day of acceptance and source; a filter leaves the rest out", async () => {
+    const { store } = await openWith(open, routes, { unknown: "ignore" });
+    const next = start + day;
+    await accept(store, { wamid: "w1", status: "failed", receivedAt: start });
+    await accept(store, { wamid: "w1", receivedAt: start, source: "second" });
+    await accept(store, { wamid: "w2", status: "read", receivedAt: next });
+    await accept(store, { event: "account.note", receivedAt: next });
+    const report = await store.audit(next);
+    const none = { routed: 0, filtered: 0, ignored: 0 };
+    expect(report.days).toMatchObject([
+      { day: "2027-01-15", source: "main", received: 1, ...none, routed: 1 },
+      { day: "2027-01-15", source: "second", received: 1, ...none, routed: 1 },
+      { day: "2027-01-16", source: "main", received: 2, ...none, ignored: 1, filtered: 1 },
+    ]);
+    expect(report.routes).toMatchObject([
+      { route: "failures", planned: 1, waiting: 1 },
+      { route: "holding", planned: 1, waiting: 1 },
+    ]);
+    const partOf = async (filter: { from?: number; to?: number; source?: string }) => (await store.audit(next, filter)).events.received;
+    expect(await partOf({ from: next })).toBe(2);
+    expect(await partOf({ to: next })).toBe(2);
+    expect(await partOf({ source: "second" })).toBe(1);
+    expect(await partOf({ from: next, source: "second" })).toBe(0);
+    expect(await partOf({ source: "never seen" })).toBe(0);
   });
 }

@@ -1,5 +1,6 @@
 // Slow on version 14 of PostgreSQL, because a second server starts for it.
-import { openPostgres, openSqlite } from "./one-store.ts";
+import { describe } from "vitest";
+import { type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
 import { oneStoreBackfillContract } from "./one-store-backfill-contract.ts";
 import { oneStoreContract } from "./one-store-contract.ts";
 import { oneStoreDerivedContract } from "./one-store-derived-contract.ts";
@@ -10,18 +11,20 @@ import { oneStoreQuarantineContract } from "./one-store-quarantine-contract.ts";
 import { oneStoreReplayContract } from "./one-store-replay-contract.ts";
 import { oneStoreUpkeepContract } from "./one-store-upkeep-contract.ts";
 
-for (const contract of [
-  oneStoreContract,
-  oneStoreParkingContract,
-  oneStoreDerivedContract,
-  oneStoreQuarantineContract,
-  oneStoreReplayContract,
-  oneStoreBackfillContract,
-  oneStoreNotesContract,
-  oneStoreExchangesContract,
-  oneStoreUpkeepContract,
-]) {
-  contract("SQLite", openSqlite);
-  contract("PostgreSQL 18", openPostgres(18));
-  contract("PostgreSQL 14", openPostgres(14), ["slow"]);
+const contracts: Readonly<Record<string, (open: OpenStore) => void>> = {
+  "accept, due and settle": oneStoreContract,
+  "registration and parking": oneStoreParkingContract,
+  "derived ids": oneStoreDerivedContract,
+  quarantine: oneStoreQuarantineContract,
+  "retry and replay": oneStoreReplayContract,
+  backfill: oneStoreBackfillContract,
+  "names of requests, cursors, alarms, stops and pauses": oneStoreNotesContract,
+  "proxied exchanges": oneStoreExchangesContract,
+  retention: oneStoreUpkeepContract,
+};
+
+for (const [name, contract] of Object.entries(contracts)) {
+  describe(`SQLite: ${name}`, () => contract(openSqlite));
+  describe(`PostgreSQL 18: ${name}`, () => contract(openPostgres(18)));
+  describe(`PostgreSQL 14: ${name}`, { tags: ["slow"] }, () => contract(openPostgres(14)));
 }

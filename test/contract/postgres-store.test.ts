@@ -1,6 +1,4 @@
-import { historyContract } from "./history-contract.ts";
 import { storeContract } from "./store-contract.ts";
 import { onPostgres } from "./store-on-database.ts";
 
 storeContract("PostgreSQL", onPostgres);
-historyContract(onPostgres);
