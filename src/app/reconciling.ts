@@ -1,3 +1,4 @@
+import type { Settings } from "../config/schema.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { AccountsView } from "../model/answers/accounts.ts";
 import { RelayError } from "../model/errors.ts";
@@ -55,6 +56,7 @@ export function createReconciling(parts: ReconcilingParts) {
   const timetable = createTimetable(clock.now);
   const report = createReport(log, metrics);
   const callable = (): readonly string[] => [...services.limiters().keys()];
+  const accountsOf = (of: OfAccounts) => chooseAccounts(of, callable(), settings());
 
   function failed(account: string, error: unknown): void {
     // The store reports itself when it is unavailable.
@@ -106,14 +108,6 @@ export function createReconciling(parts: ReconcilingParts) {
     await store.notePass({ ...summary, endedAt, ...unreachable(summary, before, endedAt) });
   }
 
-  function accountsOf({ account, accounts: limited }: OfAccounts): readonly string[] {
-    const all = callable().filter((each) => limited === undefined || limited.includes(each));
-    if (account === undefined) return all;
-    if (all.includes(account)) return [account];
-    refuseUnknown("bad_request", "account", account, Object.keys(settings().accounts));
-    throw new RelayError("bad_request", `the account "${account}" has no baseUrl and apiKey in the settings`, all);
-  }
-
   const handlers: Pick<PlainHandlers, "reconcile" | "listAccounts"> = {
     async reconcile({ dryRun, dueBy: given, ...of }, { gone }) {
       if (dryRun) {
@@ -127,30 +121,7 @@ export function createReconciling(parts: ReconcilingParts) {
       await usage.written();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
-    async listAccounts({ accounts: limited }) {
-      const { accounts, reconcile } = settings();
-      const polled = callable();
-      const last = await store.lastPasses();
-      const nextPassAt = reconcile.schedule === "off" ? null : nextRun(reconcile.schedule, clock.now());
-      const stops = services.stops();
-      const data = await Promise.all(
-        Object.entries(accounts)
-          .filter(([account]) => limited === undefined || limited.includes(account))
-          .map(async ([account, { plan }]) => {
-            const pass = last.find((each) => each.account === account);
-            return {
-              account,
-              isCallable: polled.includes(account),
-              plan,
-              stops: stops.filter((stop) => stop.account === account).map(({ account: _, ...stop }) => stop),
-              budget: budgetView(await usage.facts(account)),
-              lastPass: pass === undefined ? null : passView(pass),
-              nextPassAt: polled.includes(account) ? nextPassAt : null,
-            };
-          }),
-      );
-      return { data };
-    },
+    listAccounts: ({ accounts }) => viewAccounts(parts, accounts),
   };
 
   return {
@@ -166,6 +137,43 @@ export function createReconciling(parts: ReconcilingParts) {
       await Promise.allSettled([schedule.close(), ...inFlight]);
     },
   };
+}
+
+/** Those that a request means, of the callable ones. Throws `bad_request` for a name that is not among them. */
+function chooseAccounts({ account, accounts: limited }: OfAccounts, callable: readonly string[], { accounts }: Pick<Settings, "accounts">) {
+  const all = callable.filter((each) => limited === undefined || limited.includes(each));
+  if (account === undefined) return all;
+  if (all.includes(account)) return [account];
+  refuseUnknown("bad_request", "account", account, Object.keys(accounts));
+  throw new RelayError("bad_request", `the account "${account}" has no baseUrl and apiKey in the settings`, all);
+}
+
+async function viewAccounts(
+  { settings, store, services, usage, clock }: ReconcilingParts,
+  limited: OfAccounts["accounts"],
+): Promise<AccountsView> {
+  const { accounts, reconcile } = settings();
+  const polled = services.limiters();
+  const last = await store.lastPasses();
+  const nextPassAt = reconcile.schedule === "off" ? null : nextRun(reconcile.schedule, clock.now());
+  const stops = services.stops();
+  const data = await Promise.all(
+    Object.entries(accounts)
+      .filter(([account]) => limited === undefined || limited.includes(account))
+      .map(async ([account, { plan }]) => {
+        const pass = last.find((each) => each.account === account);
+        return {
+          account,
+          isCallable: polled.has(account),
+          plan,
+          stops: stops.filter((stop) => stop.account === account).map(({ account: _, ...stop }) => stop),
+          budget: budgetView(await usage.facts(account)),
+          lastPass: pass === undefined ? null : passView(pass),
+          nextPassAt: polled.has(account) ? nextPassAt : null,
+        };
+      }),
+  );
+  return { data };
 }
 
 function passView({ account: _, unansweredAt: __, ...view }: LastPass): AccountsView["data"][number]["lastPass"] {
