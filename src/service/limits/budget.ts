@@ -12,7 +12,7 @@ import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import { type CallCap, type CallOperation, callOperations } from "../endpoints.ts";
 import type { Caps } from "./caps.ts";
-import { createAlarm, createSlots, isPaced, limitsOf, slotKindsOf } from "./slots.ts";
+import { createAlarm, createSlots, graceMs, isPaced, limitsOf, slotKindsOf, tookMs, windowMs } from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
 export type AccountPart = ReturnType<typeof createBudgetedAccount>;
@@ -27,8 +27,6 @@ export interface BudgetParts {
   readonly budgets: Budgets;
   readonly clock: Clock;
   readonly time: SteadyTime;
-  readonly graceMs: number;
-  readonly tookMs: number;
   readonly caps: Caps;
   readonly plan: () => string;
   readonly waiting: (operation: CallOperation) => number;
@@ -49,7 +47,6 @@ const retryMs = 1_000;
 /** Until the next demand, after one that was met or not. */
 const askAgainMs = { met: 100, unmet: 1_000 };
 const freshMs = 5_000;
-const windowMs = 60_000;
 
 const noLimits = limitsFrom(() => 0);
 const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[kind], b[kind]));
@@ -62,9 +59,9 @@ const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[
  * that could not renew its part stops in time, and its part is free only when its calls count no longer.
  */
 export function createBudgetedAccount(parts: BudgetParts) {
-  const { stops, budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
+  const { stops, budgets, clock, time, plan, waiting, changed, lost } = parts;
   const process = uuidv7(clock.now());
-  const slots = createSlots(noLimits, graceMs);
+  const slots = createSlots(noLimits);
   const shared = createSharedStops(stops, clock, time);
   const alarm = createAlarm(clock, time, () => void step());
   let caps = parts.caps;

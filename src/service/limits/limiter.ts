@@ -13,7 +13,7 @@ import {
 import type { ServiceError } from "../errors.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
 import { type Caps, planId, shareOf } from "./caps.ts";
-import { createCallQueue, createSlots, limitsOf, type ProbingCall } from "./slots.ts";
+import { createCallQueue, createSlots, limitsOf, type ProbingCall, tookMs, windowMs } from "./slots.ts";
 import { createStops, type EndedCall, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
 /** `share`: more than 0, at most 1. */
@@ -25,8 +25,6 @@ export interface Allowance {
 
 export interface LimiterOptions extends Allowance {
   readonly clock: Clock;
-  /** How long after its end a call of unknown outcome may still reach the service; default 30 s. */
-  readonly graceMs?: number;
   /** Calls in flight, at least 2, a quarter of them for sends only. Stay well below 20 (see `unverifiedCalls`). */
   readonly atOnce?: number;
   /** Calls of an earlier process, which count against the caps too. */
@@ -69,9 +67,6 @@ export interface LimiterState {
  */
 const unverifiedCalls = 5;
 
-/** The timeout of an earlier process's calls, whose end is unknown. */
-const othersTookMs = 10_000;
-
 export type Limiter = ReturnType<typeof createLimiter>;
 
 /**
@@ -95,14 +90,14 @@ export type Limiter = ReturnType<typeof createLimiter>;
  * Takes time in proportion to the caps per call; idle while no calls wait.
  */
 export function createLimiter(options: LimiterOptions) {
-  const { clock, graceMs = 30_000, atOnce = defaultConcurrency, budgets, hooks = {} } = options;
+  const { clock, atOnce = defaultConcurrency, budgets, hooks = {} } = options;
   const time = createSteadyTime(clock);
   let allowance: Allowance = options;
   const holds = createHolds();
   const stops = createStops({ time, newest: () => account.newest() });
   const mostInFlight = () => mostInFlightOf(atOnce, stops.isKeyVerified());
   const queue = createCallQueue({ clock, time, readyAt });
-  const own = { clock, time, graceMs, tookMs: othersTookMs, caps: shareOf(options.caps, options.share) };
+  const own = { clock, time, caps: shareOf(options.caps, options.share) };
   const account: AccountPart =
     budgets === undefined
       ? ownAccount({ ...own, recent: options.recent ?? [] })
@@ -228,12 +223,12 @@ function mostInFlightOf(atOnce: number, isKeyVerified: boolean): InFlight {
   return { all, polls: Math.min(all, atOnce - Math.ceil(atOnce / 4)) };
 }
 
-interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "tookMs" | "caps"> {
+interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "caps"> {
   readonly recent: readonly DispatchedCall[];
 }
 
-function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): AccountPart {
-  const slots = createSlots(limitsOf(caps), graceMs);
+function ownAccount({ clock, time, caps, recent }: OwnParts): AccountPart {
+  const slots = createSlots(limitsOf(caps));
   const now = clock.now();
   for (const { at, operation } of recent) {
     slots.count(operation, time.now() + Math.min(at, now) + tookMs - now);
@@ -250,8 +245,6 @@ function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): A
   };
 }
 
-/** Without a header: caps are one-minute windows. */
-const minuteMs = 60_000;
 /** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
 const holdMs = { shortest: 1_000, longest: 3_600_000 };
 
@@ -268,11 +261,12 @@ function createHolds() {
     learn(used: CallCap, { outcome, now }: EndedCall): void {
       if (outcome.type === "answered") for (const cap of capsOf(used)) inRow[cap] = 0;
       if (outcome.type !== "rate-limited") return;
-      const wait = Math.min(outcome.retryAfterMs ?? minuteMs, holdMs.longest);
+      // Without a header: caps are one-minute windows.
+      const wait = Math.min(outcome.retryAfterMs ?? windowMs, holdMs.longest);
       for (const cap of outcome.cap === null ? capsOf("messages") : [outcome.cap]) {
         // Calls that were in flight together fail together.
         if (now >= until[cap]) inRow[cap] += 1;
-        until[cap] = Math.max(until[cap], now + Math.max(wait, growingWait(inRow[cap], holdMs.shortest, minuteMs)));
+        until[cap] = Math.max(until[cap], now + Math.max(wait, growingWait(inRow[cap], holdMs.shortest, windowMs)));
       }
     },
   };

@@ -9,7 +9,11 @@ interface Slot {
   readonly number: number;
 }
 
-const windowMs = 60_000;
+export const windowMs = 60_000;
+/** How long after its end a call of unknown outcome may still reach the service. */
+export const graceMs = 30_000;
+/** The timeout of calls of another process, whose end is unknown. */
+export const tookMs = 10_000;
 
 export function limitsOf(caps: Caps): Limits {
   return { ...caps, poll: mostPolls(caps), calls: Number.POSITIVE_INFINITY, polling: Number.POSITIVE_INFINITY };
@@ -22,8 +26,7 @@ export function slotKindsOf(operation: CallOperation): readonly SlotKind[] {
 
 export const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind === "poll";
 
-/** `graceMs`: how long a call of unknown outcome may still be in flight. */
-export function createSlots(initial: Limits, graceMs: number) {
+export function createSlots(initial: Limits) {
   const windows = Object.fromEntries(
     slotKinds.map((kind) => [kind, createSlotWindow(initial[kind], isPaced(kind) ? createPace(...spread(initial[kind])) : undefined)]),
   ) as Record<SlotKind, ReturnType<typeof createSlotWindow>>;

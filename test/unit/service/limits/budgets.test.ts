@@ -215,7 +215,7 @@ test("no minute holds more calls than the caps, whatever the processes call, whi
       async (caps, calls, ahead) => {
         const { clock, memory, join } = createParties();
         const delays: number[] = [0, 0, 0, 0];
-        const open = (place: number) => join({ caps, graceMs, atOnce: 20 }, { ahead: ahead[place] ?? 0, delay: () => delays[place] ?? 0 });
+        const open = (place: number) => join({ caps, atOnce: 20 }, { ahead: ahead[place] ?? 0, delay: () => delays[place] ?? 0 });
         const parties = delays.map((_, place) => open(place));
         const total = { ...limitsOf(shareOf(caps, 1)), calls: 16, polling: 12 };
         const counted: Record<CallCap, number[]> = { requests: [], messages: [] };

@@ -37,7 +37,7 @@ test("no one-minute window at the service holds more calls than the caps, whatev
   await fc.assert(
     fc.asyncProperty(caps, fc.integer({ min: 2, max: 20 }), fc.array(planned, { maxLength: 50 }), async (limits, atOnce, calls) => {
       const clock = createManualClock();
-      const limiter = createLimiter({ caps: limits, share: 1, clock, graceMs, atOnce });
+      const limiter = createLimiter({ caps: limits, share: 1, clock, atOnce });
       const counted: Record<CallCap, number[]> = { requests: [], messages: [] };
       let open = 0;
       let underWay = 0;
