@@ -1,19 +1,20 @@
 import { access, constants, readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { BackupFailure } from "../inspect/attention.ts";
 import { createTimetable } from "../model/schedule.ts";
 import { backUp, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
 import { makeFolder } from "../store/sqlite/file.ts";
+import type { FailedBackup } from "../store/work/state-rows.ts";
 import type { Background } from "./store.ts";
 import type { Supervised } from "./supervise.ts";
 
 export interface Backups extends Supervised {
   /** Null: the last backup was made, or none was due yet and `backup.folder` can be written. */
-  failure(): BackupFailure | null;
+  failure(): FailedBackup | null;
 }
 
 export interface BackupsParts extends Pick<Background, "settings" | "clock" | "supervise" | "log"> {
   readonly path: string;
+  readonly store: Pick<Background["store"], "failedBackup" | "noteBackup">;
   readonly metrics: Pick<Background["metrics"], "backup">;
 }
 
@@ -21,10 +22,10 @@ export interface BackupsParts extends Pick<Background, "settings" | "clock" | "s
  * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled. Those that were due
  * while the relay was stopped are not made up.
  */
-export function startBackups({ settings, path, clock, supervise, log, metrics: { backup: metrics } }: BackupsParts): Backups {
+export function startBackups({ settings, path, store, clock, supervise, log, metrics: { backup: metrics } }: BackupsParts): Backups {
   const names = backupNames(path);
   const timetable = createTimetable(clock.now);
-  let failure: BackupFailure | null = null;
+  let failure: FailedBackup | null = null;
   /** The folder that was looked into; null while no backups are scheduled. */
   let known: string | null = null;
 
@@ -32,17 +33,18 @@ export function startBackups({ settings, path, clock, supervise, log, metrics: {
     const { schedule, folder } = settings().backup;
     const next = schedule === "off" ? null : folder;
     if (next !== known) {
+      const stored = await store.failedBackup();
       known = next;
-      failure = null;
-      if (next !== null) await lookInto(next).catch(failed);
+      failure = stored?.folder === next ? stored : null;
+      if (next !== null) await lookInto(next).catch((error: unknown) => failed(next, error));
     }
     if (timetable(schedule).isDue) await backUpNow(signal);
     // Planned anew after it, because it takes its time.
     return timetable(schedule).waitMs;
   }
 
-  function failed(error: unknown): void {
-    failure = { since: failure?.since ?? clock.now(), text: (error as Error).message };
+  function failed(folder: string, error: unknown): void {
+    failure = { folder, since: failure?.since ?? clock.now(), text: (error as Error).message };
   }
 
   /** At once, because the first backup may be due in a week. A restart does not reset the time of the last one. */
@@ -71,15 +73,17 @@ export function startBackups({ settings, path, clock, supervise, log, metrics: {
         log.info(line, "backup made");
       } else {
         metrics.failures.inc();
-        failed(new Error(`the sums of the rows of ${file} do not match: run wamid-relay audit`));
+        failed(folder, new Error(`the sums of the rows of ${file} do not match: run wamid-relay audit`));
         log.error({ ...line, broken: audit.broken }, "backup made, but the sums of its rows do not match: run wamid-relay audit");
       }
     } catch (error) {
       if (signal.aborted) return;
       metrics.failures.inc();
-      failed(error);
+      failed(folder, error);
       log.error({ err: error, file }, "backup failed");
     }
+    // For the next start. The disk may be full.
+    await store.noteBackup(failure).catch(() => {});
   }
 
   /** The newest `keep` stay. Only files with names that `nameAt` gives are removed. */

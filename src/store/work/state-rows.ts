@@ -82,6 +82,19 @@ export const dataId = (): Work<string | null> => value<string>("store/id");
 
 const probe = (at: number) => put("store/probed", at);
 
+/** The last scheduled backup into `folder` failed at `since`. */
+export interface FailedBackup {
+  readonly folder: string;
+  readonly since: number;
+  readonly text: string;
+}
+
+const backupKey = "backup/failed";
+
+const failedBackup = () => value<FailedBackup>(backupKey);
+
+const noteBackup = (failed: FailedBackup | null) => put(backupKey, failed);
+
 const sourcePrefix = "source/";
 const numberKeptMs = 90 * 86_400_000;
 
@@ -292,7 +305,7 @@ export function* stopReason(route: string): Work<string | null> {
 }
 
 /** What a store offers as it is. */
-export const stateReads = { notesOf, serviceCalls, findCursor, listCursors, isClaimed, alarms, watched, lastPasses };
+export const stateReads = { notesOf, serviceCalls, findCursor, listCursors, isClaimed, alarms, watched, lastPasses, failedBackup };
 export const stateWrites = {
-  ...{ moveCursor, claimOnce, keepAlarm, noteWatched, notePass, noteHandshake, noteSource, probe },
+  ...{ moveCursor, claimOnce, keepAlarm, noteWatched, notePass, noteHandshake, noteSource, noteBackup, probe },
 };

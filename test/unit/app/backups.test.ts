@@ -29,6 +29,7 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
     backups = startBackups({
       settings: () => ({ backup: settings }) as unknown as ReturnType<BackupsParts["settings"]>,
       path: subject.path,
+      store: subject.store,
       clock: { now: () => now, after: () => () => {} },
       supervise: (given) => {
         task = given;
@@ -136,10 +137,31 @@ test("a failure is logged and counted once, and the next backup is made as sched
   expect(failure()).toBe(null);
 });
 
+test("a failure outlives a restart, until the next backup is made or the settings name another folder", async () => {
+  const { passUntil, begin, run, folder, setTime, settings, failure } = await opened();
+  await passUntil(midnight + 60 * minute);
+  writeFileSync(join(folder, "relay-20261123T030000Z.db"), "not replaced");
+  await passUntil(midnight + 4 * 60 * minute);
+  const failed = failure();
+  expect(failed).toMatchObject({ since: midnight + 3 * 60 * minute });
+  setTime(midnight + 5 * 60 * minute);
+  begin();
+  await run();
+  expect(failure()).toEqual(failed);
+  settings.folder = tempFolder();
+  await run();
+  expect(failure()).toBe(null);
+  settings.folder = folder;
+  await passUntil(midnight + day + 4 * 60 * minute);
+  begin();
+  await run();
+  expect(failure()).toBe(null);
+});
+
 test("reports a folder that cannot be written before a backup is due, until the settings name another", async () => {
   const { run, settings, log, failure } = await opened({ folder: "/proc/not/here" });
   await run();
-  expect(failure()).toEqual({ since: midnight, text: expect.stringContaining("/proc/not") });
+  expect(failure()).toMatchObject({ since: midnight, text: expect.stringContaining("/proc/not") });
   await run();
   expect(failure()).not.toBe(null);
   settings.folder = tempFolder();
