@@ -11,7 +11,7 @@ import { type CallOperation, type CallOutcome, capOf } from "../service/endpoint
 import type { LimiterHooks } from "../service/limits/limiter.ts";
 import type { StopReason } from "../service/limits/stops.ts";
 import type { Store } from "../store/create-store.ts";
-import { type Rules, type StoreHooks, StoreUnavailable } from "../store/port.ts";
+import { type Rules, type StoreHooks, StoreLost, StoreUnavailable } from "../store/port.ts";
 import type { Observed } from "./observe.ts";
 
 type Watchers = Pick<Observed, "log" | "privacy" | "metrics">;
@@ -101,7 +101,7 @@ export function storeHooks({ log, privacy, health, metrics }: Observed, arriving
       if (isStoring) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
       isStoring = false;
       // Masked, because `/readyz` needs no token.
-      health.storeFailed(privacy.text(reason));
+      health.storeFailed({ text: privacy.text(reason), isLost: error instanceof StoreLost });
       metrics.storeFailures.inc();
     },
   };

@@ -161,7 +161,7 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise
     stops: service.stops,
     unreachable: async () =>
       (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) => (since === null ? [] : [{ account, since }])),
-    storeFailure: () => health.report().reason,
+    storeFailure: health.failure,
     backupFailure,
     reload: reloading.last,
   });

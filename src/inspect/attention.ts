@@ -1,5 +1,5 @@
 import type { ReloadView } from "../model/answers/relay.ts";
-import { type Alarm, about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
+import { type Alarm, about, attentionKinds, type ConditionName, conditions, type StoreFailure } from "../model/attention.ts";
 import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
 import type { AttemptError, BreakerView, Failing, Slow } from "../model/delivery.ts";
 import type { Attention } from "../model/overview.ts";
@@ -27,7 +27,7 @@ export interface AttentionFacts {
   readonly quarantine: QuarantineCount;
   readonly alarms: readonly Alarm[];
   readonly stops: readonly StopView[];
-  readonly storeFailure: string | null;
+  readonly storeFailure: StoreFailure | null;
   /** Of scheduled backups. */
   readonly backupFailure: BackupFailure | null;
   /** Null: the store is no server, or does not answer. */
@@ -83,8 +83,9 @@ function entry(
 
 function* ofRelay({ quarantine, storeFailure, backupFailure, reload }: AttentionFacts, noticed: Noticed): Generator<Attention> {
   if (storeFailure !== null) {
-    const text = `The relay cannot store events and answers webhooks with 503: ${storeFailure}.`;
-    yield entry("store-failing", null, noticed("store"), text);
+    const { text, isLost } = storeFailure;
+    const what = `The relay cannot store events and answers webhooks with 503: ${text}.`;
+    yield entry("store-failing", null, noticed("store"), what, isLost ? { cure: "" } : {});
   }
   if (quarantine.oldestAt !== null) {
     const { events, oldestAt } = quarantine;

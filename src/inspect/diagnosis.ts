@@ -32,7 +32,7 @@ interface DiagnosisParts extends Reads<Stored> {
   readonly settings: () => Pick<Settings, "accounts" | "routes">;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
-  readonly storeFailure: () => string | null;
+  readonly storeFailure: () => AttentionFacts["storeFailure"];
   readonly backupFailure: () => AttentionFacts["backupFailure"];
   readonly reload: () => AttentionFacts["reload"];
 }

@@ -230,6 +230,12 @@ export const attentionTable = [
   }),
 ].join("\n");
 
+export interface StoreFailure {
+  readonly text: string;
+  /** The relay does not continue by itself: the text says what to do. */
+  readonly isLost: boolean;
+}
+
 /**
  * An alarm, in force until it ends. Processes of one store share it. `silence`: webhooks are missing; `key`: the service refuses
  * the API key; `polls`: its answers to polls are unusable.

@@ -1,4 +1,4 @@
-import type { Alarm, AlarmChange } from "../model/attention.ts";
+import type { Alarm, AlarmChange, StoreFailure } from "../model/attention.ts";
 import { createPool } from "../net/connect.ts";
 import { codeOf, exchange } from "../net/exchange.ts";
 
@@ -6,7 +6,7 @@ import { codeOf, exchange } from "../net/exchange.ts";
 export type Health = ReturnType<typeof createHealth>;
 
 export function createHealth() {
-  let failure: string | null = null;
+  let failure: StoreFailure | null = null;
   let draining = false;
   const listeners: (() => void)[] = [];
   return {
@@ -14,9 +14,10 @@ export function createHealth() {
       failure = null;
       for (const notify of listeners) notify();
     },
-    storeFailed(reason: string): void {
-      failure = reason;
+    storeFailed(next: StoreFailure): void {
+      failure = next;
     },
+    failure: () => failure,
     drain(): void {
       draining = true;
     },
@@ -26,7 +27,7 @@ export function createHealth() {
     /** For `/readyz`: ready while events can be stored and the relay is not stopping. */
     report() {
       const store: "ok" | "failing" = failure === null ? "ok" : "failing";
-      return { ready: failure === null && !draining, store, reason: failure, draining };
+      return { ready: failure === null && !draining, store, reason: failure?.text ?? null, draining };
     },
   };
 }

@@ -17,6 +17,9 @@ export class StoreUnavailable extends Error {
   override readonly name = "StoreUnavailable";
 }
 
+/** No waiting repairs it: it was moved, deleted or damaged. `message` says what to do. */
+export class StoreLost extends StoreUnavailable {}
+
 /** The store cannot be opened; `message` is one line that says why and what to do. */
 export class StoreRefused extends Error {
   override readonly name = "StoreRefused";

@@ -72,6 +72,8 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
     const ended = await migrate(args, null);
     expect(ended, ended.out + ended.err).toMatchObject({ code: 0 });
     await until("the relay refuses", async () => (await relay.ask("/readyz")).status === 503);
+    const { attention } = (await relay.ask("/v1/overview")).body as { attention: { kind: string; text: string }[] };
+    expect(attention.find(({ kind }) => kind === "store-failing")?.text).toMatch(/was moved to .*; start the relay there\.$/);
     const refused = await postEvent(relay.webhookUrl, createMessages(`${seed} ${to}`).event());
     expect(refused).toMatchObject({ status: 503, word: "store_unavailable" });
     expect(refused.headers.get("retry-after")).toBe("5");

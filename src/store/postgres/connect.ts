@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import pg from "pg";
 import { readPostgresUrl } from "../../model/postgres.ts";
 import { type TlsSettings, tlsOptions } from "../../net/tls.ts";
-import { faultCode, StoreUnavailable } from "../port.ts";
+import { faultCode, StoreLost, StoreUnavailable } from "../port.ts";
 import type { Answer, Connection } from "./runner.ts";
 
 export interface PostgresSettings {
@@ -151,5 +151,6 @@ const lost =
 
 export function unavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
-  return new StoreUnavailable(`PostgreSQL cannot be used now: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  const Fault = isReadOnly(error) && (error as { hint?: string }).hint === "moved" ? StoreLost : StoreUnavailable;
+  return new Fault(`PostgreSQL cannot be used now: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
 }

@@ -67,8 +67,8 @@ const mostTries = 5;
  * the way for too long.
  */
 async function lockTables(session: Session, mark: () => Work<void>, refusal: string): Promise<boolean> {
-  // Relays treat this code as a server that only reads.
-  const body = `BEGIN RAISE EXCEPTION USING MESSAGE = ${pg.escapeLiteral(`the store ${refusal}`)}, ERRCODE = '25006'; END`;
+  // Relays treat this code as a server that only reads, and with a hint as a store that is lost to them.
+  const body = `BEGIN RAISE EXCEPTION USING MESSAGE = ${pg.escapeLiteral(`the store ${refusal}`)}, HINT = 'moved', ERRCODE = '25006'; END`;
   const triggers = tables.map(
     ({ name }) => `CREATE TRIGGER moved BEFORE INSERT OR UPDATE OR DELETE ON ${name} FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()`,
   );

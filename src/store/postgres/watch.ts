@@ -1,5 +1,5 @@
 import { type Clock, growingWait } from "../../model/clock.ts";
-import { faultCode, StoreRefused, StoreUnavailable } from "../port.ts";
+import { faultCode, StoreLost, StoreRefused, StoreUnavailable } from "../port.ts";
 import { connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 
 /** While the database answers, and the bounds of the growing wait while it does not. */
@@ -66,7 +66,8 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
       const refused = refusalOf(error);
       // The caller of `opened` reports it.
       if (refused !== null && !isKnown) return first.reject(refused);
-      suspect(refused === null ? unavailable(error) : new StoreUnavailable(refused.message, { cause: error }));
+      const Fault = error === refused ? StoreLost : StoreUnavailable;
+      suspect(refused === null ? unavailable(error) : new Fault(refused.message, { cause: error }));
       known();
     } finally {
       isTicking = false;

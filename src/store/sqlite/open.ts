@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import Database from "better-sqlite3";
 import { refusalOfCopy } from "../copy.ts";
 import { createCommands, createListeners, createStore } from "../create-store.ts";
-import { type Rules, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
+import { type Rules, type StoreHooks, StoreLost, StoreRefused, StoreUnavailable } from "../port.ts";
 import { events } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { createSqliteCommit } from "./commit.ts";
@@ -26,12 +26,12 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   let newest = 0;
 
   /** Nothing is written after SQLite reports damage: the next write may not detect it. */
-  let damage: StoreUnavailable | null = null;
+  let damage: StoreLost | null = null;
 
   function refusal(): StoreUnavailable | null {
     const wrong = checkPlace();
     if (wrong === null && damage === null) return null;
-    const refused = damage ?? new StoreUnavailable(wrong ?? "");
+    const refused = damage ?? new StoreLost(wrong ?? "");
     hooks.failed(refused);
     return refused;
   }
@@ -42,7 +42,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     if (wrong === null && !isStorageFault(error)) return error;
     const why = reasonOf(error);
     const fallback = why === null ? `the store cannot be used now: ${error.message}` : `${path} ${why}: ${error.message}`;
-    const fault = new StoreUnavailable(wrong ?? fallback, { cause: error });
+    const Fault = wrong !== null || isDamage(error) ? StoreLost : StoreUnavailable;
+    const fault = new Fault(wrong ?? fallback, { cause: error });
     if (isDamage(error)) damage ??= fault;
     hooks.failed(fault);
     return fault;
@@ -52,7 +53,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   function* refuseMoved(): Work<void> {
     const refused = yield* refusalOfCopy();
     if (refused === null) return;
-    const fault = new StoreUnavailable(`${path} ${refused}`);
+    const fault = new StoreLost(`${path} ${refused}`);
     hooks.failed(fault);
     throw fault;
   }

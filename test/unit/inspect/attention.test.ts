@@ -211,8 +211,21 @@ const faults: readonly {
   },
   {
     title: "a store that cannot write",
-    facts: { storeFailure: "the disk is full" },
-    entry: { kind: "store-failing", since: start, action: null },
+    facts: { storeFailure: { text: "the disk is full", isLost: false } },
+    entry: {
+      kind: "store-failing",
+      since: start,
+      text: "The relay cannot store events and answers webhooks with 503: the disk is full. Repair the store. The relay then continues by itself.",
+      action: null,
+    },
+  },
+  {
+    title: "a store that was moved",
+    facts: { storeFailure: { text: "relay.db was moved to relay-2.db; start the relay there", isLost: true } },
+    entry: {
+      kind: "store-failing",
+      text: "The relay cannot store events and answers webhooks with 503: relay.db was moved to relay-2.db; start the relay there.",
+    },
   },
   {
     title: "a scheduled backup that failed",
@@ -277,7 +290,7 @@ test("the faults above cover every kind", () => {
 });
 
 test("keeps the time at which a fault was noticed, and forgets it when the fault ends", () => {
-  const failing = { storeFailure: "the disk is full" };
+  const failing = { storeFailure: { text: "the disk is full", isLost: false } };
   const [first, second, , again] = entriesOver([
     failing,
     { ...failing, now: start + minute },
