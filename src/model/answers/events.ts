@@ -179,7 +179,7 @@ export type NextStep = View<typeof nextStepSchema>;
 
 export const eventDetailSchema = component("EventDetail", "An event with its bytes, the verdicts of the routes, and its deliveries.", {
   ...routedEvent,
-  headers: z.record(foreign, foreign).describe("The stored request headers: those that the signature covers."),
+  headers: pii("json", z.record(z.string(), z.string())).describe("The stored request headers: those that the signature covers."),
   body: pii("bytes", z.string()).describe("The received bytes, in base64."),
   text: pii("body", text).describe("The body as text; null when it is not UTF-8."),
   deliveries: z

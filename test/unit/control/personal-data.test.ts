@@ -142,9 +142,10 @@ test("an answer holds no wamid, phone number or written text after masking", () 
     reason: `refused ${wamid}`,
     cause: "503",
   };
+  const signature = `sha256=98761543${"0f".repeat(28)}`;
   const clear = toAnswer(eventDetailSchema, {
     ...event,
-    headers: { "x-from": phone },
+    headers: { "x-from": phone, [phone]: phone, "x-hub-signature-256": signature },
     body: Buffer.from(body).toString("base64"),
     text: body,
     request: null,
@@ -165,6 +166,7 @@ test("an answer holds no wamid, phone number or written text after masking", () 
     expect(texts).not.toContain(personal);
   }
   // What is no person's stays.
+  expect(masked.headers["x-hub-signature-256"]).toBe(signature);
   expect(masked).toMatchObject({ seq: 987654321, event: "message.received", errorCode: "131026", receivedAt: "2026-11-20T08:00:00.000Z" });
   expect(JSON.parse(masked.text ?? "")).toMatchObject({
     event: "message.received",
