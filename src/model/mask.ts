@@ -189,7 +189,7 @@ export function maskValue(value: unknown, wamid: string | null, known: Known | n
 }
 
 /** Keys whose values are words of the service. Under any other key, a word may be a name or a message. */
-const wordKey = /(event|status|state|type|kind|code|category|language|direction|channel|currency|id)$/i;
+const wordKey = /(event|status|state|type|kind|code|category|language|direction|channel|currency|limit|id)$|^(field|object)$/i;
 const hasFormOfWord = (text: string): boolean => text.length <= 64 && /^[\w.:-]*$/.test(text);
 const isWord = (text: string, key: string): boolean => wordKey.test(key) && hasFormOfWord(text);
 

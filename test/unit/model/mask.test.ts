@@ -225,3 +225,12 @@ test("shows the business numbers that no account has, and numbers in no other te
   expect(maskText(text)).toBe(text);
   expect(maskText(`${text}.`)).toBe("no account has the number [phone] or [phone].");
 });
+
+test("shows the words of Meta that say what an update is about", () => {
+  const value = { event: "FLAGGED", current_limit: "TIER_1K" };
+  const body = { object: "whatsapp_business_account", entry: [{ changes: [{ field: "phone_number_quality_update", value }] }] };
+  expect(JSON.parse(maskBody(JSON.stringify(body), null))).toEqual(body);
+  expect(maskBody('{"custom_field":"diabetes","field":"Ana Pérez"}', null)).toBe(
+    '{"custom_field":"[text, 8 characters]","field":"[text, 9 characters]"}',
+  );
+});
