@@ -88,13 +88,16 @@ function MessageList() {
       <Loading isLoading={isLoading && data === null} />
       {data !== null &&
         (data.data.length > 0 ? (
-          <Table
-            label="Messages"
-            rows={data.data}
-            columns={columns}
-            keyOf={({ account, wamid }) => `${account} ${wamid}`}
-            hrefOf={({ account, wamid }) => path(`/messages/${encodeURIComponent(wamid)}`, { account })}
-          />
+          <>
+            <p class="dim">The newest messages first, whenever their status changed.</p>
+            <Table
+              label="Messages"
+              rows={data.data}
+              columns={columns}
+              keyOf={({ account, wamid }) => `${account} ${wamid}`}
+              hrefOf={({ account, wamid }) => path(`/messages/${encodeURIComponent(wamid)}`, { account })}
+            />
+          </>
         ) : isFiltered ? (
           <Empty title="No message matches">
             <p>
