@@ -86,17 +86,18 @@ export type Intake = ReturnType<typeof createIntake>;
 
 /** Accepts what webhooks bring, and notes when sources were verified by a handshake, and when each number last had an event. */
 export function createIntake({ accepting, store, settings, clock, exchange }: IntakeParts) {
-  const notedAt = new Map<string, number>();
+  const noted = new Map<string, Pick<SourceNote, "account" | "at">>();
 
   /** Nobody waits for it. */
   function note(of: Omit<SourceNote, "at">): void {
-    const key = `${of.source}/${of.number ?? ""}/${of.account ?? ""}`;
+    const key = `${of.source}/${of.number ?? ""}`;
     const at = clock.now();
-    const before = notedAt.get(key);
-    if (before !== undefined && Math.abs(at - before) < everyMs) return;
-    if (notedAt.size >= mostRemembered) notedAt.clear();
-    notedAt.set(key, at);
-    store.noteSource({ ...of, at }).catch(() => notedAt.delete(key));
+    const before = noted.get(key);
+    if (before !== undefined && before.account === of.account && Math.abs(at - before.at) < everyMs) return;
+    if (noted.size >= mostRemembered) noted.clear();
+    const now = { ...of, at };
+    noted.set(key, now);
+    store.noteSource(now).catch(() => noted.delete(key));
   }
 
   /** `number`: as the sender wrote it. `account`: empty when none has it. */

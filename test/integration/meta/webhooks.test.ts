@@ -130,6 +130,16 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
     expect(await kept()).toEqual([" released", "one routed", "two routed"]);
     await until("both are delivered", () => downstream.arrivals.length >= 2);
     expect(downstream.arrivals.map(({ wamid }) => wamid).length).toBe(2);
+    // Within a minute of an earlier note, too.
+    relay.writeSettings(settings({ [metaNumber]: "two" }));
+    await relay.reload();
+    const third = requestOf(metaChange({ statuses: [metaStatus("wamid.3", "sent")] }, otherNumber));
+    expect((await post(relay, third)).body).toMatchObject({ unassigned: 1 });
+    await until("the number has none", async () => (await accountOfNumber()) === null);
+    relay.writeSettings(settings({ [metaNumber]: "two", [otherNumber]: "two" }));
+    await relay.reload();
+    expect((await release()).body).toMatchObject({ replayed: 1 });
+    await until("the number has its account again", async () => (await accountOfNumber()) === "two");
     const audit = await auditOf(relay);
     expect(audit).toMatchObject({ balanced: true, offenders: [] });
   });
