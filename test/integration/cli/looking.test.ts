@@ -131,7 +131,7 @@ describe("events show", () => {
     for (const told of [
       "verified by secret ",
       "sent → failed (a transition)",
-      "error code  131026: The phone number has no account on the network.",
+      "error code  131026: The person cannot be reached: no account on the network, its terms not accepted, or an outdated app.",
       "everything: matched every criterion",
       "delivery to refused: dead",
       "1. ",
