@@ -58,6 +58,7 @@ export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsol
     return reply.header("cache-control", isHashed ? "public, max-age=31536000, immutable" : "no-cache").send(text);
   }
 
+  app.get("/", (_request, reply) => reply.redirect("/console/"));
   app.get("/console", answer);
   app.get("/console/*", answer);
 }

@@ -107,10 +107,14 @@ describe("the path", () => {
   const missing = [...odd, "", "Main", "%6dain", "../webhooks/main", "./main", "/main", "__proto__", "constructor", "hasOwnProperty"];
   test.each([
     ...missing.map((end) => `/webhooks/${end}`),
-    ...["/", "*", "/webhooks", "/WEBHOOKS/main", "//webhooks/main", "//relay.test/webhooks/main", "http://relay.test/webhooks/main"],
+    ...["*", "/webhooks", "/WEBHOOKS/main", "//webhooks/main", "//relay.test/webhooks/main", "http://relay.test/webhooks/main"],
     `/webhooks/${"a".repeat(10_000)}`,
   ])("%s: 404", async (target) => {
     expectError(await ask(relay.port, { target, body: envelope() }), "not_found");
+  });
+
+  test("/, which leads a browser to the console: 405", async () => {
+    expectError(await ask(relay.port, { target: "/", body: envelope() }), "method_not_allowed");
   });
 
   test.each(["/v1/events/%zz", "/v1/%", `/v1/events/${"a".repeat(5_000)}`])("%s: 400", async (target) => {

@@ -54,6 +54,11 @@ test("hashed files are cached forever, others are not, and each has its type", a
   expect((await get("/console")).body).toBe("<p>the next build</p>");
 });
 
+test("the relay's address alone leads to the console", async () => {
+  const { status, headers } = await consoleOf(built).get("/");
+  expect([status, headers["location"]]).toEqual([302, "/console/"]);
+});
+
 test("a missing script is 404 and no page", async () => {
   const { status, headers } = await consoleOf(built).get("/console/assets/index-old.js");
   expect([status, headers["content-type"]]).toEqual([404, "application/json; charset=utf-8"]);
