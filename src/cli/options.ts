@@ -165,12 +165,16 @@ export function refuseOptions(command: Command, faults: readonly Fault[]): void 
   if (texts.some(({ isOption }) => isOption)) command.error(`error: ${texts.map(({ text }) => text).join("; ")}`);
 }
 
+/** Of this machine without `http://`, as comparable tools take it. The host alone is no URL: it could be a forgotten value. */
+const schemeless = /^(?:localhost|127\.0\.0\.1|\[::1\]):\d/i;
+
 export function webUrl(text: string): URL | null {
-  const url = URL.parse(text);
+  const url = URL.parse(schemeless.test(text) ? `http://${text}` : text);
   return url !== null && /^https?:$/.test(url.protocol) ? url : null;
 }
 
 export function httpUrl(text: string): string {
-  if (webUrl(text) === null) throw new InvalidArgumentError("It must be an http or https URL.");
-  return text;
+  const url = webUrl(text);
+  if (url === null) throw new InvalidArgumentError("It must be an http or https URL.");
+  return schemeless.test(text) ? url.href : text;
 }

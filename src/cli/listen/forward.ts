@@ -66,7 +66,7 @@ export function createTargets(options: TargetOptions, now: () => number, wrong: 
   let others: string | null = null;
   const destinations = new Map<string, UrlDestination>();
   for (const text of forwardTo) {
-    const { 1: source, 2: given = text } = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?:\/\/.*)$/is.exec(text) ?? [];
+    const { 1: source, 2: given = text } = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.*)$/is.exec(text) ?? [];
     const url = webUrl(given);
     if (url === null) return wrong(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
     if (!allowRemote && !isLoopbackHost(url.href))

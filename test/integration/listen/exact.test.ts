@@ -142,7 +142,11 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
   const cases: [string[], number, string][] = [
     [["--forward-to", "http://192.168.1.7:3000/hook"], 2, "add --allow-remote"],
     [["--forward-to", "http://localhost.example:3000/hook"], 2, "add --allow-remote"],
-    [["--forward-to", "localhost:3000"], 2, "takes an http or https URL"],
+    [["--forward-to", "relay.example:3000"], 2, "takes an http or https URL"],
+    [["--forward-to", "localhost"], 2, "takes an http or https URL"],
+    // Addresses of this machine need no "http://".
+    [["--forward-to", "localhost:1", "--forward-to", "127.0.0.1:2/hook"], 2, "two URLs for the same events"],
+    [["--forward-to", "main=localhost:1", "--forward-to", "main=[::1]:2/a?b=c"], 2, "two URLs for the source main"],
     [["--forward-to", "http://localhost:1", "--forward-to", "http://localhost:2"], 2, "two URLs for the same events"],
     [["--forward-to", "http://localhost:1", "-H", "webhook-id: mine"], 2, "is set by the relay itself"],
     [["--forward-to", "http://localhost:1", "--secret", "whsec_%"], 2, "is not base64"],

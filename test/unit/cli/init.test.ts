@@ -184,6 +184,12 @@ test("writes nothing when the settings would not load, or the folder cannot be w
   expect([code, err]).toEqual([1, expect.stringContaining("cannot write to ")]);
 });
 
+test("an address of this machine needs no http://", async () => {
+  const folder = newFolder();
+  expect(await init(folder, "--downstream", "localhost:3000/hook", "--yes")).toMatchObject({ code: 0, err: "" });
+  expect(readFileSync(join(folder, "relay.yaml"), "utf8")).toContain('url: "http://localhost:3000/hook"\n');
+});
+
 test.each([
   [[], "give --service-name and --downstream"],
   [["--service-name", "acme"], "give --downstream, or --yes"],
