@@ -66,9 +66,9 @@ export function statusHint(word: string): string | null {
   return statusWords.includes(word) ? null : suggestion(word, statusWords);
 }
 
-export function kindHint(pattern: string): string | null {
+export function kindHint(pattern: string, kinds: readonly string[] = eventKinds): string | null {
   const fits = compileGlobs([pattern]);
-  if (eventKinds.some((kind) => fits(kind))) return null;
-  const families = [...new Set(eventKinds.map((kind) => kind.replace(/\..*/, ".*")))];
-  return suggestion(pattern, pattern.includes("*") ? families : eventKinds);
+  if (kinds.some((kind) => fits(kind))) return null;
+  const families = [...new Set(kinds.map((kind) => kind.replace(/\..*/, ".*")))];
+  return suggestion(pattern, pattern.includes("*") ? families : kinds);
 }

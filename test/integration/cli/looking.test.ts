@@ -80,6 +80,7 @@ describe("events list", () => {
   test.each([
     [["events", "list", "--status", "faild"], 'unknown status "faild" (did you mean failed?)'],
     [["events", "list", "--event", "mesage.status"], 'unknown event kind "mesage.status" (did you mean message.status?)'],
+    [["events", "list", "--event", "template.statsu"], 'unknown event kind "template.statsu" (did you mean template.status?)'],
     [["events", "list", "--source", "mian"], 'unknown source "mian" (did you mean main? there are: main)'],
     [["events", "list", "--account", "other"], 'unknown account "other" (there are: main)'],
     [["deliveries", "list", "--route", "refusd"], 'unknown route "refusd" (did you mean refused? there are: everything, refused)'],
@@ -87,6 +88,11 @@ describe("events list", () => {
     const { code, out, err } = await runOn(relay, ...args);
     expect([code, err]).toEqual([0, `note: ${note}\n`]);
     expect(out.split("\n")).toHaveLength(2);
+  });
+
+  test("takes the kinds of Meta's webhooks for known ones, also those of other fields", async () => {
+    for (const kind of ["message.received", "template.*", "meta.security_alert", "meta.*"])
+      expect([kind, (await runOn(relay, "events", "list", "--event", kind)).err]).toEqual([kind, ""]);
   });
 
   test("prints the same JSON from the file and over HTTP", async () => {
