@@ -49,7 +49,7 @@ const windowLow = 128;
 /** After a failed read or write of the store. */
 export const storeRetryMs = 500;
 const mostAtOnce = 64;
-/** Of a shared store: what was loaded earlier is loaded again. */
+/** Of a shared store: what was loaded, and not sent within this time, is loaded again. */
 const freshMs = 100;
 /** A few round trips to a shared store. */
 const aheadMs = 50;
@@ -97,7 +97,8 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
         run();
       } finally {
         // Of a store of this process, nothing is sent in a later turn than it was loaded in.
-        if (!isShared) ready.unload();
+        if (isShared) ready.age(clock.now());
+        else ready.unload();
       }
     },
     /** `now`: unix ms. Null: the lane is woken when one is loaded, or at `nextDueAt`. */
@@ -161,7 +162,7 @@ type Read = (taken: readonly QueuePlace[], done: (found: readonly QueuedDelivery
 
 /** Taken from the window, until they start or go back to it. */
 function createLoaded(window: DueWindow, read: Read) {
-  let ready: { readonly delivery: QueuedDelivery; readonly loadedAt: number }[] = [];
+  let ready: { readonly delivery: QueuedDelivery; seenAt: number }[] = [];
   let isLoading = false;
 
   return {
@@ -169,7 +170,11 @@ function createLoaded(window: DueWindow, read: Read) {
     isLoading: () => isLoading,
     first(now: number): QueuedDelivery | null {
       const first = ready[0];
-      return first !== undefined && now - first.loadedAt < freshMs ? first.delivery : null;
+      return first !== undefined && now - first.seenAt < freshMs ? first.delivery : null;
+    },
+    /** After a look, which may send all that was loaded before, however long a busy store took: else none might ever be sent. */
+    age(now: number): void {
+      for (const one of ready) one.seenAt = Math.min(one.seenAt, now);
     },
     take: (): QueuedDelivery | undefined => ready.shift()?.delivery,
     load(now: number, most: number): void {
@@ -182,7 +187,7 @@ function createLoaded(window: DueWindow, read: Read) {
           let next = 0;
           for (const { event } of taken) {
             const delivery = found[next]?.event === event ? found[next++] : undefined;
-            if (delivery !== undefined && delivery.dueAt <= now) ready.push({ delivery, loadedAt: now });
+            if (delivery !== undefined && delivery.dueAt <= now) ready.push({ delivery, seenAt: Number.POSITIVE_INFINITY });
             else {
               window.forget(event);
               if (delivery !== undefined) window.expect(delivery.dueAt);

@@ -242,6 +242,15 @@ describe.each([
     expect(memory.largestLimit()).toBeLessThan(1_200);
   });
 
+  test("sends what a busy store took long to load", async () => {
+    const { memory, clock } = setUp(0, { concurrency: 4 }, () => ok);
+    const { load } = memory.store;
+    if (isShared) memory.store.load = (...of) => new Promise((resolve) => clock.after(150, () => resolve(load(...of))));
+    for (let event = 1; event <= 20; event += 1) memory.waiting.set(event, { nextAt: clock.now(), attempts: 0 });
+    await clock.advance(10_000);
+    expect(memory.settlements).toHaveLength(20);
+  });
+
   test("delivers what is due within a minute after the clock was set", async () => {
     const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () => answered(500));
     await settled();
