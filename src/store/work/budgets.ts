@@ -94,22 +94,18 @@ function share(kind: SlotKind, others: readonly BudgetRow[], own: BudgetRequest,
 /** Evenly, to none more than it demands. `turn`: who comes first with the rest. */
 function fill(total: number, demands: readonly number[], turn: number): number[] {
   const given = demands.map(() => 0);
-  const missing = (place: number): number => (demands[place] ?? 0) - (given[place] ?? 0);
-  const give = (place: number, n: number): void => {
-    given[place] = (given[place] ?? 0) + n;
-  };
-  let left = Math.max(0, total);
-  for (;;) {
-    const open = [...demands.keys()].filter((place) => missing(place) > 0);
-    const n = Math.min(Math.floor(left / open.length), ...open.map(missing));
-    if (open.length > 0 && n > 0) {
-      for (const place of open) give(place, n);
-      left -= n * open.length;
-      continue;
-    }
-    for (let nth = 0; nth < Math.min(left, open.length); nth++) give(open[(turn + nth) % open.length] ?? 0, 1);
-    return given;
+  let left = Math.min(
+    total,
+    sumOf(demands, (demand) => Math.max(0, demand)),
+  );
+  for (let nth = turn; left > 0; nth += 1) {
+    const place = nth % demands.length;
+    const had = given[place] ?? 0;
+    if (had >= (demands[place] ?? 0)) continue;
+    given[place] = had + 1;
+    left -= 1;
   }
+  return given;
 }
 
 function sumOf<T>(all: readonly T[], numberOf: (one: T) => number): number {
