@@ -93,10 +93,8 @@ export function createServiceAccounts(
   }
 
   function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {
-    if (budgets === undefined) return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
-    // Parts of the caps outlive the process, so the calls need not be noted elsewhere.
-    const { dispatched: _, ...others } = hooks(account);
-    return createLimiter({ ...allowance, clock, budgets: budgets(account, baseUrl), hooks: others });
+    const shared = budgets?.(account, baseUrl);
+    return createLimiter({ ...allowance, clock, recent: recent(account), budgets: shared, hooks: hooks(account) });
   }
 
   function reload(next: Accounts): void {

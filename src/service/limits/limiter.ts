@@ -27,7 +27,7 @@ export interface LimiterOptions extends Allowance {
   readonly clock: Clock;
   /** Calls in flight, at least 2, a quarter of them for sends only. Stay well below 20 (see `unverifiedCalls`). */
   readonly atOnce?: number;
-  /** Calls of an earlier process, which count against the caps too. */
+  /** Calls of an earlier process, which count against the caps too. Only of a process that is alone. */
   readonly recent?: readonly DispatchedCall[];
   /** Default: this process is alone. */
   readonly budgets?: Budgets | undefined;
