@@ -21,7 +21,7 @@ export function chooseAccount(given: string | undefined, settings: Pick<Settings
 }
 
 interface SendingParts extends Background {
-  readonly services: Pick<ServiceAccounts, "client" | "limiters">;
+  readonly services: Pick<ServiceAccounts, "client" | "limiters" | "stops">;
   readonly registered: (account: string) => void;
 }
 

@@ -4,11 +4,11 @@ import type { CallOptions, ServiceClient } from "../service/client.ts";
 import type { CallCap, CallOperation } from "../service/endpoints.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
-import { coveringReasons, type QuotaReason } from "../service/limits/stops.ts";
+import { coveringReasons } from "../service/limits/stops.ts";
 import type { Order, SendDone } from "./once.ts";
 
 /** Calls the service for a send, and answers what it did not do. */
-export function createCalling(services: Pick<ServiceAccounts, "client" | "limiters">, now: () => number) {
+export function createCalling(services: Pick<ServiceAccounts, "client" | "limiters" | "stops">, now: () => number) {
   function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
     const { failure, status, message } = error;
     const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
@@ -19,8 +19,15 @@ export function createCalling(services: Pick<ServiceAccounts, "client" | "limite
       case "rate-limited":
         return answer("service_rate_limited", {}, untilRoom(services.limiters().get(account), "requests", now()));
       case "quota": {
-        const { until = failure.until, ...stop } = stopOf(services.limiters().get(account), operation);
-        return answer("service_quota_used_up", { ...stop, until: new Date(until).toISOString(), ...cause });
+        const covering = coveringReasons(operation);
+        const found = services.stops().find((each) => each.account === account && covering.some((reason) => reason === each.reason));
+        const { reason: stop, resource, until = failure.until } = found ?? {};
+        return answer("service_quota_used_up", {
+          ...(stop && { stop }),
+          ...(resource && { resource }),
+          until: new Date(until).toISOString(),
+          ...cause,
+        });
       }
       case "unauthenticated":
         return answer("service_key_refused");
@@ -64,19 +71,6 @@ export function createCalling(services: Pick<ServiceAccounts, "client" | "limite
         return { type: "not-done", error: answerTo(error, account, operation), why: error.message };
       }
     };
-}
-
-/** The stop that covers an operation: until when it refuses calls, and what the service calls its quota. */
-function stopOf(
-  state: LimiterState | undefined,
-  operation: CallOperation,
-): { readonly stop?: QuotaReason; readonly resource?: string; readonly until?: number } {
-  for (const stop of coveringReasons(operation)) {
-    const until = state?.stops[stop];
-    const resource = state?.resources[stop];
-    if (until != null) return { stop, until, ...(resource === undefined ? {} : { resource }) };
-  }
-  return {};
 }
 
 /** One-minute windows (messaging-service-api.md, "Per-minute caps"). */
