@@ -6,6 +6,7 @@ import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createCalling } from "../../../src/send/calling.ts";
 import { createServiceAccounts } from "../../../src/service/accounts.ts";
+import type { DispatchedCall } from "../../../src/service/limits/limiter.ts";
 import { until } from "../../harness/until.ts";
 import { startHttp } from "../url-destination/downstream.ts";
 
@@ -25,14 +26,14 @@ function accounts(main: Record<string, unknown>) {
   return parseSettings(JSON.stringify({ accounts: { main, silent: {} } }), "f", {}).accounts;
 }
 
-function setUp(main: Record<string, unknown>) {
+function setUp(main: Record<string, unknown>, recent: readonly DispatchedCall[] = []) {
   const lines: string[] = [];
   const log = createLogger({ level: "info", pii: "masked" }, { write: (line) => void lines.push(line) });
   const metrics = createMetrics({ version: "0", node: "24", storage: "sqlite" });
   const services = createServiceAccounts(accounts(main), {
     clock: systemClock,
     random: () => 0.5,
-    recent: () => [],
+    recent: () => recent,
     isTemporary: () => false,
     hooks: (account) => limiterHooks(account, { log, metrics }, { called: () => {}, keyRefused: () => {} }),
   });
@@ -75,6 +76,11 @@ test("an account with base URL and key has a client; its limits are in the metri
     'stopped{account="main",reason="blocked"}': 0,
   });
   expect(lines).toEqual([]);
+});
+
+test("an account begins with the calls that an earlier process noted", async () => {
+  const calls = [{ operation: "runs", at: Date.now() }] as const;
+  expect(setUp({ baseUrl: "http://127.0.0.1:9", apiKey: "good-key" }, calls).state()).toMatchObject({ used: 1 });
 });
 
 test("a refused key is logged once, shown as stopped and not used again, until the settings change it", async () => {
