@@ -6,8 +6,7 @@ import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
 import type { SourceNote } from "../port.ts";
 import { type RowOf, state } from "../schema/tables.ts";
-import { change, compareTexts, find, insert, look, rows, rowsBy, together, update, type Work } from "../sql/ops.ts";
-import { sql } from "../sql/sql.ts";
+import { change, compareTexts, find, insert, look, rowsBy, together, update, type Work } from "../sql/ops.ts";
 import { addTo, allOf, byName, create, createMissing, list, put, take, timeName, value, values } from "./state.ts";
 
 interface StoredCursor {
@@ -200,10 +199,7 @@ export function* recentCalls(account: string, from: number): Work<readonly Recen
 }
 
 export function* noteCall(account: string, call: RecentCall): Work<void> {
-  const prefix = recentOf(account);
-  const past = prefix + timeName(call.at - recentKeptMs);
-  yield* rows(sql`DELETE FROM state WHERE key >= ${prefix} AND key < ${past}`);
-  yield* create(`${prefix}${timeName(call.at)}/${randomUUID()}`, call, call.at + recentKeptMs);
+  yield* create(`${recentOf(account)}${timeName(call.at)}/${randomUUID()}`, call, call.at + recentKeptMs);
 }
 
 /** The same bytes get the same id within `forMs`. */
