@@ -116,7 +116,7 @@ async function work(): Promise<void> {
     await store.expireParked(now, 100);
     await store.purge(now, { events: 1e9, ignored: 1e9, deliveries: 1e9, messages: 1e9, history: 1e9 }, 100);
     await store.forgetSends(now - 1e9, 100);
-    store.recentCalls("main", now - 60_000);
+    store.recentCalls("main");
     (await store.read.listen.page(from, { row: () => true, event: null }))(() => {});
     await store.claimPolls({ account: "main", now, dueBy: now, after: 0, limit: 10, leaseMs: 60_000 });
     store.findCursor("cursor");

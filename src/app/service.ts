@@ -17,9 +17,6 @@ import { createWatching } from "./watching.ts";
 
 export type Service = ReturnType<typeof startService>;
 
-/** The window of the per-minute caps, and the time that calls in it may have taken. */
-const recentMs = 180_000;
-
 /** The third phase: calling the messaging service, and detecting when its webhooks do not arrive. */
 export function startService(stored: Stored) {
   const { run, live, settings, redactor, log, tracing, store, budgets, clock, accepting } = stored;
@@ -31,7 +28,7 @@ export function startService(stored: Stored) {
     clock,
     random,
     isTemporary: (text) => isTemporaryRejection(text, settings().send.temporaryRejections),
-    recent: (account) => store.recentCalls(account, clock.now() - recentMs),
+    recent: store.recentCalls,
     budgets,
     redact: redactor.text,
     hooks: (account) => ({

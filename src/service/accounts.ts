@@ -48,7 +48,7 @@ type Accounts = Readonly<Record<string, AccountSettings>>;
 interface ServiceAccountsParts {
   readonly clock: Clock;
   readonly random: () => number;
-  /** Calls of the last minutes, including those of a process that ended. */
+  /** Calls of at least the last minutes, including those of a process that ended. */
   readonly recent: (account: string) => readonly DispatchedCall[];
   /** Default: this process is alone. */
   readonly budgets?: ((account: string, baseUrl: string) => Budgets) | undefined;

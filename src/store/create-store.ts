@@ -260,7 +260,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     settle: (settling: Settling) => run(commands.settle, settling),
     addServiceCalls: (account: string, day: number, calls: CountedCalls["calls"]) => run(commands.serviceCalls, { account, day, calls }),
     // Processes that share a database divide the caps, and parts of the caps outlive a process.
-    recentCalls: (account: string, from: number) => (isAlone ? (database.read(recentCalls(account, from)) as readonly RecentCall[]) : []),
+    recentCalls: (account: string) => (isAlone ? (database.read(recentCalls(account)) as readonly RecentCall[]) : []),
     noteCall: async (account: string, call: RecentCall) => (isAlone ? write(() => noteCall(account, call)) : undefined),
     leases: createLeaseStore(<T>(make: () => Work<T>) => run(commands.lease, make) as Promise<T>),
     beginSend: (key: SendKey, claim: SendClaim) => run(commands.beginSend, { key, claim }),

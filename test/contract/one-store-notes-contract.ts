@@ -37,14 +37,12 @@ export function oneStoreNotesContract(open: OpenStore): void {
     expect(await nameAll("digest", ["now"], start)).toEqual(["now"]);
   });
 
-  test("keeps the calls to the service of the last minutes, earliest first", async () => {
+  test("keeps the calls to the service of the last minutes of each account", async () => {
     const note = (ago: number, account = "main") => store.run(() => noteCall(account, { at: start - ago, operation: "runs" }));
     for (const ago of [200_000, 10_000, 60_000, 10_000]) await note(ago);
     await note(5_000, "other");
-    const since = async (ago: number) => (await store.read(recentCalls("main", start - ago))).map(({ at }) => start - at);
-    expect(await since(180_000)).toEqual([60_000, 10_000, 10_000]);
-    expect(await since(60_000)).toEqual([60_000, 10_000, 10_000]);
-    expect(await since(59_999)).toEqual([10_000, 10_000]);
+    const recent = (await store.read(recentCalls("main"))).map(({ at }) => start - at);
+    expect(recent).toEqual([200_000, 60_000, 10_000, 10_000]);
     const kept = (await store.rows(state)).map(({ until }) => Number(until) - start);
     expect(kept.toSorted((a, b) => a - b)).toEqual([-20_000, 120_000, 170_000, 170_000, 175_000]);
   });

@@ -193,10 +193,8 @@ export function* addServiceCalls(batch: readonly CountedCalls[]): Work<readonly 
   return batch.map(() => null);
 }
 
-export function* recentCalls(account: string, from: number): Work<readonly RecentCall[]> {
-  const calls = yield* list<RecentCall>(recentOf(account), timeName(from));
-  return calls.map(({ value }) => value);
-}
+/** And some that are older than `recentKeptMs`. */
+export const recentCalls = (account: string): Work<readonly RecentCall[]> => allOf<RecentCall>(recentOf(account));
 
 export function* noteCall(account: string, call: RecentCall): Work<void> {
   yield* create(`${recentOf(account)}${timeName(call.at)}/${randomUUID()}`, call, call.at + recentKeptMs);
