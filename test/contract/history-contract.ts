@@ -130,19 +130,6 @@ export function historyContract(open: OpenSubject): void {
     expect(await store.quality({ from: start + minute, to: start + hour, reference: "shop" })).toMatchObject({ delivered: 0 });
   });
 
-  test("quality of a route or reference", async () => {
-    const { store } = await openWith(open, [{ name: "all" }]);
-    for (let each = 0; each < 40; each += 1) {
-      await store.register([{ account: "main", wamid: `w${each}`, reference: each < 20 ? "shop" : "post" }], start);
-      await accept(store, { wamid: `w${each}`, status: "delivered" });
-    }
-    const range = { from: start, to: start + hour };
-    expect(await store.quality({ ...range, route: "all" })).toMatchObject({ sent: 40, delivered: 40 });
-    expect(await store.quality({ ...range, route: "no such" })).toMatchObject({ sent: 0 });
-    expect(await store.quality(range)).toMatchObject({ delivered: 40 });
-    expect((await store.quality({ ...range, reference: "shop" })).delivered).toBe(20);
-  });
-
   test("quality of an account, and of those that a caller may see", async () => {
     const { store } = await openWith(open, []);
     for (const account of ["shop", "care", "fleet"]) await accept(store, { account, wamid: account, status: "failed", errorCode: account });
