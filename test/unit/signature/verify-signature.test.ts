@@ -1,5 +1,3 @@
-import { createServer, request as httpRequest } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
 import type { SignatureSettings } from "../../../src/model/signature.ts";
@@ -26,7 +24,10 @@ test("verifies with each of several secrets, and returns its fingerprint", () =>
 test("verifies any of up to sixteen signatures in one header", () => {
   const settings = { ...plain, separator: "," };
   const wrong = hexOf("wrong");
-  expect(withHeader([...Array(15).fill(wrong), hexOf("right")].join(","), settings)).toMatchObject({ ok: true });
+  // As the HTTP server joins repeated headers, and as senders do.
+  for (const joint of [", ", ","]) {
+    expect(withHeader([...Array(15).fill(wrong), hexOf("right")].join(joint), settings)).toMatchObject({ ok: true });
+  }
   expect(withHeader([...Array(16).fill(wrong), hexOf("right")].join(","), settings)).toEqual({ ok: false, reason: "malformed-signature" });
   expect(withHeader(Array(16).fill(wrong).join(","), settings)).toEqual({ ok: false, reason: "no-match" });
 });
@@ -112,29 +113,4 @@ test("refuses a missing timestamp or id", () => {
 test("ignores headers from the prototype", () => {
   const request = { ...sent, headers: {}, nowMs: 0 } as VerifiableRequest;
   expect(verify({ header: "constructor" }, "right", request)).toEqual({ ok: false, reason: "missing-signature" });
-});
-
-test("verifies a repeated signature header from Node's HTTP server only when a separator matches", async () => {
-  const value = hexOf("right");
-  const seen: Record<string, unknown>[] = [];
-  const server = createServer((incoming, response) => {
-    const request = { method: "POST", url: sent.url, headers: incoming.headers, body: sent.body, nowMs: 0 };
-    seen.push({ alone: verify(plain, "right", request).ok, separated: verify({ ...plain, separator: "," }, "right", request).ok });
-    response.end();
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  for (const values of [[value], [value, value]]) {
-    await new Promise((resolve, reject) => {
-      const outgoing = httpRequest({ host: "127.0.0.1", port, method: "POST", headers: { "x-acme-signature": values } }, (response) =>
-        response.resume().on("end", resolve),
-      );
-      outgoing.on("error", reject).end();
-    });
-  }
-  server.close();
-  expect(seen).toEqual([
-    { alone: true, separated: true },
-    { alone: false, separated: true },
-  ]);
 });
