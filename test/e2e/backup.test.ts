@@ -8,6 +8,7 @@ import { Client } from "pg";
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
 import { scenario } from "../../src/sandbox/traffic/scenario.ts";
+import { statsOf } from "../harness/ask-relay.ts";
 import { auditFile } from "../harness/audit-file.ts";
 import { openShell } from "../harness/docs-shell.ts";
 import { openDownstream } from "../harness/downstream.ts";
@@ -76,8 +77,7 @@ test("a backup at a random moment under load has every event acknowledged before
       expect((await postEvent(elsewhere.webhookUrl, event)).word).toBe("accepted");
       await until("the new event is delivered", () => downstream.arrivals.some(({ eventId }) => eventId === event.id));
       await until("all is delivered", async () => {
-        const { body } = await elsewhere.ask("/v1/stats");
-        const { waiting, held } = (body as { deliveries: { waiting: number; held: number } }).deliveries;
+        const { waiting, held } = (await statsOf(elsewhere)).deliveries;
         return waiting + held === 0;
       });
       expect((await runHere(["audit", "--config", elsewhere.settingsPath])).code).toBe(0);

@@ -1,6 +1,6 @@
 // @module-tag slow: it starts receivers and workers with clocks hours apart.
 import { expect, test } from "vitest";
-import { auditOf } from "../harness/ask-relay.ts";
+import { auditOf, statsOf } from "../harness/ask-relay.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { openSession } from "../harness/postgres-session.ts";
@@ -59,7 +59,7 @@ test("receivers and workers with clocks hours apart park, keep, retry and date e
     const { body } = await receiver.ask("/v1/deliveries?route=failing");
     return (body as { data: { attempts: number; nextAt: string | null }[] }).data[0];
   };
-  const delivered = async () => ((await receiver.ask("/v1/stats")).body as { deliveries: { delivered: number } }).deliveries.delivered;
+  const delivered = async () => (await statsOf(receiver)).deliveries.delivered;
 
   await register(ours);
   const first = messages.status(ours, "sent");

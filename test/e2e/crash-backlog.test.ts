@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { processorSeconds } from "../../bench/load/measure.ts";
+import { statsOf } from "../harness/ask-relay.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
@@ -55,10 +56,7 @@ test(`${backlog} deliveries for a dead destination cost no memory, delay no rest
   const downstream = await openDownstream({ port, keepArrivals: false, keepBodies: false });
   await until("everything is delivered", () => downstream.counts().taken === backlog);
   expect(residentMiB(relay)).toBeLessThan(300);
-  await until(
-    "and written down",
-    async () => ((await relay.ask("/v1/stats")).body as { deliveries: { waiting: number } }).deliveries.waiting === 0,
-  );
+  await until("and written down", async () => (await statsOf(relay)).deliveries.waiting === 0);
   console.log(
     `resident ${Math.round(quarterMiB)} MiB at a quarter, ${Math.round(wholeMiB)} MiB at ${backlog}, ${Math.round(residentMiB(relay))} MiB drained; ready after ${Math.min(...emptyStarts)} s of a processor empty, ${Math.min(...fullStarts)} s full`,
   );

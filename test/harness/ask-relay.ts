@@ -1,3 +1,4 @@
+import type { Stats } from "../../src/store/port.ts";
 import { relayToken } from "./relay-settings.ts";
 import { until } from "./until.ts";
 
@@ -27,8 +28,12 @@ export async function askRelay(url: string, path: string, { body, headers, ...re
   return { status: answer.status, headers: answer.headers, body: text.startsWith("{") ? JSON.parse(text) : text };
 }
 
+type Asked = { ask(path: string): Promise<RelayAnswer> };
+
+export const statsOf = async ({ ask }: Asked): Promise<Stats> => (await ask("/v1/stats")).body as Stats;
+
 /** The report of `GET /v1/audit`, however long it takes: on a busy machine, 202 with the progress or 503 comes first. */
-export const auditOf = ({ ask }: { ask(path: string): Promise<RelayAnswer> }): Promise<object> =>
+export const auditOf = ({ ask }: Asked): Promise<object> =>
   until("the audit ends", async () => {
     const { status, body } = await ask("/v1/audit");
     return status === 202 || status === 503 ? null : (body as object);

@@ -1,5 +1,6 @@
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
+import { statsOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { type Engine, engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
@@ -33,10 +34,7 @@ async function busyRelay(engine: Engine = "sqlite"): Promise<{ relay: RelayHere;
     await postEvent(relay.webhookUrl, event);
   }
   await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'));
-  await until("all is delivered", async () => {
-    const { body } = await relay.ask("/v1/stats");
-    return (body as { deliveries: { delivered: number } }).deliveries.delivered === 5;
-  });
+  await until("all is delivered", async () => (await statsOf(relay)).deliveries.delivered === 5);
   return { relay, ids };
 }
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { EventId } from "../../../src/model/ids.ts";
 import { maskWamid, shownDeliveryId } from "../../../src/model/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
+import { statsOf } from "../../harness/ask-relay.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
@@ -70,8 +71,7 @@ beforeAll(async () => {
   await postEvent(relay.webhookUrl, failed);
   await postEvent(relay.webhookUrl, stranger);
   await until("what can be is settled", async () => {
-    const { body } = await relay.ask("/v1/stats");
-    const { deliveries, attempts } = body as { deliveries: { delivered: number }; attempts: { failed: number } };
+    const { deliveries, attempts } = await statsOf(relay);
     return deliveries.delivered === 3 && attempts.failed >= 2;
   });
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maskWamid } from "../../../src/model/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
 import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/publisher.ts";
+import { statsOf } from "../../harness/ask-relay.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
@@ -43,8 +44,7 @@ beforeAll(async () => {
   await postEvent(relay.webhookUrl, sent);
   await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'));
   await until("all is settled", async () => {
-    const { body } = await relay.ask("/v1/stats");
-    const { delivered, dead } = (body as { deliveries: { delivered: number; dead: number } }).deliveries;
+    const { delivered, dead } = (await statsOf(relay)).deliveries;
     return delivered === 2 && dead === 1;
   });
 });

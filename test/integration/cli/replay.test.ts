@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
+import { statsOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
@@ -10,11 +11,6 @@ import { entry } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { jsonOf, runOn } from "./run-cli.ts";
-
-async function counts(relay: Pick<RelayHere, "ask">) {
-  const { body } = await relay.ask("/v1/stats");
-  return body as { dispositions: Record<string, number>; deliveries: Record<"waiting" | "held" | "delivered" | "dead", number> };
-}
 
 async function withDelivered(events: number) {
   const downstream = await openDownstream();
@@ -26,7 +22,7 @@ async function withDelivered(events: number) {
 async function deliver(events: number, relay: Pick<RelayHere, "ask" | "webhookUrl">) {
   const messages = createMessages("replaying");
   for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
-  await until("all are delivered", async () => (await counts(relay)).deliveries.delivered === events);
+  await until("all are delivered", async () => (await statsOf(relay)).deliveries.delivered === events);
 }
 
 function startReplay(
@@ -67,7 +63,7 @@ test("after Ctrl-C it prints how to continue, and sends nothing twice", async ()
     /wamid-relay: stopped; \d+ of 30 deliveries go out again; go on with the same options and --resume (\S+)\n$/.exec(said())?.[1] ?? "";
   expect((await runOn(relay, "replay", "--state", "delivered", "--resume", place)).code).toBe(0);
   await until("all came again", () => downstream.counts().duplicates === 30);
-  await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 30);
+  await until("nothing waits", async () => (await statsOf(relay)).deliveries.delivered === 30);
   expect(downstream.arrivals.length).toBe(60);
   expect((await runOn(relay, "replay", "--resume", "somewhere")).code).toBe(2);
 });
@@ -85,16 +81,16 @@ test.each(engines)("on %s it delivers ignored events once after a late registrat
   const wamid = messages.wamid();
   const events = [messages.status(wamid, "sent"), messages.status(wamid, "delivered")];
   for (const event of [...events, messages.status(messages.wamid(), "sent")]) await postEvent(relay.webhookUrl, event);
-  expect((await counts(relay)).dispositions["ignored"]).toBe(3);
+  expect((await statsOf(relay)).dispositions["ignored"]).toBe(3);
   await runOn(relay, "track", "--account", "main", "--wamid", wamid);
   expect((await runOn(relay, "replay", "--disposition", "ignored", "--dry-run")).out).toBe("2 deliveries match:\n  everything: 2\n");
   const asked = await runOn(relay, "replay", "--disposition", "ignored");
   expect(asked.err).toBe("wamid-relay: 2 deliveries of ignored events would go out again; add --yes to do it\n");
   expect((await runOn(relay, "replay", "--disposition", "filtered", "--yes")).out).toBe("0 deliveries match\n");
   expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("2 of 2 deliveries go out again\n");
-  await until("both are delivered", async () => (await counts(relay)).deliveries.delivered === 2);
+  await until("both are delivered", async () => (await statsOf(relay)).deliveries.delivered === 2);
   expect(downstream.arrivals.map(({ eventId }) => eventId)).toEqual(events.map(({ id }) => id));
-  expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, routed: 2 });
+  expect((await statsOf(relay)).dispositions).toMatchObject({ ignored: 1, routed: 2 });
   expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("0 deliveries match\n");
   expect(jsonOf<{ balanced: boolean }>(await runOn(relay, "audit", "--json")).balanced).toBe(true);
 });

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { EventId } from "../../../src/model/ids.ts";
+import { statsOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
@@ -13,11 +14,6 @@ import { freePort } from "../../setup/free-port.ts";
 import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 const once = { to: { retry: { schedule: ["0s"] } } };
-
-async function counts(relay: RelayHere) {
-  const { body } = await relay.ask("/v1/stats");
-  return (body as { deliveries: Record<"waiting" | "held" | "delivered" | "dead", number> }).deliveries;
-}
 
 async function deadIds(relay: RelayHere): Promise<string[]> {
   const listed = await runOn(relay, "deliveries", "list", "--state", "dead", "--json");
@@ -31,7 +27,7 @@ async function withDeadLetters(events: number, id?: EventId) {
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, once)] } });
   const messages = createMessages("dead letters");
   for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, { ...messages.event(), ...(id && { id }) });
-  await until("all are dead", async () => (await counts(relay)).dead === events);
+  await until("all are dead", async () => (await statsOf(relay)).deliveries.dead === events);
   return { downstream, relay };
 }
 
@@ -41,7 +37,7 @@ test("retries the known deliveries under their old ids, names the unknown one, a
   downstream.recover();
   const err = 'wamid-relay: dlv_nothing: no such delivery; "wamid-relay deliveries list" lists the ids\n';
   expect(await runProcessOn(relay, "retry", "dlv_nothing", id)).toEqual({ code: 1, out: `${id}  dead → waiting\n`, err });
-  await until("delivered", async () => (await counts(relay)).delivered === 1);
+  await until("delivered", async () => (await statsOf(relay)).deliveries.delivered === 1);
   expect(downstream.arrivals.map(({ deliveryId, answered }) => [deliveryId, answered])).toEqual([
     [id, 422],
     [id, 200],
@@ -72,7 +68,7 @@ test("retry and replay write into the file of a stopped relay, which sends at th
   expect(replayed).toMatchObject({ matching: 2, replayed: 2 });
   expect(downstream.counts().taken).toBe(0);
   await relay.start();
-  await until("all delivered", async () => (await counts(relay)).delivered === 3);
+  await until("all delivered", async () => (await statsOf(relay)).deliveries.delivered === 3);
 });
 
 test("replay counts first, takes what matches, and delivered deliveries only on request", async () => {
@@ -80,10 +76,10 @@ test("replay counts first, takes what matches, and delivered deliveries only on 
   expect((await runProcessOn(relay, "replay", "--dry-run")).out).toBe("3 deliveries match:\n  everything: 3\n");
   expect((await runOn(relay, "replay", "--dry-run", "--error-code", "1")).out).toBe("0 deliveries match\n");
   expect((await runOn(relay, "replay", "--to", "2026-01-01")).out).toBe("0 deliveries match\n");
-  expect((await counts(relay)).dead).toBe(3);
+  expect((await statsOf(relay)).deliveries.dead).toBe(3);
   downstream.recover();
   expect((await runRemote(relay, "replay")).out).toBe("3 of 3 deliveries go out again\n");
-  await until("all delivered", async () => (await counts(relay)).delivered === 3);
+  await until("all delivered", async () => (await statsOf(relay)).deliveries.delivered === 3);
 
   const refused = await runOn(relay, "replay", "--state", "delivered");
   expect([refused.code, refused.out]).toEqual([1, ""]);
@@ -104,7 +100,7 @@ test("replay and retry reject a route that is not in the settings", async () => 
   expect(all.out).toBe("0 deliveries match\n");
   expect(all.err).toBe("warning: 1 delivery of everything not sent: the route is not in the settings\n");
   expect((await runOn(relay, "retry", id)).err).toContain('its route "everything" is not in the settings');
-  expect((await counts(relay)).dead).toBe(1);
+  expect((await statsOf(relay)).deliveries.dead).toBe(1);
 });
 
 test("a destination stopped by 410 continues after resume", async () => {
@@ -117,7 +113,7 @@ test("a destination stopped by 410 continues after resume", async () => {
   const [{ id }] = jsonOf<{ data: [{ id: string }] }>(await runOn(relay, "deliveries", "list", "--json")).data;
   expect((await runOn(relay, "retry", id)).out).toContain("start it with: wamid-relay resume everything");
   expect(await runProcessOn(relay, "resume", "everything")).toEqual({ code: 0, out: "everything: started again\n", err: "" });
-  await until("delivered", async () => (await counts(relay)).delivered === 1);
+  await until("delivered", async () => (await statsOf(relay)).deliveries.delivered === 1);
   const unknown = await runOn(relay, "resume", "nothing");
   expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: unknown route "nothing" (there are: everything)\n' });
 });
@@ -181,7 +177,7 @@ test("reports that an unreachable relay holds the file, and writes nothing", asy
   expect(err).toMatch(
     /is in use by another wamid-relay process \(process \d+ on .*nothing answers at \S+: give the relay's address with --relay\n$/,
   );
-  expect((await counts(relay)).dead).toBe(1);
+  expect((await statsOf(relay)).deliveries.dead).toBe(1);
 });
 
 test("reports another server on the relay's port, and does not send it the token", async () => {

@@ -2,6 +2,7 @@ import { createHmac, randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { statsOf } from "../../harness/ask-relay.ts";
 import { openEcho } from "../../harness/echo.ts";
 import { everyCommand } from "../../harness/every-command.ts";
 import { foundIn, traces } from "../../harness/personal.ts";
@@ -113,10 +114,7 @@ async function plant(): Promise<RelayHere> {
   writeFileSync(join(relay.folder, "refused.ndjson"), refused.join("\n"));
   writeFileSync(join(relay.folder, "secret"), "of-the-test");
   writeFileSync(join(relay.folder, "body.json"), JSON.stringify({ planted }));
-  await until("an attempt of each event failed", async () => {
-    const { body: stats } = await relay.ask("/v1/stats");
-    return (stats as { attempts: { failed: number } }).attempts.failed >= 3;
-  });
+  await until("an attempt of each event failed", async () => (await statsOf(relay)).attempts.failed >= 3);
   return relay;
 }
 
