@@ -91,11 +91,11 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
 }
 
 /** Commands of all kinds, each kind in groups of its own. */
-export function createPostgresCommits(sessionsOf: (kind: unknown) => Pick<Sessions, "transact">, hooks: CommitHooks) {
+export function createPostgresCommits(sessionsOf: (kind: unknown) => Pick<Sessions, "transact">, hooksOf: (kind: unknown) => CommitHooks) {
   const commits = new Map<unknown, ReturnType<typeof createPostgresCommit<unknown, unknown>>>();
   return {
     run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out> {
-      const commit = kept(commits, kind, () => createPostgresCommit(sessionsOf(kind), kind as Batches<unknown, unknown>, hooks));
+      const commit = kept(commits, kind, () => createPostgresCommit(sessionsOf(kind), kind as Batches<unknown, unknown>, hooksOf(kind)));
       return commit.run(item) as Promise<Out>;
     },
     async idle(): Promise<void> {

@@ -113,7 +113,10 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     commands.release,
     commands.register,
   ]);
-  const commits = createPostgresCommits((kind) => (receiving.has(kind) ? receive : work), admission);
+  const commits = createPostgresCommits(
+    (kind) => (receiving.has(kind) ? receive : work),
+    (kind) => admission.hooksOf(receiving.has(kind) ? kind : null),
+  );
   const database: Database = {
     run: (kind, item) => {
       const refusal = watch.refusal();
@@ -171,6 +174,9 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   };
 }
 
+/** Then webhooks may try again: a load balancer sends none to a process that is not ready. */
+const refusedForMs = 15_000;
+
 interface AdmissionParts extends Pick<OpenParts, "hooks"> {
   readonly receive: Sessions;
   readonly presence: Presence;
@@ -180,17 +186,18 @@ interface AdmissionParts extends Pick<OpenParts, "hooks"> {
 
 /** Shows that this process is there, and admits transactions on the server that stores this. */
 function createAdmission({ receive, presence, clock, horizon, hooks }: AdmissionParts) {
-  /** The database answers, and refuses writes. */
-  let isRefusing = false;
+  /** Commands of webhooks that the database refused, and when. */
+  const refused = new Map<unknown, number>();
   let presentAt = Number.NEGATIVE_INFINITY;
   let storedHorizon = 0;
   let server = 0;
   /** Why not on the server that answers. */
   let unadopted: StoreUnavailable | null = null;
 
-  function failed(error: StoreUnavailable): void {
-    isRefusing ||= isAnswered(error.cause);
-    hooks.failed(error);
+  /** A full disk, a lock or a permission may concern one table. So only the same command shows that it works again, or time. */
+  function committed(tookMs: number, writes: number): void {
+    for (const [kind, at] of refused) if (performance.now() - at > refusedForMs) refused.delete(kind);
+    if (refused.size === 0) hooks.committed(tookMs, writes);
   }
 
   return {
@@ -208,21 +215,28 @@ function createAdmission({ receive, presence, clock, horizon, hooks }: Admission
           return start;
         }, true);
         storedHorizon = Math.max(storedHorizon, known);
+        // This was refused, too: it was not one table.
+        if (unadopted !== null) refused.clear();
         unadopted = null;
         presentAt = performance.now();
-        if (isRefusing) hooks.committed(0, 0);
-        isRefusing = false;
+        committed(0, 0);
       } catch (error) {
         if (!(error instanceof StoreUnavailable && isAnswered(error.cause))) throw error;
         unadopted = error;
-        failed(error);
+        hooks.failed(error);
       }
     },
-    committed(tookMs: number, writes: number): void {
-      isRefusing = false;
-      hooks.committed(tookMs, writes);
-    },
-    failed,
+    /** `kind`: a command of webhooks; null: another one. */
+    hooksOf: (kind: unknown) => ({
+      committed(tookMs: number, writes: number): void {
+        refused.delete(kind);
+        committed(tookMs, writes);
+      },
+      failed(error: StoreUnavailable): void {
+        if (kind !== null && isAnswered(error.cause)) refused.set(kind, performance.now());
+        hooks.failed(error);
+      },
+    }),
   };
 }
 

@@ -9,6 +9,7 @@ import type { TlsSettings } from "../../../src/net/tls.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { connect } from "../../../src/store/postgres/connect.ts";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/open.ts";
+import { presentEveryMs } from "../../../src/store/postgres/server.ts";
 import { createReads } from "../../../src/store/postgres/sessions.ts";
 import { events } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
@@ -198,6 +199,22 @@ test("refuses a missing database, a user without rights, and says where", async 
   await (await open(database.url)).store.close();
   await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
   await session.rows(`DROP ROLE ${name}`);
+});
+
+test("while events are refused, other writes do not show that storing works again", async () => {
+  await using database = await createDatabase();
+  await using session = await openSession(database.url);
+  await using one = await open(database.url);
+  await session.rows(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION USING MESSAGE = 'no space left', ERRCODE = '53100'; END $$`);
+  await session.rows("CREATE TRIGGER refuse BEFORE INSERT ON relay.events EXECUTE FUNCTION refuse()");
+  expect(await accepts(one)).toBe(false);
+  await one.store.resume("crm");
+  await wait(presentEveryMs + 1_000);
+  expect(one.reports.at(-1)).toContain("no space left");
+  await session.rows("DROP TRIGGER refuse ON relay.events");
+  expect(await accepts(one)).toBe(true);
+  expect(one.reports.at(-1)).toBe("stored");
 });
 
 test("stores again once a default that made its connections read-only is reset", async () => {
