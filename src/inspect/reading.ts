@@ -180,14 +180,16 @@ export function refuseReversed(from: number | undefined, to: number): void {
 function viewSources({ sources }: Pick<Settings, "sources">, notes: readonly SourceNote[]): SourceView[] {
   return Object.entries(sources).map(([name, source]) => {
     const own = notes.filter((note) => note.source === name);
-    const { verifyTokens = [] } = metaOf(source) ?? {};
+    const { verifyTokens = [], accounts = {} } = metaOf(source) ?? {};
     return {
       source: name,
       kind: source.kind,
       format: source.kind === "events" ? source.format : null,
       accounts: [...new Set(accountsOf(source))],
       handshake: verifyTokens.length > 0 ? { doneAt: own.find(({ number }) => number === null)?.at ?? null } : null,
-      numbers: own.flatMap(({ number, account, at }) => (number === null ? [] : [{ number, account, lastAt: at }])),
+      numbers: own.flatMap(({ number, account, at }) =>
+        number === null ? [] : [{ number, account: accounts[number] ?? account, lastAt: at }],
+      ),
     };
   });
 }

@@ -40,7 +40,7 @@ const sourceSchema = component("Source", "A source of the settings, and what arr
     .array(
       z.object({
         number: z.string().describe("`phone_number_id`, or the id of the business account."),
-        account: text.describe("Its account at that time; null when none had it."),
+        account: text.describe("The account that the settings map it to, else that of its last event; null: none."),
         lastAt: time.describe("When its last event was received, to the minute."),
       }),
     )
