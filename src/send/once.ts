@@ -12,8 +12,8 @@ export interface CallSteps {
   repeating(): Promise<void>;
 }
 
-export type CallResult<T> =
-  | { readonly type: "done"; readonly value: T }
+export type CallResult =
+  | { readonly type: "done"; readonly value: SendDone }
   /** The service did nothing. `why`: for logs, without personal data. */
   | { readonly type: "not-done"; readonly error: Error; readonly why: string }
   | { readonly type: "unknown"; readonly reason: string };
@@ -22,7 +22,7 @@ export type SendDone = Extract<SendEnd, { end: "done" }>;
 
 export interface Order extends SendRequest {
   /** Rejects with what the steps rejected with, or with an unexpected error. */
-  call(steps: CallSteps): Promise<CallResult<SendDone>>;
+  call(steps: CallSteps): Promise<CallResult>;
 }
 
 export interface Caller {
@@ -38,7 +38,7 @@ export interface OnceHooks {
   notStored(order: SendRequest, end: SendEnd["end"], error: unknown): void;
 }
 
-export interface OnceParts {
+interface OnceParts {
   readonly store: SendStore;
   readonly clock: Clock;
   readonly hooks: OnceHooks;
@@ -134,7 +134,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
 
     // The key must be in `live` before anything else happens.
     await null;
-    let result: Awaited<ReturnType<Order["call"]>>;
+    let result: CallResult;
     try {
       result = await order.call(steps);
     } catch (error) {

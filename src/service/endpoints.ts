@@ -64,7 +64,7 @@ const receiptSchema = z.looseObject({
   status: text.default("pending").catch("pending"),
   conversationId: answeredId.nullable().default(null).catch(null),
 });
-export type Receipt = z.infer<typeof receiptSchema>;
+type Receipt = z.infer<typeof receiptSchema>;
 
 export const messageSchema = z.looseObject({
   wamid: answeredId,

@@ -1,11 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { beginKey, endKey, type KeyHeld, type SendEnd, type StoredSend } from "../../../src/model/send.ts";
+import { beginKey, endKey, type KeyHeld, type StoredSend } from "../../../src/model/send.ts";
 import { type CallResult, type CallSteps, createOnce, type SendStore } from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const key = { account: "main", kind: "message", key: "k" } as const;
-type Done = Extract<SendEnd, { end: "done" }>;
 
 /** A disk that outlives processes, and may refuse writes. `calling` of another process is unknown, as in every store. */
 function createDisk() {
@@ -43,7 +42,7 @@ function createDisk() {
 interface OpenCall {
   readonly steps: CallSteps;
   stage: "waiting" | "starting" | "away" | "between" | "over";
-  end(result: CallResult<Done>): void;
+  end(result: CallResult): void;
   fail(error: unknown): void;
 }
 
@@ -92,7 +91,7 @@ test("never sends again without a resend, and never gives a wrong answer", async
           about: "",
           resend,
           call: (given: CallSteps) =>
-            new Promise<CallResult<Done>>((resolve, reject) => {
+            new Promise<CallResult>((resolve, reject) => {
               const call: OpenCall = { steps: given, stage: "waiting", end: resolve, fail: reject };
               given.signal.addEventListener("abort", () => {
                 if (call.stage !== "waiting" && call.stage !== "between") return;
