@@ -7,10 +7,10 @@ import { connect, type PostgresSettings, type Session, unavailable } from "./con
 import { createPostgresRunner } from "./runner.ts";
 import { checkReadable, checkSchema, readPresences } from "./server.ts";
 import { createSessions } from "./sessions.ts";
-import { refusalOf } from "./watch.ts";
+import { placed, refusalOf } from "./watch.ts";
 
 export async function openPostgresTarget(settings: PostgresSettings, name: string): Promise<CopyTarget> {
-  await checked(settings, name, checkSchema);
+  await checked(settings, checkSchema);
   const sessions = createSessions(settings, { most: 1, purpose: "free" });
   return {
     engine: "postgres",
@@ -29,7 +29,7 @@ export async function openPostgresTarget(settings: PostgresSettings, name: strin
 }
 
 export async function openPostgresSource(settings: PostgresSettings, name: string): Promise<CopySource> {
-  await checked(settings, name, checkReadable);
+  await checked(settings, checkReadable);
   const sessions = createSessions(settings, { most: 1, purpose: "free" });
   let frozen: Session | null = null;
 
@@ -85,16 +85,11 @@ async function lockTables(session: Session, mark: () => Work<void>, refusal: str
   }
 }
 
-async function checked(
-  settings: PostgresSettings,
-  name: string,
-  check: (session: Session, schema: string) => Promise<void>,
-): Promise<void> {
+async function checked(settings: PostgresSettings, check: (session: Session, schema: string) => Promise<void>): Promise<void> {
   try {
     const session = await connect(settings, "free");
     await check(session, settings.schema).finally(session.end);
   } catch (error) {
-    const refused = refusalOf(error);
-    throw refused === null ? error : new StoreRefused(`${name}: ${refused.message}`, { cause: error });
+    throw placed(refusalOf(error) ?? error, settings);
   }
 }

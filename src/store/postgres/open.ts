@@ -1,7 +1,6 @@
 import { type Clock, systemClock } from "../../model/clock.ts";
 import type { DatabaseFacts } from "../../model/database.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
-import { postgresPlaceText, readPostgresUrl } from "../../model/postgres.ts";
 import { refusalOfCopy } from "../copy.ts";
 import { createCommands, createStore, type Database } from "../create-store.ts";
 import {
@@ -10,7 +9,6 @@ import {
   type ReleasedEvent,
   type Rules,
   type StoreHooks,
-  StoreMissing,
   StoreRefused,
   StoreUnavailable,
 } from "../port.ts";
@@ -34,7 +32,7 @@ import {
   readPresences,
 } from "./server.ts";
 import { createSessions, type SessionHooks, type Sessions } from "./sessions.ts";
-import { createDatabaseClock, createWatch, refusalOf } from "./watch.ts";
+import { createDatabaseClock, createWatch, placed, refusalOf } from "./watch.ts";
 
 interface OpenParts {
   readonly rules: Rules;
@@ -271,13 +269,6 @@ export async function readFactsAt(settings: PostgresSettings): Promise<DatabaseF
 async function refuseCopy(session: Session): Promise<void> {
   const refusal = await createPostgresRunner(session).execute(refusalOfCopy());
   if (refusal !== null) throw new StoreRefused(refusal);
-}
-
-function placed(error: unknown, { url }: PostgresSettings): unknown {
-  if (!(error instanceof StoreRefused)) return error;
-  const place = readPostgresUrl(url);
-  const Refused = error instanceof StoreMissing ? StoreMissing : StoreRefused;
-  return new Refused(`${place === null ? "PostgreSQL" : postgresPlaceText(place)}: ${error.message}`, { cause: error });
 }
 
 const timeAndLast = select({

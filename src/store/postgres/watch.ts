@@ -1,5 +1,6 @@
 import { type Clock, growingWait } from "../../model/clock.ts";
-import { faultCode, StoreLost, StoreRefused, StoreUnavailable } from "../port.ts";
+import { postgresPlaceText, readPostgresUrl } from "../../model/postgres.ts";
+import { faultCode, StoreLost, StoreMissing, StoreRefused, StoreUnavailable } from "../port.ts";
 import { connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 
 /** While the database answers, and the bounds of the growing wait while it does not. */
@@ -134,6 +135,14 @@ export function refusalOf(error: unknown): StoreRefused | null {
   if (/^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)/.test(faultCode(cause)) || /SSL/.test(message))
     return new StoreRefused(`TLS fails: ${message}`, { cause });
   return null;
+}
+
+/** Says which database. */
+export function placed(error: unknown, { url }: PostgresSettings): unknown {
+  if (!(error instanceof StoreRefused)) return error;
+  const place = readPostgresUrl(url);
+  const Refused = error instanceof StoreMissing ? StoreMissing : StoreRefused;
+  return new Refused(`${place === null ? "PostgreSQL" : postgresPlaceText(place)}: ${error.message}`, { cause: error });
 }
 
 /**
