@@ -87,6 +87,8 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
     `lock_timeout = ${limits.lock}`,
     `idle_in_transaction_session_timeout = ${limits.idle}`,
     "client_min_messages = warning",
+    // A default of the database may be stricter: transactions of processes would then fail over each other.
+    "default_transaction_isolation = 'read committed'",
     ...(purpose === "hot" ? pinned : []),
   ];
   let serverStart = 0;

@@ -44,7 +44,7 @@ const mark = /^wamid-relay schema (\d+)$/;
  * server that is too old, and for tables of another program or version.
  */
 export async function checkSchema(session: Session, schema: string): Promise<void> {
-  await checkVersion(session);
+  await checkServer(session);
   if (await isOurs(session, schema)) return;
   const name = pg.escapeLiteral(schema);
   await session.script(`BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('wamid-relay', 0))`);
@@ -65,14 +65,21 @@ export async function checkSchema(session: Session, schema: string): Promise<voi
 }
 
 export async function checkReadable(session: Session, schema: string): Promise<void> {
-  await checkVersion(session);
+  await checkServer(session);
   if (!(await isOurs(session, schema))) throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
 }
 
-async function checkVersion(session: Session): Promise<void> {
-  const { version } = await one<{ version: number }>(session, "SELECT current_setting('server_version_num')::bigint AS version");
+async function checkServer(session: Session): Promise<void> {
+  const { version, encoding } = await one<{ version: number; encoding: string }>(
+    session,
+    "SELECT current_setting('server_version_num')::bigint AS version, current_setting('server_encoding') AS encoding",
+  );
   const major = Math.floor(version / 10_000);
   if (major < leastVersion) throw new StoreRefused(`is PostgreSQL ${major}, and the relay needs ${leastVersion} or newer`);
+  if (encoding !== "UTF8")
+    throw new StoreRefused(
+      `has the encoding ${encoding}, which lacks characters of events; create a database with ENCODING 'UTF8' TEMPLATE template0`,
+    );
 }
 
 async function isOurs(session: Session, schema: string): Promise<boolean> {

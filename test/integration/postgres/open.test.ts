@@ -173,6 +173,17 @@ test("the locks of a process that stands still end before others take its routes
   expect(rows[0]?.["ms"]).toBeLessThan(leaseTimes.deadAfterMs);
 });
 
+test("a stricter isolation that the database sets by default does not apply", async () => {
+  await using database = await createDatabase();
+  await using admin = await openSession(database.url);
+  const [{ name } = { name: "" }] = await admin.rows<{ name: string }>("SELECT current_database() AS name");
+  await admin.rows(`ALTER DATABASE ${name} SET default_transaction_isolation = 'serializable'`);
+  const session = await connect({ url: database.url, schema: "relay" }, "hot");
+  const { rows } = await session.query({ name: "", text: "SELECT current_setting('transaction_isolation') AS level", values: [] });
+  await session.end();
+  expect(rows).toEqual([{ level: "read committed" }]);
+});
+
 test.for([
   ["another program's", "CREATE SCHEMA relay; CREATE TABLE relay.events (id int)", /not from wamid-relay/],
   ["a newer", "CREATE SCHEMA relay; CREATE TABLE relay.state (id int); COMMENT ON TABLE relay.state IS 'wamid-relay schema 99'", /newer/],
@@ -181,6 +192,15 @@ test.for([
   await using session = await openSession(database.url);
   await session.rows(statements);
   await expect(open(database.url)).rejects.toThrow(why);
+});
+
+test("refuses a database that cannot hold all characters", async () => {
+  await using database = await createDatabase();
+  await using session = await openSession(database.url);
+  const name = `latin_${randomUUID().slice(0, 8)}`;
+  await session.rows(`CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`);
+  await expect(open(database.url.replace(/\/test_\w+/, `/${name}`))).rejects.toThrow(/has the encoding LATIN1, .* ENCODING 'UTF8'/);
+  await session.rows(`DROP DATABASE ${name}`);
 });
 
 test("refuses a missing database, a user without rights, and says where", async () => {
