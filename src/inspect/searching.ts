@@ -15,7 +15,8 @@ const mostAccounts = 1_000;
 
 /** The digits of a text that can be a phone number or the end of one, as stores take them; null for other text. */
 function phoneOf(text: string, wholeOnly: boolean): string | null {
-  const digits = text.replace(/[\s().+-]/g, "");
+  // 00 is how many countries dial +, and no country code begins so.
+  const digits = text.replace(/[\s().+-]/g, "").replace(/^00(?=[1-9]\d{6})/, "");
   if (!/^\d+$/.test(digits) || digits.length < fewestPhoneDigits || digits.length > 15) return null;
   return wholeOnly ? wholePhone(digits) : digits;
 }

@@ -184,7 +184,7 @@ export function searchContract(open: OpenSubject): void {
       expect(await found({ q: "0100" })).toEqual([wamids.cid, wamids.ana]);
       expect(await found({ phone: "0100" })).toEqual([wamids.cid, wamids.ana]);
       expect(await found({ phone: "55550100" })).toEqual([wamids.ana]);
-      expect(await found({ q: "+54 9 11 5555-0100" })).toEqual([wamids.ana]);
+      for (const q of ["+54 9 11 5555-0100", "00 54 9 11 5555-0100"]) expect(await found({ q })).toEqual([wamids.ana]);
       expect(await found({ q: "0100", phone: "110100" })).toEqual([wamids.cid]);
       expect(await found({ q: "0100", errorCode: "131047" })).toEqual([wamids.cid]);
       expect(await found({ q: "0100", phone: "9999" })).toEqual([]);
