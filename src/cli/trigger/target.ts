@@ -46,6 +46,8 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
   };
 }
 
+const samples: Readonly<Record<FormatName, string>> = { standard: "message.status", meta: "meta.status" };
+
 const kindOf = (source: SourceSettings): SourceKind => (source.kind === "events" ? source.format : source.kind);
 
 function pickSource({ sources }: Settings, { config, source }: TriggerOptions, kind: SourceKind): [string, SourceSettings] {
@@ -55,8 +57,12 @@ function pickSource({ sources }: Settings, { config, source }: TriggerOptions, k
     return [source, found];
   }
   const [first, ...others] = Object.entries(sources).filter(([, each]) => kindOf(each) === kind);
-  if (first === undefined)
-    throw new CommandFailed(`${config} has no source ${kind === "automation-request" ? "of the kind" : "with format:"} ${kind}`);
+  if (first === undefined) {
+    const [instead = ""] = Object.entries(sources).flatMap(([name, each]) =>
+      each.kind === "events" ? [`; its source ${name} takes "wamid-relay trigger ${samples[each.format]}"`] : [],
+    );
+    throw new CommandFailed(`${config} has no source ${kind === "automation-request" ? "of the kind" : "with format:"} ${kind}${instead}`);
+  }
   if (others.length > 0) throw new CommandFailed(`say which with --source: ${[first, ...others].map(([name]) => name).join(", ")}`);
   return first;
 }

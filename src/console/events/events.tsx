@@ -5,10 +5,10 @@ import { dispositions } from "../../model/states.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, isTime, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { useLive, useTail } from "../app/live.tsx";
-import { Copy } from "../parts/copy.tsx";
 import { ChoiceFilter, Filters, TextFilter } from "../parts/filters.tsx";
+import { FirstEventCommand } from "../parts/first-event.tsx";
 import { none, plural } from "../parts/format.ts";
-import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Empty, Loading, Problem } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
@@ -211,18 +211,13 @@ function Waiting({ state: { waiting, skipped }, show }: { state: TailRows<RelayE
   );
 }
 
-const firstEvent = "wamid-relay trigger message.status";
-
 function FirstEvent() {
   return (
     <Empty title="No events yet">
       <p>
         The relay shows each webhook here as it arrives. To send one that is signed like the service's, from the folder of the settings:
       </p>
-      <Code text={firstEvent} label="Command" />
-      <p>
-        <Copy text={firstEvent} label="Copy" />
-      </p>
+      <FirstEventCommand />
     </Empty>
   );
 }

@@ -8,10 +8,10 @@ import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
 import { isReleasable, releaseAction, resumeAction, retryAction, useObstacles } from "../parts/actions.ts";
 import { Chart, Sparkline } from "../parts/chart.tsx";
-import { Copy } from "../parts/copy.tsx";
 import { Invalid, PeriodFilter, periodRules, usePeriod } from "../parts/filters.tsx";
+import { FirstEventCommand } from "../parts/first-event.tsx";
 import { count, duration, figure, none, percent } from "../parts/format.ts";
-import { Code, Empty, Problem } from "../parts/notes.tsx";
+import { Empty, Problem } from "../parts/notes.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
@@ -233,17 +233,11 @@ function Received() {
   );
 }
 
-/** A way to send an event without an account. */
-const firstEvent = "wamid-relay trigger message.status";
-
 function FirstEvent() {
   return (
     <Empty title="No events in this period">
       <p>The relay counts every webhook that it accepts. To send one that is signed like the service's:</p>
-      <Code text={firstEvent} label="Command" />
-      <p>
-        <Copy text={firstEvent} label="Copy" />
-      </p>
+      <FirstEventCommand />
     </Empty>
   );
 }

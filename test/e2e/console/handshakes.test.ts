@@ -1,10 +1,26 @@
 // @module-tag slow: it drives the console in Chromium.
 import { expect, test } from "vitest";
 import { openPage } from "../../harness/browser.ts";
-import { allTokens, readerToken, signIn } from "../../harness/console.ts";
+import { allTokens, limitedToken, readerToken, signIn } from "../../harness/console.ts";
+import { metaSource } from "../../harness/meta-posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, routeTo } from "../../harness/relay-settings.ts";
 import { startHttp } from "../../integration/url-destination/downstream.ts";
+
+test("a relay for Meta shows the command that posts Meta's sample event", async () => {
+  const relay = await startRelayHere({ settings: { control: { tokens: allTokens }, sources: { wa: metaSource } } });
+  for (const [token, path, event] of [
+    [relayToken, "", "meta.status"],
+    [relayToken, "events", "meta.status"],
+    // It may not know the sources.
+    [limitedToken, "events", "message.status"],
+  ] as const) {
+    const { page, expectMessages } = await openPage(relay.url);
+    expectMessages(/status of 401/);
+    await signIn(page, path, token);
+    await page.getByText(`wamid-relay trigger ${event}`, { exact: true }).waitFor();
+  }
+});
 
 test("performs the handshake with an app, shows when it was done, and repeats it", async () => {
   let status = 200;

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { triggerScenarios } from "../../../src/sandbox/traffic/scenario.ts";
-import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
+import { makeRelayHere, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { webhookSecret } from "../../harness/relay-settings.ts";
 import { runHere } from "../../harness/run-here.ts";
@@ -123,6 +123,14 @@ describe("a request of Meta's to the source with its format", () => {
     const { code, out } = await trigger("meta.status", "--phone-number-id", "306540352242922");
     expect([code, out]).toEqual([1, expect.stringContaining("accepted expected, got unassigned")]);
   });
+});
+
+test("names the sample of the format that the relay has", async () => {
+  const sources = { wa: { format: "meta", signature: { secrets: ["an app secret of Meta"] } } };
+  const other = await startRelayHere({ settings: { sources } });
+  const { code, err } = await runOn(other, "trigger", "message.status");
+  const instead = 'its source wa takes "wamid-relay trigger meta.status"';
+  expect([code, err]).toEqual([1, `wamid-relay: ${other.settingsPath} has no source with format: standard; ${instead}\n`]);
 });
 
 describe("many events", () => {
