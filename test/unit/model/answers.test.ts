@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { reconciledSchema } from "../../../src/model/answers/accounts.ts";
 import { deliverySchema } from "../../../src/model/answers/events.ts";
 import { messageSchema } from "../../../src/model/answers/subjects.ts";
-import { toAnswer } from "../../../src/model/view.ts";
+import { foreign, maskAnswer, toAnswer } from "../../../src/model/view.ts";
 
 const delivery = {
   id: "dlv_1",
@@ -41,6 +42,13 @@ test("writes times as ISO 8601 and leaves the rest as it is", () => {
     registeredAt: "1970-01-01T00:00:03.000Z",
     updatedAt: "1970-01-01T00:00:04.000Z",
   });
+});
+
+test("a masked answer shows keys and references that are UUIDs, whatever digits they have", () => {
+  const key = "54911555-1234-4000-8abc-deffffffffff";
+  const sent = { idempotencyKey: key, reference: key, status: `for 5491155550100, order ${key}` };
+  const shown = maskAnswer(z.object({ idempotencyKey: foreign, reference: foreign, status: foreign }), sent);
+  expect(shown).toEqual({ ...sent, status: "for [phone], order [uuid]" });
 });
 
 test("an answer has the fields of its schema alone, and an optional field only where the view has it", () => {
