@@ -56,8 +56,6 @@ async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Su
   const own = storage ?? readPart("storage", options, io);
   if (own.driver === "sqlite") await checkFile(own.path, typeof found === "string" ? found : null);
   if (scope === "read") return readStore(await settingsForLooking(own, options, io), options.showPii);
-  if (own.driver === "sqlite" && scope === "replay" && subject === "store")
-    io.err('note: no relay runs on this store; deliveries go out once "wamid-relay serve" runs');
   return writeStore(options, io, scope, subject === "service");
 }
 

@@ -4,7 +4,7 @@ import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-import { withRelay } from "./relay.ts";
+import { noteWithoutRelay, withRelay } from "./relay.ts";
 import { optionOf } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -55,17 +55,21 @@ Examples:
           if (quiet && code !== 1) return;
           print(io, options, { accounts }, () => summaryLines(accounts));
           for (const line of remarks(accounts)) io.err(line);
-          if (client.isStore && accounts.some(({ changed }) => changed > 0))
-            io.err("note: no relay runs; what was found goes out when one is started");
+          for (const each of accounts.filter(hasOnlyFailures))
+            io.err(`${each.account}: every poll failed; "wamid-relay doctor" calls the service and names the fault`);
+          if (accounts.some(({ changed }) => changed > 0)) noteWithoutRelay(client, io);
         },
         "service",
       );
     });
 }
 
+/** A pass stops after several failures in a row, so one with few polls ends without. */
+const hasOnlyFailures = ({ stopped, polled, failed }: AccountReconciled): boolean => stopped === null && polled > 0 && failed === polled;
+
 function exitCodeOf(accounts: readonly AccountReconciled[]): number {
   const reasons = accounts.map(({ stopped }) => stopped?.reason ?? null);
-  if (reasons.some((reason) => reason !== null && reason !== "quota")) return 1;
+  if (accounts.some(hasOnlyFailures) || reasons.some((reason) => reason !== null && reason !== "quota")) return 1;
   // Some polls are postponed.
   return reasons.includes("quota") || accounts.some(({ postponed }) => postponed > 0) ? 3 : 0;
 }

@@ -9,6 +9,11 @@ import type { withRelay as WithRelay } from "./reach-relay.ts";
 /** Loaded when a command runs: its help needs none of what reaches a relay. */
 export const withRelay: typeof WithRelay = async (...given) => (await import("./reach-relay.ts")).withRelay(...given);
 
+/** After a command that makes deliveries due. Those over PostgreSQL may have a worker elsewhere. */
+export function noteWithoutRelay({ isStore }: ControlClient, io: Io): void {
+  if (isStore) io.err("note: no relay runs; deliveries go out when one is started");
+}
+
 interface Page<Next, Row> {
   readonly data: Row[];
   readonly next: Next | null;

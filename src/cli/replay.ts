@@ -6,7 +6,7 @@ import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { choice, matching, rate as rateOf, withRelayOptions } from "./options.ts";
 import { counted, print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-import { withRelay } from "./relay.ts";
+import { noteWithoutRelay, withRelay } from "./relay.ts";
 import type { OptionsOf } from "./typed.ts";
 
 /** More than this many are not sent again without `--yes`. */
@@ -103,6 +103,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     }
     if (place !== null) throw left("stopped");
     print(io, options, { ...found, replayed }, () => [`${replayed} of ${matching} ${words.done}`]);
+    noteWithoutRelay(client, io);
   });
 }
 

@@ -3,7 +3,7 @@ import type { Retried } from "../client/relay-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
-import { withRelay } from "./relay.ts";
+import { noteWithoutRelay, withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
@@ -38,6 +38,7 @@ Examples:
             data.push({ id, error: code === "not_found" ? `${message}; "wamid-relay deliveries list" lists the ids` : message });
           }
         }
+        if (data.some((each) => "state" in each)) noteWithoutRelay(client, io);
       });
       print(io, options, { data }, () => data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])));
       const failed = data.flatMap((each) => ("error" in each ? [`${each.id}: ${each.error}`] : []));

@@ -47,13 +47,12 @@ routes: [{ name: crm, to: { url: "https://crm.example", secret: "\${NO_CRM_SECRE
 
   // Where no relay runs, a command needs only the secrets that it uses itself.
   await relay.stop();
-  const later = expect.stringMatching(/^note: no relay runs on this store; [^\n]*\n$/);
-  for (const [args, err] of [
-    [["replay", "--json"], later],
-    [["resume", "crm"], later],
-    [["track", "--wamid", messages.wamid()], ""],
-  ] as const)
-    expect([args, await runOn(relay, ...args)]).toEqual([args, { code: 0, out: expect.anything(), err }]);
+  for (const args of [
+    ["replay", "--json"],
+    ["resume", "crm"],
+    ["track", "--wamid", messages.wamid()],
+  ])
+    expect([args, await runOn(relay, ...args)]).toEqual([args, { code: 0, out: expect.anything(), err: "" }]);
   const polled = await runOn(relay, "reconcile");
   expect([polled.code, polled.out]).toEqual([1, ""]);
   expect(polled.err).toContain("variable NO_KEY,");

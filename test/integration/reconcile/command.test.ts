@@ -50,7 +50,7 @@ test("polls by itself without a relay, and the next start has the found statuses
   await relay.stop();
   const before = await calls();
   const done = await runOn(relay, "reconcile");
-  expect(done).toMatchObject({ code: 0, err: "note: no relay runs; what was found goes out when one is started\n" });
+  expect(done).toMatchObject({ code: 0, err: "note: no relay runs; deliveries go out when one is started\n" });
   expect(await calls()).toBe(before + 3);
   await relay.start();
   const events = (await relay.ask("/v1/events")).body as { data: { origin: string; status: string }[] };
