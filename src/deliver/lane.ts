@@ -63,7 +63,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   const destinations = new Set([health.session().destination]);
   let mode: Mode = "running";
   let cancelTimer = (): void => {};
-  let isScheduled = false;
   let ended: Promise<void> | null = null;
 
   function move(to: Mode): void {
@@ -74,25 +73,24 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     if (to === "closing") closing.abort();
   }
 
-  /** At most once per turn of the event loop. */
   function schedule(): void {
-    if (isScheduled || mode === "closing") return;
-    isScheduled = true;
-    runInTurn(() => {
-      isScheduled = false;
-      if (mode === "closing") return 0;
-      const before = attempts.inFlight();
-      const begun = (): number => attempts.inFlight() - before;
-      const mayStart = (): boolean => mode === "running" && begun() < mostPerLook && maySend();
-      try {
-        queue.look(() => wakeIn(startDue({ health, queue, attempts, now: clock.now, mayStart })));
-      } catch (error) {
-        hooks.storeFailed(route, error);
-        wakeIn(storeRetryMs);
-      }
-      if (begun() === mostPerLook) schedule();
-      return begun();
-    });
+    runInTurn(look);
+  }
+
+  /** Returns how many attempts it began. */
+  function look(): number {
+    if (mode === "closing") return 0;
+    const before = attempts.inFlight();
+    const begun = (): number => attempts.inFlight() - before;
+    const mayStart = (): boolean => mode === "running" && begun() < mostPerLook && maySend();
+    try {
+      queue.look(() => wakeIn(startDue({ health, queue, attempts, now: clock.now, mayStart })));
+    } catch (error) {
+      hooks.storeFailed(route, error);
+      wakeIn(storeRetryMs);
+    }
+    if (begun() === mostPerLook) schedule();
+    return begun();
   }
 
   function wakeIn(ms: number | null): void {

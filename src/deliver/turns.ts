@@ -9,20 +9,24 @@ const mostPerTurn = 16;
 /** A lane does not load more at once. */
 export const mostPerLook = 64;
 
-const waiting: Look[] = [];
+const waiting = new Set<Look>();
 let isScheduled = false;
 
-/** In one of the next turns of the event loop, which all lanes share: first come, first served. */
+/** Once, in one of the next turns of the event loop, which all lanes share: first come, first served. */
 export function runInTurn(look: Look): void {
-  waiting.push(look);
+  waiting.add(look);
   if (!isScheduled) setImmediate(runTurn);
   isScheduled = true;
 }
 
 function runTurn(): void {
-  // Those that come meanwhile have the next turn.
-  const most = Math.min(waiting.length, mostPerTurn);
-  for (let done = 0, looks = 0; looks < most && done < mostPerTurn; looks += 1) done += 1 + (waiting.shift() as Look)();
-  isScheduled = waiting.length > 0;
+  let left = mostPerTurn;
+  // Those that come meanwhile have a later turn.
+  for (const look of [...waiting].slice(0, mostPerTurn)) {
+    if (left <= 0) break;
+    waiting.delete(look);
+    left -= 1 + look();
+  }
+  isScheduled = waiting.size > 0;
   if (isScheduled) setImmediate(runTurn);
 }
