@@ -1,5 +1,5 @@
 import type { ReplayCountView, ReplayStep } from "../model/answers/actions.ts";
-import { badRequest, RelayError } from "../model/errors.ts";
+import { RelayError } from "../model/errors.ts";
 import type { FieldPaths } from "../model/event.ts";
 import { accountOf, type FormatName, noAccountText, readStoredItems } from "../model/formats/formats.ts";
 import { countIn } from "../model/maps.ts";
@@ -66,7 +66,6 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
 
   return {
     async count(query: ReplayQuery): Promise<ReplayCountView> {
-      refuseOthers(query);
       const reasons = new Map<string, number>();
       let matching = 0;
       for await (const { found } of bodies(query, start(now()))) {
@@ -80,7 +79,6 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
     },
     /** In the order received. Bodies that are still invalid stay in quarantine. */
     async replay(query: ReplayQuery, from: string | null, limit: number): Promise<ReplayStep> {
-      refuseOthers(query);
       const startedAt = performance.now();
       const done = { replayed: 0, duplicates: 0, invalid: 0 };
       let place = from === null ? start(now()) : parseCursor(from);
@@ -104,12 +102,4 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
       return { ...done, next: cursorText(place) };
     },
   };
-}
-
-/** A quarantined body has no deliveries and was never parsed. */
-function refuseOthers({ route, errorCode }: ReplayQuery): void {
-  if (route === undefined && errorCode === undefined) return;
-  const path = route === undefined ? "errorCode" : "route";
-  const message = "does not apply to quarantined events";
-  throw badRequest([{ path, message }]);
 }

@@ -23,25 +23,22 @@ export function createReplay({ routes, sources, ...parts }: ReplayParts) {
   const releasing = createReleasing(parts);
   const replaying = createReplaying({ ...parts, isRouted: (route) => routes().includes(route) });
 
-  function replayerOf(query: ReplayQuery) {
-    if (isRelease(query)) return releasing;
-    refuseQuarantineOnly(query);
-    if (query.route !== undefined) refuseUnknown("not_found", "route", query.route, routes());
-    return replaying;
-  }
-
   return async ({ dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...query }: ReplayOrder): Promise<ReplayCountView | ReplayStep> => {
-    if (isRelease(query) && query.source !== undefined) refuseUnknown("not_found", "source", query.source, await sources());
-    const replayer = replayerOf(query);
+    const isRelease = query.disposition === "quarantined" || query.disposition === "unassigned";
+    if (isRelease && query.source !== undefined) refuseUnknown("not_found", "source", query.source, await sources());
+    refuseOthers(query, isRelease);
+    if (query.route !== undefined) refuseUnknown("not_found", "route", query.route, routes());
+    const replayer = isRelease ? releasing : replaying;
     return dryRun ? replayer.count(query) : replayer.replay(query, cursor, limit);
   };
 }
 
-const isRelease = ({ disposition }: ReplayQuery): boolean => disposition === "quarantined" || disposition === "unassigned";
-
 /** Ignoring a criterion would replay everything. */
-function refuseQuarantineOnly({ source, event }: ReplayQuery): void {
-  if (source === undefined && event === undefined) return;
-  const path = source === undefined ? "event" : "source";
-  throw badRequest([{ path, message: "only with disposition: quarantined or unassigned" }]);
+function refuseOthers({ route, errorCode, source, event }: ReplayQuery, isRelease: boolean): void {
+  // A quarantined body has no deliveries and was never parsed.
+  const [others, message] = isRelease
+    ? [{ route, errorCode }, "does not apply to quarantined events"]
+    : [{ source, event }, "only with disposition: quarantined or unassigned"];
+  const given = Object.entries(others).find(([, value]) => value !== undefined);
+  if (given !== undefined) throw badRequest([{ path: given[0], message }]);
 }

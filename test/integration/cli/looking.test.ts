@@ -200,6 +200,7 @@ test.each([
   [["explain", "x", "--limit", "500"], "--limit: must be at most 200"],
   [["deliveries", "list", "--cause", "x".repeat(65)], "--cause: must have at most 64 characters"],
   [["replay", "--event", "5"], "--event: only with disposition: quarantined or unassigned"],
+  [["replay", "--disposition", "quarantined", "--route", "r"], "--route: does not apply to quarantined events"],
   [["track", "--wamid", "w", "--id", "x".repeat(2_000)], "--id: must have at most 256 characters"],
   [["send", "--to", "nobody", "--text", "hola"], "--to: is not in international format"],
   [["listen", "--since", "soon"], "--since: is not a duration"],
