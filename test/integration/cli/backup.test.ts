@@ -101,13 +101,3 @@ test("a restored store belongs to the owner of its folder, also when root restor
     ["relay.db.lock", uid],
   ]);
 });
-
-test("a schedule with PostgreSQL is a fault of the settings", async () => {
-  const storage = { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" };
-  const relay = await makeRelayHere({ settings: { storage, backup: { schedule: "0 3 * * *" } } });
-  const { code, out, err } = await runOn(relay, "config", "check");
-  expect(code).toBe(1);
-  expect(out + err).toMatch(
-    /backup\.schedule.*needs storage\.driver sqlite; back up the database server itself, as docs\/how-to\/back-up-and-restore\.md describes/,
-  );
-});

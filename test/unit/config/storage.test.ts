@@ -72,6 +72,10 @@ describe("storage with driver postgres", () => {
       "storage.prefix: unknown setting (there are: driver, path, url, schema, tls)",
     ],
     ["{ driver: postgres, url: 'postgres://u@a/b', schema: 'Relay-1' }", "storage.schema: is not a schema"],
+    [
+      "{ driver: postgres, url: 'postgres://u@a/b' }\nbackup: { schedule: 0 3 * * * }",
+      "backup.schedule: needs storage.driver sqlite; back up the database server itself, as docs/how-to/back-up-and-restore.md describes",
+    ],
   ])("%s: %s", (storage, fault) => {
     expect(faultsOf(`storage: ${storage}`)).toEqual([expect.stringContaining(fault)]);
   });
