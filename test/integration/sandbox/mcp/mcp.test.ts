@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { plans } from "../../../../src/sandbox/world.ts";
 import { type Account, type Service, startService } from "../conformance/harness.ts";
 import { callPlainly } from "../conformance/plain-http.ts";
 
@@ -52,14 +51,7 @@ test("an app introduces itself, lists tools, and calls them within its account",
   for (const bearer of ["nonsense", account.key, null]) {
     expect(await post(ping, bearer)).toMatchObject({ status: 401, headers: { "www-authenticate": "Bearer" } });
   }
-  await service.close();
-});
-
-test("unlimited has no cap, and no call of a tool is an API call", async () => {
-  const service = await startService({ isUnlimited: true });
-  const account = await service.account();
-  const { callTool } = await connect(service, account);
-  for (let call = 0; call <= plans.escala.toolCalls; call += 1) expect((await callTool("list_templates")).status).toBe(200);
+  // No call of a tool is an API call.
   expect((await account.usage()).apiCalls.used).toBe(0);
   await service.close();
 });

@@ -38,6 +38,7 @@ test("unlimited: nothing is refused, everything is counted; a plan without the A
   const { limits, account } = anAccount({ isUnlimited: true });
   Object.assign(account.usage, { apiCalls: 300_000, webhookDeliveries: 500_000 });
   for (let call = 0; call < 2_000; call += 1) limits.admit(account, "message");
+  for (let call = 0; call < 100; call += 1) expect(limits.admitToolCall(account, "app")).toBe(true);
   expect(limits.usage(account).apiCalls).toBe(302_000);
   expect(limits.perMinute("main")).toEqual({ requests: { last: 2_000, peak: 2_000 }, messages: { last: 2_000, peak: 2_000 }, refused: 0 });
   expect(limits.spend(account, "webhookDeliveries")).toBe(true);
