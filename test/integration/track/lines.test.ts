@@ -4,7 +4,21 @@ import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
-import { postLines } from "./post-lines.ts";
+
+/** `POST /v1/messages/track` as NDJSON. */
+async function postLines({ url }: Pick<AnyRelay, "url">, body: string | Buffer) {
+  const answer = await fetch(`${url}/v1/messages/track`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/x-ndjson" },
+    body,
+  });
+  const lines = (await answer.text()).trimEnd().split("\n");
+  return {
+    status: answer.status,
+    type: answer.headers.get("content-type"),
+    lines: lines.map((line) => JSON.parse(line) as Record<string, unknown>),
+  };
+}
 
 const wamids = (relay: AnyRelay) =>
   rowsOf<{ wamid: string }>(relay.storePath, "SELECT name AS wamid FROM subjects WHERE registered_at IS NOT NULL ORDER BY seq").map(
