@@ -7,7 +7,6 @@ import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
 import { createReadyQueue, type DeliveryStore, type QueueOf, type ReadyQueue, storeRetryMs } from "./ready-queue.ts";
 import type { LaneSettings } from "./settings.ts";
-import { mostPerLook, runInTurn } from "./turns.ts";
 
 export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
@@ -77,7 +76,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     runInTurn(look);
   }
 
-  /** Returns how many attempts it began. */
   function look(): number {
     if (mode === "closing") return 0;
     const before = attempts.inFlight();
@@ -230,4 +228,37 @@ export function lanesOf(store: LaneStore, clock: Clock, isShared = false): Requi
       return notes instanceof Promise ? notes.then(([one]) => one ?? noNotes) : (notes[0] ?? noNotes);
     },
   };
+}
+
+/** Returns how many attempts it began, at most `mostPerLook`. */
+type Look = () => number;
+
+/**
+ * Looks and attempts, a few milliseconds of work: the attempts of hundreds of routes would keep requests waiting for a second.
+ * A busy turn also delays connections, of which Node accepts one per turn.
+ */
+const mostPerTurn = 16;
+/** A lane does not load more at once. */
+const mostPerLook = 64;
+
+const waiting = new Set<Look>();
+let isScheduled = false;
+
+/** Once, in one of the next turns of the event loop, which all lanes share: first come, first served. */
+function runInTurn(look: Look): void {
+  waiting.add(look);
+  if (!isScheduled) setImmediate(runTurn);
+  isScheduled = true;
+}
+
+function runTurn(): void {
+  let left = mostPerTurn;
+  // Those that come meanwhile have a later turn.
+  for (const look of [...waiting].slice(0, mostPerTurn)) {
+    if (left <= 0) break;
+    waiting.delete(look);
+    left -= 1 + look();
+  }
+  isScheduled = waiting.size > 0;
+  if (isScheduled) setImmediate(runTurn);
 }

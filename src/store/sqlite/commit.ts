@@ -1,4 +1,3 @@
-import { kept } from "../../model/maps.ts";
 import type { Batches } from "../create-store.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Work } from "../sql/ops.ts";
@@ -116,7 +115,8 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
     run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out> {
       return new Promise<Out>((resolve, reject) => {
         const of = kind as Batches<unknown, unknown>;
-        kept(waiting, of, () => []).push({ kind: of, item, resolve: resolve as (outcome: unknown) => void, reject });
+        const pending = { kind: of, item, resolve: resolve as (outcome: unknown) => void, reject };
+        if (waiting.get(of)?.push(pending) === undefined) waiting.set(of, [pending]);
         count += 1;
         if (scheduled) return;
         scheduled = true;
