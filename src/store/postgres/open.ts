@@ -15,6 +15,7 @@ import {
 import { first, rows } from "../sql/ops.ts";
 import { select, sql, typed } from "../sql/sql.ts";
 import type { Held } from "../work/leases.ts";
+import { dataId } from "../work/state-rows.ts";
 import { createPostgresCommits } from "./commit.ts";
 import { connect, isAnswered, type PostgresSettings, type Session } from "./connect.ts";
 import { createNotices } from "./notices.ts";
@@ -22,6 +23,7 @@ import { createReader, noteHorizon } from "./reader.ts";
 import { createPostgresRunner } from "./runner.ts";
 import {
   adoptServer,
+  checkKept,
   checkReadable,
   checkSchema,
   endPresence,
@@ -30,6 +32,7 @@ import {
   presentEveryMs,
   readDatabaseFacts,
   readPresences,
+  restoreOrRestart,
 } from "./server.ts";
 import { createSessions, type SessionHooks, type Sessions } from "./sessions.ts";
 import { createDatabaseClock, createWatch, placed, refusalOf } from "./watch.ts";
@@ -66,14 +69,19 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   const reader = createReader(settings, toSessions);
   const admission = createAdmission({ receive, presence, clock, horizon: reader.horizon, hooks });
 
+  /** The id of the data that this process has used: the address may lead elsewhere later. */
+  let dataUsed: string | null = null;
   const watch = createWatch({
     settings,
     after: clock.after,
     async greet(session) {
       const setup = await connect(settings, "free");
-      await checkSchema(setup, settings.schema)
-        .then(() => refuseCopy(setup))
-        .finally(setup.end);
+      try {
+        await (dataUsed === null ? checkSchema : checkKept)(setup, settings.schema);
+        dataUsed = await checkData(setup, settings.schema, dataUsed);
+      } finally {
+        await setup.end();
+      }
       await session.listen(channel, notices.receive);
     },
     async look(session) {
@@ -266,9 +274,15 @@ export async function readFactsAt(settings: PostgresSettings): Promise<DatabaseF
   return readDatabaseFacts(sessions.read, systemClock.now).finally(sessions.close);
 }
 
-async function refuseCopy(session: Session): Promise<void> {
-  const refusal = await createPostgresRunner(session).execute(refusalOfCopy());
+/** Returns the id of the data. Throws `StoreRefused` for a part of a copy, a moved store, and other data than `used`. */
+async function checkData(session: Session, schema: string, used: string | null): Promise<string | null> {
+  const { execute } = createPostgresRunner(session);
+  const refusal = await execute(refusalOfCopy());
   if (refusal !== null) throw new StoreRefused(refusal);
+  const found = await execute(dataId());
+  if (used !== null && found !== used)
+    throw new StoreRefused(`schema ${schema}: holds other data than those in use before; ${restoreOrRestart}`);
+  return found;
 }
 
 const timeAndLast = select({

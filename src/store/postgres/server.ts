@@ -64,6 +64,15 @@ export async function checkSchema(session: Session, schema: string): Promise<voi
   }
 }
 
+/** For a process that has used the tables: it must not create them again, because what waited in them would be forgotten. */
+export async function checkKept(session: Session, schema: string): Promise<void> {
+  await checkServer(session);
+  if (!(await isOurs(session, schema)))
+    throw new StoreRefused(`schema ${schema}: its tables were removed while in use; ${restoreOrRestart}`);
+}
+
+export const restoreOrRestart = "restore them, or restart the relay to use what is there now";
+
 export async function checkReadable(session: Session, schema: string): Promise<void> {
   await checkServer(session);
   if (!(await isOurs(session, schema))) throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);

@@ -122,7 +122,7 @@ const refusedCodes: ReadonlyMap<string, string> = new Map([
   ["42501", lacksPermission],
   // PostgreSQL skips a schema that the user may not use, and so finds no place for tables, or no table.
   ["3F000", lacksPermission],
-  ["42P01", lacksPermission],
+  ["42P01", "a table was not found: the user lacks a permission for the schema, or it was removed"],
 ]);
 
 /** What no waiting repairs. */

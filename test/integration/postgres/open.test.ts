@@ -173,6 +173,27 @@ test("the locks of a process that stands still end before others take its routes
   expect(rows[0]?.["ms"]).toBeLessThan(leaseTimes.deadAfterMs);
 });
 
+test("a process whose tables are removed or replaced while in use refuses, makes none, and goes on with its own", async () => {
+  await using database = await createDatabase();
+  await using session = await openSession(database.url);
+  await using one = await open(database.url);
+  expect(await accepts(one)).toBe(true);
+  await session.rows("ALTER SCHEMA relay RENAME TO kept");
+  await until("it reports that", () => one.reports.at(-1)?.includes("removed while in use") === true);
+  expect(await accepts(one)).toBe(false);
+  expect(await session.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'relay'")).toEqual([]);
+
+  await using two = await open(database.url);
+  await until("it reports other data", () => one.reports.at(-1)?.includes("holds other data") === true);
+  expect([await accepts(one), await accepts(two)]).toEqual([false, true]);
+  await two.store.close();
+
+  await session.rows("DROP SCHEMA relay CASCADE");
+  await session.rows("ALTER SCHEMA kept RENAME TO relay");
+  await until("it stores again", () => accepts(one));
+  expect(await stored(one)).toBe(2);
+});
+
 test("a stricter isolation that the database sets by default does not apply", async () => {
   await using database = await createDatabase();
   await using admin = await openSession(database.url);
@@ -217,7 +238,9 @@ test("refuses a missing database, a user without rights, and says where", async 
   await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
   await session.rows("DROP SCHEMA relay");
   await (await open(database.url)).store.close();
-  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
+  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(
+    /a table was not found: the user lacks a permission/,
+  );
   await session.rows(`DROP ROLE ${name}`);
 });
 
