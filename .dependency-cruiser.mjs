@@ -25,7 +25,8 @@ const mayImport = {
   cli: "everything",
 };
 
-const shared = (folder) => (folder === "model" ? [] : folder === "net" ? ["model"] : ["model", "net"]);
+const shared = (folder) =>
+  folder === "model" ? [] : folder === "net" ? ["model"] : ["model", "net"];
 
 for (const folder of readdirSync("src")) {
   if (!folder.includes(".") && !Object.hasOwn(mayImport, folder))
@@ -41,7 +42,10 @@ const folderRules = Object.entries(mayImport)
     from: { path: `^src/${folder}/` },
     to: {
       path: "^src/",
-      pathNot: [`^src/(${[folder, ...shared(folder), ...others].join("|")})/`, ...(folder === "config" ? ["/settings\\.ts$"] : [])],
+      pathNot: [
+        `^src/(${[folder, ...shared(folder), ...others].join("|")})/`,
+        ...(folder === "config" ? ["/settings\\.ts$"] : []),
+      ],
     },
   }));
 
@@ -54,7 +58,12 @@ const entries = `^src/(cli/wamid-relay\\.js|client/relay-client\\.ts|sandbox/sta
 export default {
   forbidden: [
     ...folderRules,
-    { name: "app-imports", severity: "error", from: { path: "^src/app/" }, to: { path: "^src/(cli|sandbox)/" } },
+    {
+      name: "app-imports",
+      severity: "error",
+      from: { path: "^src/app/" },
+      to: { path: "^src/(cli|sandbox)/" },
+    },
     {
       name: "sandbox-independent",
       comment:
@@ -67,7 +76,13 @@ export default {
         pathNot: ["^src/(sandbox|net)/", `^src/model/(${sandboxMayImport.join("|")})\\.[jt]s$`],
       },
     },
-    { name: "no-cycles", comment: "imports of types count", severity: "error", from: {}, to: { circular: true } },
+    {
+      name: "no-cycles",
+      comment: "imports of types count",
+      severity: "error",
+      from: {},
+      to: { circular: true },
+    },
     {
       name: "no-unused-files",
       comment: "no entry point imports this file",

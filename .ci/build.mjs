@@ -5,7 +5,16 @@
 //   node .ci/build.mjs --no-check       without checking types, in half the time
 //   node .ci/build.mjs --only-console   the console alone, unless it is newer than its sources
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -38,13 +47,21 @@ try {
   compile("code", { outDir: dist, noCheck }, { include: [join(root, "src")] });
 
   const types = join(scratch, "types");
-  compile("types", { outDir: types, noCheck: true, declaration: true, emitDeclarationOnly: true }, { files: entries.map(source) });
+  compile(
+    "types",
+    { outDir: types, noCheck: true, declaration: true, emitDeclarationOnly: true },
+    { files: entries.map(source) },
+  );
   for (const entry of entries) copyReachable(entry, [".d.ts"], types, dist);
 
   // `require("wamid-relay/client")` also works on Node 20, which cannot require an ES module.
   const commonjs = join(scratch, "cjs");
   const format = { module: "commonjs", moduleResolution: "bundler", verbatimModuleSyntax: false };
-  compile("cjs", { ...format, outDir: commonjs, noCheck: true, declaration: true }, { files: [source("client/relay-client")] });
+  compile(
+    "cjs",
+    { ...format, outDir: commonjs, noCheck: true, declaration: true },
+    { files: [source("client/relay-client")] },
+  );
   copyReachable("client/relay-client", [".js", ".d.ts"], commonjs, join(dist, "cjs"));
   writeFileSync(join(dist, "cjs/package.json"), '{ "type": "commonjs" }\n');
   await buildConsole();
@@ -52,12 +69,17 @@ try {
   rmSync(scratch, { recursive: true });
 }
 
-/** The console imports from other folders of src too. A folder is newer after a file in it was removed. */
+/**
+ * The console imports from other folders of src too. A folder is newer after a file in it was
+ * removed.
+ */
 function isConsoleCurrent() {
   const page = join(dist, "console/index.html");
   if (!existsSync(page)) return false;
   const builtAt = statSync(page).mtimeMs;
-  return readdirSync(join(root, "src"), { recursive: true }).every((path) => statSync(join(root, "src", path)).mtimeMs <= builtAt);
+  return readdirSync(join(root, "src"), { recursive: true }).every(
+    (path) => statSync(join(root, "src", path)).mtimeMs <= builtAt,
+  );
 }
 
 async function buildConsole() {
@@ -76,26 +98,42 @@ function compile(name, compilerOptions, input) {
   const fixed = { rootDir: join(root, "src"), typeRoots: [join(root, "node_modules/@types")] };
   writeFileSync(
     project,
-    JSON.stringify({ extends: join(root, "src/tsconfig.json"), compilerOptions: { ...fixed, ...compilerOptions }, include: [], ...input }),
+    JSON.stringify({
+      extends: join(root, "src/tsconfig.json"),
+      compilerOptions: { ...fixed, ...compilerOptions },
+      include: [],
+      ...input,
+    }),
   );
   try {
-    execFileSync(process.execPath, [join(root, "node_modules/typescript-7/bin/tsc"), "-p", project], { stdio: "inherit" });
+    execFileSync(
+      process.execPath,
+      [join(root, "node_modules/typescript-7/bin/tsc"), "-p", project],
+      { stdio: "inherit" },
+    );
   } catch {
     process.exit(1);
   }
 }
 
-/** Copies the files that the entry point imports, itself included. Declarations name `.js` files, which every TypeScript finds. */
+/**
+ * Copies the files that the entry point imports, itself included. Declarations name `.js` files,
+ * which every TypeScript finds.
+ */
 function copyReachable(entry, endings, from, to) {
   for (const ending of endings) {
     const copied = new Set();
     const copy = (file) => {
       if (copied.has(file)) return;
       copied.add(file);
-      const text = readFileSync(join(from, file), "utf8").replace(/(["']\.[^"'\n]*)\.ts(["'])/g, "$1.js$2");
+      const text = readFileSync(join(from, file), "utf8").replace(
+        /(["']\.[^"'\n]*)\.ts(["'])/g,
+        "$1.js$2",
+      );
       mkdirSync(dirname(join(to, file)), { recursive: true });
       writeFileSync(join(to, file), text);
-      for (const [, path] of text.matchAll(/(?:from |import\(|require\()["'](\.[^"']*)\.js["']/g)) copy(join(dirname(file), path + ending));
+      for (const [, path] of text.matchAll(/(?:from |import\(|require\()["'](\.[^"']*)\.js["']/g))
+        copy(join(dirname(file), path + ending));
     };
     copy(entry + ending);
   }

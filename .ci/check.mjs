@@ -1,4 +1,5 @@
-// What `npm run check` runs, two at a time: on two cores, one after the other takes twice as long. Each prints when it has ended.
+// What `npm run check` runs, two at a time: on two cores, one after the other takes twice as long.
+// Each prints when it has ended.
 import { spawn } from "node:child_process";
 
 /** The longest first. */

@@ -17,10 +17,16 @@ const pages = [
   { name: "quality", path: "quality" },
 ];
 
-const demo = spawn(process.execPath, [join(root, "src/cli/wamid-relay.js"), "demo", "--stay", "--seed", "screenshots"], {
-  stdio: ["ignore", "pipe", "inherit"],
-});
-const ended = new Promise((_resolve, reject) => demo.once("exit", (code) => reject(new Error(`the demo ended with ${code}`))));
+const demo = spawn(
+  process.execPath,
+  [join(root, "src/cli/wamid-relay.js"), "demo", "--stay", "--seed", "screenshots"],
+  {
+    stdio: ["ignore", "pipe", "inherit"],
+  },
+);
+const ended = new Promise((_resolve, reject) =>
+  demo.once("exit", (code) => reject(new Error(`the demo ended with ${code}`))),
+);
 ended.catch(() => {});
 let browser;
 try {
@@ -29,7 +35,11 @@ try {
     executablePath: await findProgram("chromium"),
     args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
   });
-  const context = await browser.newContext({ viewport: { width: 1200, height: 720 }, locale: "en-US", timezoneId: "UTC" });
+  const context = await browser.newContext({
+    viewport: { width: 1200, height: 720 },
+    locale: "en-US",
+    timezoneId: "UTC",
+  });
   const page = await context.newPage();
   await page.goto(link);
   await page.getByText("● live").waitFor();
@@ -44,7 +54,8 @@ try {
       const file = join(folder, `${name}-${colorScheme}.png`);
       await page.screenshot({ path: file });
       const { size } = statSync(file);
-      if (size >= largest) throw new Error(`${name}-${colorScheme}.png has ${size} bytes; the limit is ${largest}`);
+      if (size >= largest)
+        throw new Error(`${name}-${colorScheme}.png has ${size} bytes; the limit is ${largest}`);
       console.log(`${name}-${colorScheme}.png ${size} bytes`);
     }
   }

@@ -36,7 +36,11 @@ const connections = numberFlag("connections", flags.connections, 64);
 interface Report {
   readonly balanced: boolean;
   readonly tookMs: number;
-  readonly rows: { readonly events: number; readonly deliveries: number; readonly attempts: number };
+  readonly rows: {
+    readonly events: number;
+    readonly deliveries: number;
+    readonly attempts: number;
+  };
   readonly broken: object;
 }
 
@@ -45,28 +49,42 @@ console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
 // What the file holds is not to be purged while it is measured.
-const settings = { retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" } };
-const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/`, concurrency: 64, settings });
+const settings = {
+  retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" },
+};
+const relay = await startRelay({
+  destination: `http://127.0.0.1:${await freePort()}/`,
+  concurrency: 64,
+  settings,
+});
 stack.defer(() => relay.stop());
 await relay.end();
 const buildAt = performance.now();
 const built = buildFile({ path: relay.file, route: "tracked", events, say: console.log });
 const buildSeconds = (performance.now() - buildAt) / 1000;
 const fileBytes = statSync(relay.file).size;
-console.log(`${built.events} events built in ${buildSeconds.toFixed(0)} s: ${Math.round(fileBytes / 1e6)} MB`);
+console.log(
+  `${built.events} events built in ${buildSeconds.toFixed(0)} s: ${Math.round(fileBytes / 1e6)} MB`,
+);
 const readyMs = await relay.start();
 const load = await startChild("load.ts");
 stack.defer(() => load.stop());
 
 const alone = await audited();
 const rows = alone.rows.events + alone.rows.deliveries + alone.rows.attempts;
-console.log(`audit alone: ${(alone.tookMs / 1000).toFixed(1)} s, ${Math.round(alone.rows.events / (alone.tookMs / 1000))} events/s`);
+console.log(
+  `audit alone: ${(alone.tookMs / 1000).toFixed(1)} s, ${Math.round(alone.rows.events / (alone.tookMs / 1000))} events/s`,
+);
 const countAt = performance.now();
 await relay.dispositions();
 const statsMs = performance.now() - countAt;
 console.log(`stats alone: ${Math.round(statsMs)} ms`);
 
-const results: Record<"quiet" | "audit" | "stats", RunResult[]> = { quiet: [], audit: [], stats: [] };
+const results: Record<"quiet" | "audit" | "stats", RunResult[]> = {
+  quiet: [],
+  audit: [],
+  stats: [],
+};
 const busy: number[] = [];
 let run = 0;
 for (let each = 0; each < rounds; each += 1) {
@@ -79,7 +97,9 @@ for (let each = 0; each < rounds; each += 1) {
     await looking;
     results[phase].push(result);
     const { p50, p99, max } = result.latency;
-    console.log(`${phase}: p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, at most ${max.toFixed(1)} ms`);
+    console.log(
+      `${phase}: p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, at most ${max.toFixed(1)} ms`,
+    );
   }
 }
 const p99 = (phase: keyof typeof results) => results[phase].map(({ latency }) => latency.p99);
@@ -101,8 +121,16 @@ const figures = {
   },
   statsMs: round(statsMs),
   residentMiB: round(residentMiB(relay.pid()) ?? Number.NaN),
-  p99Ms: { quiet: spreadOf(p99("quiet")), audit: spreadOf(p99("audit")), stats: spreadOf(p99("stats")) },
-  maxMs: { quiet: spreadOf(most("quiet")), audit: spreadOf(most("audit")), stats: spreadOf(most("stats")) },
+  p99Ms: {
+    quiet: spreadOf(p99("quiet")),
+    audit: spreadOf(p99("audit")),
+    stats: spreadOf(p99("stats")),
+  },
+  maxMs: {
+    quiet: spreadOf(most("quiet")),
+    audit: spreadOf(most("audit")),
+    stats: spreadOf(most("stats")),
+  },
 };
 printResult("audit", machine, figures, {
   [`p99 at ${rate}/s audit/quiet`]: ratioOf(p99("audit"), p99("quiet")),
@@ -114,7 +142,8 @@ async function audited(): Promise<Report> {
   for (;;) {
     const answer = (await relay.get("/v1/audit?wait=30")) as Report | { checked: number };
     if ("checked" in answer) continue;
-    if (!answer.balanced) throw new Error(`the sums do not match: ${JSON.stringify(answer.broken)}`);
+    if (!answer.balanced)
+      throw new Error(`the sums do not match: ${JSON.stringify(answer.broken)}`);
     return answer;
   }
 }
@@ -143,6 +172,7 @@ async function offered(number: number): Promise<RunResult> {
     keepSentAt: false,
   };
   const result = (await load.ask({ run: spec })) as RunResult;
-  if (result.statuses["200"] !== result.sent) throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
+  if (result.statuses["200"] !== result.sent)
+    throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
   return result;
 }

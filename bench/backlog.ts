@@ -23,7 +23,9 @@ const flags = readFlags(usage, {
   postgres: { type: "boolean" },
   short: { type: "boolean" },
 });
-const deliveries = Math.ceil(numberFlag("deliveries", flags.deliveries, flags.short === true ? 2000 : 200_000));
+const deliveries = Math.ceil(
+  numberFlag("deliveries", flags.deliveries, flags.short === true ? 2000 : 200_000),
+);
 const connections = numberFlag("connections", flags.connections, 64);
 
 const machine = await lookAtMachine();
@@ -31,8 +33,13 @@ console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
 const sinkPort = await freePort();
-const settings = flags.postgres === true ? { storage: { driver: "postgres", url: await startedPostgres() } } : {};
-const relay = await startRelay({ destination: `http://127.0.0.1:${sinkPort}/events`, concurrency: 64, settings });
+const settings =
+  flags.postgres === true ? { storage: { driver: "postgres", url: await startedPostgres() } } : {};
+const relay = await startRelay({
+  destination: `http://127.0.0.1:${sinkPort}/events`,
+  concurrency: 64,
+  settings,
+});
 stack.defer(() => relay.stop());
 const load = await startChild("load.ts");
 stack.defer(() => load.stop());
@@ -44,16 +51,24 @@ const idleMiB = await atRest(relay.pid());
 await relay.kill();
 const readyMs = await relay.start();
 const afterRestartMiB = residentMiB(relay.pid()) ?? Number.NaN;
-console.log(`killed with ${deliveries} waiting: ready again after ${Math.round(readyMs)} ms, ${Math.round(afterRestartMiB)} MiB resident`);
+console.log(
+  `killed with ${deliveries} waiting: ready again after ${Math.round(readyMs)} ms, ${Math.round(afterRestartMiB)} MiB resident`,
+);
 const kept = Object.values(await relay.dispositions()).reduce((sum, count) => sum + count, 0);
-if (kept !== deliveries) throw new Error(`${deliveries} events were acknowledged and after the kill the file holds ${kept}`);
+if (kept !== deliveries)
+  throw new Error(
+    `${deliveries} events were acknowledged and after the kill the file holds ${kept}`,
+  );
 
 const drained = await drain({ relay, sinkPort, deliveries, stack, say: console.log });
 
 // At rest: ended in order, so that the write-ahead log is in the database.
 await relay.end();
 const restBytes = await relay.diskBytes();
-/** What deliveries that no longer wait have left is used again, or given back to the disk by retention. */
+/**
+ * What deliveries that no longer wait have left is used again, or given back to the disk by
+ * retention.
+ */
 const freeBytes = flags.postgres === true ? 0 : freeIn(relay.file);
 
 const figures = {
@@ -73,7 +88,11 @@ const figures = {
     mostWhileDraining: round(Math.max(...drained.residentMiB)),
   },
   readyAfterKillMs: round(readyMs),
-  drain: { perSecond: round(drained.perSecond), firstAfterMs: round(drained.firstAfterMs), repeats: drained.repeats },
+  drain: {
+    perSecond: round(drained.perSecond),
+    firstAfterMs: round(drained.firstAfterMs),
+    repeats: drained.repeats,
+  },
 };
 printResult("backlog", machine, figures, {
   "ingest end/start": round(filled.endPerSecond / filled.startPerSecond),
@@ -97,7 +116,10 @@ async function startedPostgres(): Promise<string> {
   return server.url;
 }
 
-/** Resident memory in MiB once the process has had nothing much to do for a while, so that a last collection is over. */
+/**
+ * Resident memory in MiB once the process has had nothing much to do for a while, so that a last
+ * collection is over.
+ */
 async function atRest(pid: number): Promise<number> {
   for (let tries = 0; tries < 20; tries += 1) {
     const before = processorSeconds(pid);

@@ -42,8 +42,14 @@ await using stack = new AsyncDisposableStack();
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-backups-"));
 stack.defer(() => rmSync(folder, { recursive: true, force: true }));
 // What the file holds is not to be purged while it is measured.
-const settings = { retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" } };
-const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/`, concurrency: 64, settings });
+const settings = {
+  retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" },
+};
+const relay = await startRelay({
+  destination: `http://127.0.0.1:${await freePort()}/`,
+  concurrency: 64,
+  settings,
+});
 stack.defer(() => relay.stop());
 await relay.end();
 const built = buildFile({ path: relay.file, route: "tracked", events, say: console.log });
@@ -80,7 +86,9 @@ for (let each = 0; each < rounds; each += 1) {
     await watched;
     results[phase].push(result);
     const { p50, p99, max } = result.latency;
-    console.log(`${phase}: p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, at most ${max.toFixed(1)} ms`);
+    console.log(
+      `${phase}: p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, at most ${max.toFixed(1)} ms`,
+    );
   }
 }
 const failures = await metric("relay_backup_failures_total");
@@ -95,13 +103,18 @@ const figures = {
   p99Ms: { quiet: spreadOf(p99("quiet")), backup: spreadOf(p99("backup")) },
   maxMs: { quiet: spreadOf(longest("quiet")), backup: spreadOf(longest("backup")) },
 };
-printResult("backup", machine, figures, { [`p99 at ${rate}/s backup/quiet`]: ratioOf(p99("backup"), p99("quiet")) });
+printResult("backup", machine, figures, {
+  [`p99 at ${rate}/s backup/quiet`]: ratioOf(p99("backup"), p99("quiet")),
+});
 
 /** Changes the schedule of the running relay. */
 function schedule(pattern: string): void {
   const path = join(dirname(relay.file), "relay.yaml");
   const before = JSON.parse(readFileSync(path, "utf8")) as object;
-  writeFileSync(path, JSON.stringify({ ...before, backup: { schedule: pattern, folder, keep: 1 } }));
+  writeFileSync(
+    path,
+    JSON.stringify({ ...before, backup: { schedule: pattern, folder, keep: 1 } }),
+  );
   process.kill(relay.pid(), "SIGHUP");
 }
 
@@ -117,7 +130,10 @@ function inProgress(): boolean {
 /** The greatest size of the write-ahead log. */
 async function watchLog(signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    mostLogBytes = Math.max(mostLogBytes, statSync(`${relay.file}-wal`, { throwIfNoEntry: false })?.size ?? 0);
+    mostLogBytes = Math.max(
+      mostLogBytes,
+      statSync(`${relay.file}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+    );
     await wait(200);
   }
 }
@@ -138,6 +154,7 @@ async function offered(number: number): Promise<RunResult> {
     keepSentAt: false,
   };
   const result = (await load.ask({ run: spec })) as RunResult;
-  if (result.statuses["200"] !== result.sent) throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
+  if (result.statuses["200"] !== result.sent)
+    throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
   return result;
 }

@@ -46,7 +46,8 @@ const yardsticks: number[] = [];
 let posted = 0;
 
 for (let round = 0; round < rounds; round += 1) {
-  // It writes to indexes of about the relay's size, whose requests of 1,000 come last and first in turn.
+  // It writes to indexes of about the relay's size, whose requests of 1,000 come last and first in
+  // turn.
   yardsticks.push(measureYardstick(items, Math.ceil(items / 1_000)));
   for (const name of names) {
     await using parts = new AsyncDisposableStack();
@@ -63,7 +64,9 @@ for (let round = 0; round < rounds; round += 1) {
       },
     });
     parts.defer(() => relay.stop());
-    const cost = () => (processorSeconds(relay.pid()) ?? Number.NaN) + (server === null ? 0 : familySeconds(server.pid));
+    const cost = () =>
+      (processorSeconds(relay.pid()) ?? Number.NaN) +
+      (server === null ? 0 : familySeconds(server.pid));
     const post = (size: number) => postAll(relay.port, size, cost);
     await post(100);
     for (const size of round % 2 === 0 ? sizes : sizes.toReversed()) {
@@ -90,7 +93,9 @@ async function postAll(port: number, size: number, cost: () => number): Promise<
         const answer = await pool.request({ path: "/webhooks/wa", method: "POST", headers, body });
         const { events } = (await answer.body.json()) as { events?: number };
         if (answer.statusCode !== 200 || events !== size)
-          throw new Error(`a request of ${size} was answered ${answer.statusCode} with ${events} events`);
+          throw new Error(
+            `a request of ${size} was answered ${answer.statusCode} with ${events} events`,
+          );
         times[at] = performance.now() - sentAt;
       }
     }),
@@ -102,7 +107,10 @@ async function postAll(port: number, size: number, cost: () => number): Promise<
   return { perSecond: (bodies.length * size * 1_000) / tookMs, micros, p50, p99 };
 }
 
-/** Requests of 1,000 one after the other, and beside them another sender's requests of one, one after the other. */
+/**
+ * Requests of 1,000 one after the other, and beside them another sender's requests of one, one
+ * after the other.
+ */
 async function postBeside(port: number, cost: () => number): Promise<[string, Measured][]> {
   const large = Array.from({ length: Math.ceil(items / 1_000) }, () => bodyOf(1_000));
   const pool = new Pool(`http://127.0.0.1:${port}`, { connections: 2 });
@@ -149,10 +157,14 @@ function bodyOf(size: number) {
   const entry = [{ id: "102290129340398", changes: [{ value, field: "messages" }] }];
   const body = Buffer.from(JSON.stringify({ object: "whatsapp_business_account", entry }));
   const signature = createHmac("sha256", secret).update(body).digest("hex");
-  return { body, headers: { "content-type": "application/json", "x-hub-signature-256": `sha256=${signature}` } };
+  return {
+    body,
+    headers: { "content-type": "application/json", "x-hub-signature-256": `sha256=${signature}` },
+  };
 }
 
-const of = (key: string, figure: keyof Measured) => (measured.get(key) ?? []).map((each) => each[figure]);
+const of = (key: string, figure: keyof Measured) =>
+  (measured.get(key) ?? []).map((each) => each[figure]);
 const figures = Object.fromEntries(
   [...measured.keys()].map((key) => [
     key,
@@ -169,11 +181,21 @@ const rows = Object.entries(figures).map(([key, { perSecond, micros, p50Ms, p99M
   key,
   ...[perSecond, micros, p50Ms, p99Ms].map(({ median }) => `${median}`),
 ]);
-for (const line of ["", ...table(["in a request", "items/s", "µs each", "p50 ms", "p99 ms"], rows), ""]) console.log(line);
+for (const line of [
+  "",
+  ...table(["in a request", "items/s", "µs each", "p50 ms", "p99 ms"], rows),
+  "",
+])
+  console.log(line);
 console.log(`SQLite alone stores 1,000 of them, in groups of 100, in ${thousandMs.median} ms\n`);
 const ratios = Object.fromEntries(
   names.flatMap((name) => [
-    ...sizes.slice(1).map((size) => [`${name}: µs in ${size}/alone`, ratioOf(of(`${name} ${size}`, "micros"), of(`${name} 1`, "micros"))]),
+    ...sizes
+      .slice(1)
+      .map((size) => [
+        `${name}: µs in ${size}/alone`,
+        ratioOf(of(`${name} ${size}`, "micros"), of(`${name} 1`, "micros")),
+      ]),
     [`${name}: 1,000 acknowledged/SQLite alone`, ratioOf(of(`${name} 1000`, "p50"), yardsticks)],
   ]),
 );

@@ -37,8 +37,14 @@ const machine = await lookAtMachine();
 console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
-const settings = { retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" } };
-const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/`, concurrency: 64, settings });
+const settings = {
+  retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" },
+};
+const relay = await startRelay({
+  destination: `http://127.0.0.1:${await freePort()}/`,
+  concurrency: 64,
+  settings,
+});
 stack.defer(() => relay.stop());
 await relay.end();
 const built = buildFile({ path: relay.file, route: "tracked", events, say: console.log });
@@ -48,7 +54,8 @@ stack.defer(() => load.stop());
 
 /** An event and a message in the middle of the file. */
 const known = await lookForKnown();
-const since = (days: number): string => encodeURIComponent(new Date(Date.now() - days * 86_400_000).toISOString());
+const since = (days: number): string =>
+  encodeURIComponent(new Date(Date.now() - days * 86_400_000).toISOString());
 /** What each page asks for at once when it opens. */
 const pages: Readonly<Record<string, readonly string[]>> = {
   overview: ["/v1/overview", `/v1/series?name=events&from=${since(1)}`],
@@ -56,7 +63,10 @@ const pages: Readonly<Record<string, readonly string[]>> = {
   quality: [`/v1/quality?from=${since(7)}`, `/v1/series?name=failures&from=${since(7)}`],
   "quality of a route": [`/v1/quality?from=${since(1)}&route=tracked`],
   events: ["/v1/events?limit=50"],
-  "events, filtered": ["/v1/events?limit=50&disposition=quarantined", "/v1/events?limit=50&status=read&disposition=ignored"],
+  "events, filtered": [
+    "/v1/events?limit=50&disposition=quarantined",
+    "/v1/events?limit=50&status=read&disposition=ignored",
+  ],
   messages: ["/v1/messages?limit=50", "/v1/messages?limit=50&status=failed"],
   search: [`/v1/search?q=${known.wamid}`, "/v1/search?q=4242", `/v1/search?q=${known.id}`],
   deliveries: ["/v1/deliveries?limit=50&state=dead", "/v1/deliveries?limit=50&state=waiting"],
@@ -75,14 +85,18 @@ let opened = 0;
 await offered(seconds);
 for (let each = 0; each < rounds; each += 1) {
   // Whoever comes second finds a larger file: they take turns.
-  for (const phase of each % 2 === 0 ? (["quiet", "console"] as const) : (["console", "quiet"] as const)) {
+  for (const phase of each % 2 === 0
+    ? (["quiet", "console"] as const)
+    : (["console", "quiet"] as const)) {
     const over = new AbortController();
     const looking = phase === "quiet" ? Promise.resolve() : lookOn(over.signal);
     const result = await offered(seconds);
     over.abort();
     await looking;
     results[phase].push(result);
-    console.log(`${phase}: p50 ${result.latency.p50.toFixed(2)} ms, p99 ${result.latency.p99.toFixed(2)} ms`);
+    console.log(
+      `${phase}: p50 ${result.latency.p50.toFixed(2)} ms, p99 ${result.latency.p99.toFixed(2)} ms`,
+    );
   }
 }
 
@@ -115,10 +129,14 @@ const figures = {
   pageP95Ms: Object.fromEntries(names.map((name) => [name, p95(name)])),
   p99Ms: { quiet: spreadOf(p99("quiet")), console: spreadOf(p99("console")) },
 };
-printResult("console", machine, figures, { [`p99 at ${rate}/s console/quiet`]: ratioOf(p99("console"), p99("quiet")) });
+printResult("console", machine, figures, {
+  [`p99 at ${rate}/s console/quiet`]: ratioOf(p99("console"), p99("quiet")),
+});
 
 async function lookForKnown(): Promise<{ seq: number; id: string; wamid: string }> {
-  const { data } = (await relay.get(`/v1/events?limit=20&before=${Math.floor(events / 2)}&disposition=routed`)) as {
+  const { data } = (await relay.get(
+    `/v1/events?limit=20&before=${Math.floor(events / 2)}&disposition=routed`,
+  )) as {
     data: { seq: number; id: string; subject: { key: string } | null }[];
   };
   const [first] = data;
@@ -161,6 +179,7 @@ async function offered(measuredSeconds: number): Promise<RunResult> {
     keepSentAt: false,
   };
   const result = (await load.ask({ run: spec })) as RunResult;
-  if (result.statuses["200"] !== result.sent) throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
+  if (result.statuses["200"] !== result.sent)
+    throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
   return result;
 }

@@ -1,5 +1,10 @@
 import { type Delivered, measureDelivery } from "./delivery/measure-delivery.ts";
-import { type DeliverySide, type DeliverySideName, deliverySideNames, startDeliverySide } from "./delivery/sides.ts";
+import {
+  type DeliverySide,
+  type DeliverySideName,
+  deliverySideNames,
+  startDeliverySide,
+} from "./delivery/sides.ts";
 import { numberFlag, readFlags } from "./flags.ts";
 import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
@@ -27,7 +32,9 @@ const rounds = numberFlag("rounds", flags.rounds, short ? 1 : 3);
 const connections = numberFlag("connections", flags.connections, 64);
 const rate = numberFlag("rate", flags.rate, 1000);
 const pacedSeconds = short ? 0.5 : 5;
-const names = deliverySideNames.filter((name) => flags.only === undefined || flags.only.split(",").includes(name));
+const names = deliverySideNames.filter(
+  (name) => flags.only === undefined || flags.only.split(",").includes(name),
+);
 if (names.length === 0) {
   console.error(`--only knows ${deliverySideNames.join(", ")}`);
   process.exit(2);
@@ -49,18 +56,34 @@ const paced = new Map<DeliverySideName, Delivered[]>(names.map((name) => [name, 
 await runRound(0, { run: 0, count: Math.ceil(events / 10) }, null, null);
 for (let round = 0; round < rounds; round += 1) {
   await runRound(round, { run: 1 + round, count: events }, null, fast);
-  // A second at this rate, uncounted: the log of the flood before it is written into the file meanwhile.
+  // A second at this rate, uncounted: the log of the flood before it is written into the file
+  // meanwhile.
   if (!short) await runRound(round, { run: 501 + round, count: rate }, rate, null);
   await runRound(round, { run: 1001 + round, count: Math.ceil(rate * pacedSeconds) }, rate, paced);
 }
 
-const figures = Object.fromEntries(names.map((name) => [name, figuresOf(fast.get(name) ?? [], paced.get(name) ?? [])]));
+const figures = Object.fromEntries(
+  names.map((name) => [name, figuresOf(fast.get(name) ?? [], paced.get(name) ?? [])]),
+);
 const rows = names.map((name) => {
   const { perSecond, p50, p99, repeats } = figures[name] as SideFigures;
-  return [name, `${perSecond.median}`, `${perSecond.min}–${perSecond.max}`, p50.median.toFixed(2), p99.median.toFixed(2), `${repeats}`];
+  return [
+    name,
+    `${perSecond.median}`,
+    `${perSecond.min}–${perSecond.max}`,
+    p50.median.toFixed(2),
+    p99.median.toFixed(2),
+    `${repeats}`,
+  ];
 });
 const head = ["", "delivered/s", "spread", "p50 ms", "p99 ms", "repeats"];
-for (const line of ["", `Sustained; p50 and p99 from sent to delivered, at ${rate}/s`, ...table(head, rows), ""]) console.log(line);
+for (const line of [
+  "",
+  `Sustained; p50 and p99 from sent to delivered, at ${rate}/s`,
+  ...table(head, rows),
+  "",
+])
+  console.log(line);
 printResult("delivery", machine, figures, ratios());
 
 interface SideFigures {
@@ -106,6 +129,9 @@ function ratios(): Record<string, Spread> {
   const perSecond = (each: Delivered) => each.perSecond;
   return {
     "relay/bare": ratioOf(relay.map(perSecond), bare.map(perSecond)),
-    [`p99 at ${rate}/s relay/bare`]: ratioOf((paced.get("relay") ?? []).map(p99), (paced.get("bare") ?? []).map(p99)),
+    [`p99 at ${rate}/s relay/bare`]: ratioOf(
+      (paced.get("relay") ?? []).map(p99),
+      (paced.get("bare") ?? []).map(p99),
+    ),
   };
 }

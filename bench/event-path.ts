@@ -15,7 +15,11 @@ const usage = `Files of src that one webhook passes through, from the request to
 A file counts when a function of it runs for each of two events and did not run while the relay was idle.
 Files of types only and of constants run no function and do not count.`;
 
-const flags = readFlags(usage, { idle: { type: "string" }, files: { type: "boolean" }, short: { type: "boolean" } });
+const flags = readFlags(usage, {
+  idle: { type: "string" },
+  files: { type: "boolean" },
+  short: { type: "boolean" },
+});
 const idleMs = Number(flags.idle ?? (flags.short === true ? 2000 : 12_000));
 /** Timers that follow a delivery (settling in groups) end within it. */
 const restMs = 1500;
@@ -33,7 +37,11 @@ printResult("event-path", machine, { files: files.length }, {});
 
 async function filesOnPath(): Promise<string[]> {
   const destination = `http://127.0.0.1:${sink.port}/`;
-  const relay = await startRelay({ destination, concurrency: 8, nodeFlags: ["--inspect=127.0.0.1:0"] });
+  const relay = await startRelay({
+    destination,
+    concurrency: 8,
+    nodeFlags: ["--inspect=127.0.0.1:0"],
+  });
   try {
     await relay.register(wamidsOf({ run: 1, count: 1 }));
     using profiler = await connectProfiler(relay);
@@ -55,12 +63,20 @@ async function filesOnPath(): Promise<string[]> {
   }
 }
 
-/** Posts one event of the one registered message, and waits until it is delivered and the relay is at rest. */
+/**
+ * Posts one event of the one registered message, and waits until it is delivered and the relay is
+ * at rest.
+ */
 async function deliver(relay: Relay, sequence: number): Promise<void> {
   const before = ((await sink.ask({ counts: null })) as Sunk).requests;
   const { body, headers } = requestParts(sequence);
-  const answer = await fetch(`http://127.0.0.1:${relay.port}/webhooks/main`, { method: "POST", headers, body });
-  if (answer.status !== 200) throw new Error(`the webhook was answered ${answer.status}: ${await answer.text()}`);
+  const answer = await fetch(`http://127.0.0.1:${relay.port}/webhooks/main`, {
+    method: "POST",
+    headers,
+    body,
+  });
+  if (answer.status !== 200)
+    throw new Error(`the webhook was answered ${answer.status}: ${await answer.text()}`);
   await answer.arrayBuffer();
   while (((await sink.ask({ counts: null })) as Sunk).requests === before) await wait(20);
   await wait(restMs);
@@ -73,7 +89,12 @@ function requestParts(sequence: number): { headers: Record<string, string>; body
     .split("\r\n")
     .slice(1)
     .map((line) => line.split(": ") as [string, string]);
-  return { headers: Object.fromEntries(lines.filter(([name]) => name !== "host" && name !== "content-length")), body };
+  return {
+    headers: Object.fromEntries(
+      lines.filter(([name]) => name !== "host" && name !== "content-length"),
+    ),
+    body,
+  };
 }
 
 interface Profiler extends Disposable {
@@ -85,16 +106,26 @@ interface Profiler extends Disposable {
 interface Coverage {
   readonly result: readonly {
     readonly url: string;
-    readonly functions: readonly { readonly functionName: string; readonly ranges: readonly { startOffset: number; count: number }[] }[];
+    readonly functions: readonly {
+      readonly functionName: string;
+      readonly ranges: readonly { startOffset: number; count: number }[];
+    }[];
   }[];
 }
 
-/** Connects to the inspector of a process started with `--inspect` (Chrome DevTools Protocol, domain Profiler). */
+/**
+ * Connects to the inspector of a process started with `--inspect` (Chrome DevTools Protocol, domain
+ * Profiler).
+ */
 async function connectProfiler(relay: Relay): Promise<Profiler> {
   const address = /ws:\/\/\S+/.exec(relay.output())?.[0];
-  if (address === undefined) throw new Error(`the relay printed no address of its inspector: ${relay.output()}`);
+  if (address === undefined)
+    throw new Error(`the relay printed no address of its inspector: ${relay.output()}`);
   const socket = new WebSocket(address);
-  const pending = new Map<number, (answer: { result?: unknown; error?: { message: string } }) => void>();
+  const pending = new Map<
+    number,
+    (answer: { result?: unknown; error?: { message: string } }) => void
+  >();
   let calls = 0;
   socket.addEventListener("message", ({ data }) => {
     const answer = JSON.parse(String(data));
@@ -107,7 +138,9 @@ async function connectProfiler(relay: Relay): Promise<Profiler> {
   const call = async (method: string, params = {}) => {
     calls += 1;
     const id = calls;
-    const answered = new Promise<{ result?: unknown; error?: { message: string } }>((resolve) => void pending.set(id, resolve));
+    const answered = new Promise<{ result?: unknown; error?: { message: string } }>(
+      (resolve) => void pending.set(id, resolve),
+    );
     socket.send(JSON.stringify({ id, method, params }));
     const { result, error } = await answered;
     pending.delete(id);
@@ -125,7 +158,11 @@ async function connectProfiler(relay: Relay): Promise<Profiler> {
         for (const { functionName, ranges } of functions) {
           // The whole file is listed as a function without a name, which starts at 0.
           const [whole] = ranges;
-          if (whole !== undefined && whole.count > 0 && !(functionName === "" && whole.startOffset === 0)) {
+          if (
+            whole !== undefined &&
+            whole.count > 0 &&
+            !(functionName === "" && whole.startOffset === 0)
+          ) {
             called.add(`${file}#${functionName}@${whole.startOffset}`);
           }
         }

@@ -8,18 +8,22 @@ export const signatureHeader = "x-acme-signature";
 export const path = `/webhooks/${source}`;
 
 /**
- * Messages that are in the middle of their life at once. The events of a block of messages come as one wave of
- * `sent`, one of `delivered`, one of `read`, as a campaign's do: three events per message, never two in a row.
+ * Messages that are in the middle of their life at once. The events of a block of messages come as
+ * one wave of `sent`, one of `delivered`, one of `read`, as a campaign's do: three events per
+ * message, never two in a row.
  */
 const block = 500;
 const statuses = ["sent", "delivered", "read"] as const;
 
-/** Base of the times inside events: today, so that nothing is old enough to be tidied away, and the same in all processes of a bench. */
+/**
+ * Base of the times inside events: today, so that nothing is old enough to be tidied away, and the
+ * same in all processes of a bench.
+ */
 const epoch = Math.floor(Date.now() / 86_400_000) * 86_400_000;
 
 /**
- * A set of distinct events: those numbered from 0 to `count - 1` of one `run`. On one day the same numbers give the same bytes,
- * and no two runs (0 to 4095) share an event or a message.
+ * A set of distinct events: those numbered from 0 to `count - 1` of one `run`. On one day the same
+ * numbers give the same bytes, and no two runs (0 to 4095) share an event or a message.
  */
 export interface EventSet {
   readonly run: number;
@@ -60,10 +64,17 @@ export function requestFor(run: number, sequence: number): Buffer {
   return Buffer.concat([Buffer.from(head, "latin1"), body]);
 }
 
-/** Run and number of an event, read from where its id is in the body; null when the body is none of ours. */
+/**
+ * Run and number of an event, read from where its id is in the body; null when the body is none of
+ * ours.
+ */
 export function numbersIn(body: Buffer): { run: number; sequence: number } | null {
-  const id = /^\{"id":"[0-9a-f]{8}-[0-9a-f]{4}-7([0-9a-f]{3})-[0-9a-f]{4}-([0-9a-f]{12})"/.exec(body.toString("latin1", 0, 45));
-  return id === null ? null : { run: Number.parseInt(id[1] as string, 16), sequence: Number.parseInt(id[2] as string, 16) };
+  const id = /^\{"id":"[0-9a-f]{8}-[0-9a-f]{4}-7([0-9a-f]{3})-[0-9a-f]{4}-([0-9a-f]{12})"/.exec(
+    body.toString("latin1", 0, 45),
+  );
+  return id === null
+    ? null
+    : { run: Number.parseInt(id[1] as string, 16), sequence: Number.parseInt(id[2] as string, 16) };
 }
 
 function messageOf(sequence: number): number {
@@ -71,14 +82,20 @@ function messageOf(sequence: number): number {
   return Math.floor(sequence / perBlock) * block + (sequence % block);
 }
 
-/** Shaped as UUID version 7: grows with time as the service's ids do; its random parts hold run and number. */
+/**
+ * Shaped as UUID version 7: grows with time as the service's ids do; its random parts hold run and
+ * number.
+ */
 function eventId(at: number, run: number, sequence: number): string {
   const time = at.toString(16).padStart(12, "0");
   const runText = run.toString(16).padStart(3, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-7${runText}-8${hash(run, sequence).slice(0, 3)}-${sequence.toString(16).padStart(12, "0")}`;
 }
 
-/** 62 characters, as seen in the field: base64 of a frame with the recipient's phone and 18 digits of the message. */
+/**
+ * 62 characters, as seen in the field: base64 of a frame with the recipient's phone and 18 digits
+ * of the message.
+ */
 function wamidAt(run: number, message: number): string {
   const digits = hash(run, message);
   const phone = `54911${String(Number.parseInt(digits.slice(0, 8), 16) % 100_000_000).padStart(8, "0")}`;

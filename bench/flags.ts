@@ -1,11 +1,19 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 
 /**
- * Reads the flags of a bench. `--help` prints `usage` and ends the process with 0, a wrong flag ends it with 2.
+ * Reads the flags of a bench. `--help` prints `usage` and ends the process with 0, a wrong flag
+ * ends it with 2.
  */
-export function readFlags<Options extends NonNullable<ParseArgsConfig["options"]>>(usage: string, options: Options) {
+export function readFlags<Options extends NonNullable<ParseArgsConfig["options"]>>(
+  usage: string,
+  options: Options,
+) {
   try {
-    const { values } = parseArgs({ options: { ...options, help: { type: "boolean" } }, strict: true, allowPositionals: false });
+    const { values } = parseArgs({
+      options: { ...options, help: { type: "boolean" } },
+      strict: true,
+      allowPositionals: false,
+    });
     if ("help" in values && values.help === true) {
       console.log(usage);
       process.exit(0);

@@ -50,10 +50,14 @@ const full = await start({ events, waiting }, stack, console.log);
 const empty = await start({ events: 0, waiting: 0 }, stack, console.log);
 const sides = { empty, full } as const;
 type SideName = keyof typeof sides;
-const ending = flags.open === true && full.postgres !== null ? await leaveOpen(full.postgres.url) : null;
+const ending =
+  flags.open === true && full.postgres !== null ? await leaveOpen(full.postgres.url) : null;
 const openedAt = performance.now();
 
-const costs: Record<SideName, Record<Step, Cost[]>> = { empty: { accept: [], deliver: [] }, full: { accept: [], deliver: [] } };
+const costs: Record<SideName, Record<Step, Cost[]>> = {
+  empty: { accept: [], deliver: [] },
+  full: { accept: [], deliver: [] },
+};
 // A first, uncounted round: what is compiled while it runs should not be measured.
 for (let each = -1; each < rounds; each += 1) {
   for (const step of steps) {
@@ -66,7 +70,8 @@ for (let each = -1; each < rounds; each += 1) {
   }
 }
 const openSeconds = ending === null ? null : round((performance.now() - openedAt) / 1000);
-const lag = ending === null || full.postgres === null ? null : await measureLag(full, full.postgres, ending);
+const lag =
+  ending === null || full.postgres === null ? null : await measureLag(full, full.postgres, ending);
 
 const figures = Object.fromEntries(
   (["empty", "full"] as const).map((name) => [
@@ -86,11 +91,23 @@ const rows = Object.entries(figures).map(([name, of]) => [
   name,
   ...steps.flatMap((step) => [`${of[step].wall.median}`, `${of[step].processor.median}`]),
 ]);
-for (const line of ["", ...table(["µs per event", "accept", "of processors", "deliver", "of processors"], rows), ""]) console.log(line);
+for (const line of [
+  "",
+  ...table(["µs per event", "accept", "of processors", "deliver", "of processors"], rows),
+  "",
+])
+  console.log(line);
 printResult(
   "full",
   machine,
-  { database: flags.postgres === true ? "postgres" : "sqlite", events, waiting, openSeconds, lag, ...figures },
+  {
+    database: flags.postgres === true ? "postgres" : "sqlite",
+    events,
+    waiting,
+    openSeconds,
+    lag,
+    ...figures,
+  },
   Object.fromEntries(
     steps.flatMap((step) =>
       (["wall", "processor"] as const).map((by) => {
@@ -107,7 +124,9 @@ async function inTurns(work: (side: FullSide) => Promise<void>): Promise<Record<
   const spent = { empty: { wall: 0, node: 0 }, full: { wall: 0, node: 0 } };
   const before = { empty: empty.databaseSeconds(), full: full.databaseSeconds() };
   for (let turn = 0; turn < turns; turn += 1) {
-    for (const name of turn % 2 === 0 ? (["empty", "full"] as const) : (["full", "empty"] as const)) {
+    for (const name of turn % 2 === 0
+      ? (["empty", "full"] as const)
+      : (["full", "empty"] as const)) {
       const [cpu, at] = [process.cpuUsage(), performance.now()];
       await work(sides[name]);
       spent[name].wall += performance.now() - at;
@@ -123,7 +142,10 @@ async function inTurns(work: (side: FullSide) => Promise<void>): Promise<Record<
   return { empty: costOf("empty"), full: costOf("full") };
 }
 
-/** Leaves two transactions open: one with a snapshot, and one that has written. Returns what ends the second one. */
+/**
+ * Leaves two transactions open: one with a snapshot, and one that has written. Returns what ends
+ * the second one.
+ */
 async function leaveOpen(url: string): Promise<() => Promise<void>> {
   const [reading, writing] = [new Client(url), new Client(url)];
   for (const client of [reading, writing]) {
@@ -136,15 +158,21 @@ async function leaveOpen(url: string): Promise<() => Promise<void>> {
 }
 
 /**
- * Milliseconds until listeners may read the events of a batch: without a gap in the numbers, and with one. At a gap they wait
- * for the transaction that has written.
+ * Milliseconds until listeners may read the events of a batch: without a gap in the numbers, and
+ * with one. At a gap they wait for the transaction that has written.
  */
-async function measureLag({ accept }: FullSide, { url, horizon }: NonNullable<FullSide["postgres"]>, end: () => Promise<void>) {
+async function measureLag(
+  { accept }: FullSide,
+  { url, horizon }: NonNullable<FullSide["postgres"]>,
+  end: () => Promise<void>,
+) {
   const client = new Client(url);
   await client.connect();
-  const lastSeq = async () => Number((await client.query("SELECT max(seq) AS last FROM relay.events")).rows[0]?.last);
+  const lastSeq = async () =>
+    Number((await client.query("SELECT max(seq) AS last FROM relay.events")).rows[0]?.last);
   async function read(last: number): Promise<number> {
-    for (const at = performance.now(); ; await wait(1)) if ((await horizon()) >= last) return performance.now() - at;
+    for (const at = performance.now(); ; await wait(1))
+      if ((await horizon()) >= last) return performance.now() - at;
   }
   try {
     await accept(batch);
@@ -155,7 +183,8 @@ async function measureLag({ accept }: FullSide, { url, horizon }: NonNullable<Fu
     const last = await lastSeq();
     const heldMs = short ? 200 : 2_000;
     for (const at = performance.now(); performance.now() - at < heldMs; await wait(10)) {
-      if ((await horizon()) > before) throw new Error("listeners passed a gap while a transaction was open that may fill it");
+      if ((await horizon()) > before)
+        throw new Error("listeners passed a gap while a transaction was open that may fill it");
     }
     await end();
     return { withoutGap: round(withoutGap), afterTheEnd: round(await read(last)) };

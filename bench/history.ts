@@ -36,22 +36,38 @@ const sides = [await open("with", undefined), await open("without", flags.withou
 const results: Record<string, RunResult[]> = { with: [], without: [] };
 
 for (let round = 0; round < rounds; round += 1) {
-  const phase: Phase = { run: 1 + round, seconds, warmupSeconds: short ? 0.1 : 1, connections: 64, rate: null, oneRequestEach: false };
+  const phase: Phase = {
+    run: 1 + round,
+    seconds,
+    warmupSeconds: short ? 0.1 : 1,
+    connections: 64,
+    rate: null,
+    oneRequestEach: false,
+  };
   await load.ask({ prepare: { run: phase.run, count: poolSize(phase, mostPerSecond) } });
   for (const { name, side } of round % 2 === 0 ? sides : sides.toReversed()) {
     const result = await measureSide(load, side, phase);
     results[name]?.push(result);
-    console.log(`round ${round + 1}, ${name} history: ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms`);
+    console.log(
+      `round ${round + 1}, ${name} history: ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms`,
+    );
   }
 }
 
 const perSecond = (name: string) => (results[name] ?? []).map((result) => result.perSecond);
-/** Microseconds of the server's processor time for an event: other work on the machine hardly changes it. */
+/**
+ * Microseconds of the server's processor time for an event: other work on the machine hardly
+ * changes it.
+ */
 const micros = (name: string) =>
-  (results[name] ?? []).map(({ serverCores, perSecond: rate }) => ((serverCores ?? Number.NaN) / rate) * 1e6);
+  (results[name] ?? []).map(
+    ({ serverCores, perSecond: rate }) => ((serverCores ?? Number.NaN) / rate) * 1e6,
+  );
 const p99 = (name: string) => (results[name] ?? []).map(({ latency }) => latency.p99);
 const names = ["with", "without"] as const;
-const figures = Object.fromEntries(names.map((name) => [name, { perSecond: spreadOf(perSecond(name)), p99: spreadOf(p99(name)) }]));
+const figures = Object.fromEntries(
+  names.map((name) => [name, { perSecond: spreadOf(perSecond(name)), p99: spreadOf(p99(name)) }]),
+);
 printResult("history", machine, figures, {
   "with/without": ratioOf(perSecond("with"), perSecond("without")),
   "µs each with/without": ratioOf(micros("with"), micros("without")),
@@ -59,9 +75,26 @@ printResult("history", machine, figures, {
 });
 
 /** The destination cannot be reached, so that nothing but receiving goes on. */
-async function open(name: (typeof names)[number], command: string | undefined): Promise<{ readonly name: string; readonly side: Side }> {
-  const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/events`, concurrency: 64, command });
+async function open(
+  name: (typeof names)[number],
+  command: string | undefined,
+): Promise<{ readonly name: string; readonly side: Side }> {
+  const relay = await startRelay({
+    destination: `http://127.0.0.1:${await freePort()}/events`,
+    concurrency: 64,
+    command,
+  });
   stack.defer(() => relay.stop());
   const expect = (set: EventSet) => relay.register(wamidsOf(set));
-  return { name, side: { name: "relay", port: relay.port, pid: relay.pid(), mostPerSecond, expect, settle: null } };
+  return {
+    name,
+    side: {
+      name: "relay",
+      port: relay.port,
+      pid: relay.pid(),
+      mostPerSecond,
+      expect,
+      settle: null,
+    },
+  };
 }

@@ -32,13 +32,19 @@ const seconds = numberFlag("seconds", flags.seconds, short ? 0.2 : 5);
 const warmupSeconds = short ? 0.1 : 1;
 const rounds = numberFlag("rounds", flags.rounds, short ? 1 : 3);
 const connections = numberFlag("connections", flags.connections, 64);
-const names = sideNames.filter((name) => flags.only === undefined || flags.only.split(",").includes(name));
+const names = sideNames.filter(
+  (name) => flags.only === undefined || flags.only.split(",").includes(name),
+);
 if (names.length === 0) {
   console.error(`--only knows ${sideNames.join(", ")}`);
   process.exit(2);
 }
 
-const loops = { closed: "closed loop", open: "open loop", noKeepAlive: "closed loop, no keep-alive" } as const;
+const loops = {
+  closed: "closed loop",
+  open: "open loop",
+  noKeepAlive: "closed loop, no keep-alive",
+} as const;
 
 interface Measured {
   readonly closed: RunResult[];
@@ -46,7 +52,9 @@ interface Measured {
   readonly noKeepAlive: RunResult[];
 }
 
-const results = new Map<SideName, Measured>(names.map((name) => [name, { closed: [], open: [], noKeepAlive: [] }]));
+const results = new Map<SideName, Measured>(
+  names.map((name) => [name, { closed: [], open: [], noKeepAlive: [] }]),
+);
 const acknowledged = new Map<SideName, number>();
 
 const machine = await lookAtMachine();
@@ -61,16 +69,38 @@ for (const side of sides) await refusesForgery(side);
 
 const mostPerSecond = Math.max(...sides.map((side) => side.mostPerSecond));
 for (let round = 0; round < rounds; round += 1) {
-  await runRound("closed", round, { run: 1 + round, seconds, warmupSeconds, connections, rate: null, oneRequestEach: false });
+  await runRound("closed", round, {
+    run: 1 + round,
+    seconds,
+    warmupSeconds,
+    connections,
+    rate: null,
+    oneRequestEach: false,
+  });
   if (flags["no-keep-alive"] === true) {
-    await runRound("noKeepAlive", round, { run: 2001 + round, seconds, warmupSeconds, connections, rate: null, oneRequestEach: true });
+    await runRound("noKeepAlive", round, {
+      run: 2001 + round,
+      seconds,
+      warmupSeconds,
+      connections,
+      rate: null,
+      oneRequestEach: true,
+    });
   }
 }
 const accepted = results.get("relay+delivery")?.closed.map(({ perSecond }) => perSecond) ?? [];
-const half = flags.half === true && accepted.length > 0 ? Math.round(spreadOf(accepted).median / 2) : null;
+const half =
+  flags.half === true && accepted.length > 0 ? Math.round(spreadOf(accepted).median / 2) : null;
 const rate = half ?? numberFlag("rate", flags.rate, short ? 2000 : 5000);
 for (let round = 0; round < rounds; round += 1) {
-  await runRound("open", round, { run: 1001 + round, seconds, warmupSeconds, connections, rate, oneRequestEach: false });
+  await runRound("open", round, {
+    run: 1001 + round,
+    seconds,
+    warmupSeconds,
+    connections,
+    rate,
+    oneRequestEach: false,
+  });
 }
 
 const figures = summarise(results);

@@ -11,7 +11,10 @@ export interface Machine {
   readonly cores: number;
   /** Processes that wanted a core, over the last minute before the run: what else was going on. */
   readonly busy: number;
-  /** Milliseconds to write 20 KB and have it on disk, where the relay's file will be: the price of each commit. */
+  /**
+   * Milliseconds to write 20 KB and have it on disk, where the relay's file will be: the price of
+   * each commit.
+   */
   readonly syncMs: Latency;
 }
 

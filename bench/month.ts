@@ -16,7 +16,11 @@ Of 20 messages, 2 are not registered and ignored. One in 100 is a dead letter. O
   --days <n>            (30)
   --short               60 events in each of 16 days, for CI`;
 
-const flags = readFlags(usage, { "per-day": { type: "string" }, days: { type: "string" }, short: { type: "boolean" } });
+const flags = readFlags(usage, {
+  "per-day": { type: "string" },
+  days: { type: "string" },
+  short: { type: "boolean" },
+});
 const short = flags.short === true;
 const perDay = Math.ceil(numberFlag("per-day", flags["per-day"], short ? 60 : 20_000));
 const days = Math.ceil(numberFlag("days", flags.days, short ? 16 : 30));
@@ -26,7 +30,13 @@ const dayMs = 86_400_000;
 const parts = short ? 2 : 12;
 const perPart = Math.ceil(perDay / parts / 3);
 /** By day 7, what is kept is as much as it will be. */
-const keep = { events: 5 * dayMs, deliveries: 5 * dayMs, ignored: dayMs, messages: 5 * dayMs, history: 5 * dayMs };
+const keep = {
+  events: 5 * dayMs,
+  deliveries: 5 * dayMs,
+  ignored: dayMs,
+  messages: 5 * dayMs,
+  history: 5 * dayMs,
+};
 const firstCompared = 7;
 const outage = 12;
 const batch = 100;
@@ -49,7 +59,9 @@ stack.defer(() => server.stop());
 const { store } = await openPostgresStore(
   { url: server.url, schema: "relay" },
   {
-    rules: rulesFor([{ name: route, match: { tracked: true }, order: "message" }], { unknown: "ignore" }),
+    rules: rulesFor([{ name: route, match: { tracked: true }, order: "message" }], {
+      unknown: "ignore",
+    }),
     hooks: {
       committed() {},
       failed(error) {
@@ -85,32 +97,54 @@ const [before, after] = [sizes[firstCompared - 1] ?? {}, sizes.at(-1) ?? {}];
 const largest = Object.keys(after)
   .filter((name) => (after[name] ?? 0) > 0.005 * totalOf(after))
   .sort((a, b) => (after[b] ?? 0) - (after[a] ?? 0));
-const rows = largest.map((name) => [name, mb(before[name]), mb(sizes[outage - 1]?.[name]), mb(after[name]), ratioText(name)]);
+const rows = largest.map((name) => [
+  name,
+  mb(before[name]),
+  mb(sizes[outage - 1]?.[name]),
+  mb(after[name]),
+  ratioText(name),
+]);
 const head = ["MB", `day ${firstCompared}`, `day ${outage}, outage`, `day ${days}`, "last/first"];
 for (const line of ["", ...table(head, rows), ""]) console.log(line);
 printResult(
   "month",
   machine,
-  { perDay: 3 * perPart * parts, days, ...counts, bytes: { [`day ${firstCompared}`]: before, [`day ${days}`]: after } },
+  {
+    perDay: 3 * perPart * parts,
+    days,
+    ...counts,
+    bytes: { [`day ${firstCompared}`]: before, [`day ${days}`]: after },
+  },
   { [`day ${days}/day ${firstCompared}`]: round(totalOf(after) / totalOf(before)) },
 );
 
 /** Registers the messages of a part of a day, then accepts their events. */
 async function receive(from: number, to: number): Promise<void> {
   const messages = Array.from({ length: perPart }, (_, number) => {
-    const wamid = `wamid.${Buffer.from(`\x1d\x18\x0d549115550${1e8 + number}${randomUUID().slice(0, 18)}`).toString("base64")}` as Wamid;
+    const wamid =
+      `wamid.${Buffer.from(`\x1d\x18\x0d549115550${1e8 + number}${randomUUID().slice(0, 18)}`).toString("base64")}` as Wamid;
     return { wamid, isKnown: number % 10 !== 0 };
   });
   const known = messages.flatMap(({ wamid, isKnown }) => (isKnown ? [registrationOf(wamid)] : []));
-  for (let at = 0; at < known.length; at += batch) await store.register(known.slice(at, at + batch), from);
+  for (let at = 0; at < known.length; at += batch)
+    await store.register(known.slice(at, at + batch), from);
   const events = messages.flatMap(({ wamid }, number) =>
     statuses.map((status) => {
       const receivedAt = Math.floor(from + ((to - from) * number) / perPart);
-      return anEvent({ id: randomUUID(), account, wamid, status, receivedAt, data: { conversation: "c".repeat(120) } });
+      return anEvent({
+        id: randomUUID(),
+        account,
+        wamid,
+        status,
+        receivedAt,
+        data: { conversation: "c".repeat(120) },
+      });
     }),
   );
   for (let at = 0; at < events.length; at += batch) {
-    const outcomes = await Promise.all(events.slice(at, at + batch).map((event) => store.accept(event)));
+    const outcomes = await Promise.all(
+      events.slice(at, at + batch).map((event) => store.accept(event)),
+    );
     for (const outcome of outcomes) {
       if (outcome.result !== "accepted") throw new Error("an event was not accepted");
       counts.accepted += 1;
@@ -142,7 +176,15 @@ async function settle(delivery: QueuedDelivery, at: number): Promise<void> {
       ? { to: "waiting", nextAt: at }
       : { to: "dead", reason: "attempts" };
   const result = { kind: "answered", status: isBad ? 503 : 200, retryAfterMs: null } as const;
-  await store.settle({ route, event, delivery, at, receivedAt, attempt: { number, at, tookMs: 5, result, response: null }, settled });
+  await store.settle({
+    route,
+    event,
+    delivery,
+    at,
+    receivedAt,
+    attempt: { number, at, tookMs: 5, result, response: null },
+    settled,
+  });
   if (settled.to === "delivered") counts.delivered += 1;
   else if (settled.to === "dead") counts.dead += 1;
 }

@@ -82,9 +82,13 @@ printResult(
 /** Counts of attempts and latencies of every route in every minute. Returns how many. */
 function fill(path: string): number {
   const db = openForWriting(path, "bench", "bench");
-  const put = db.prepare("INSERT INTO counters (at, account, series, of, label, writer, n) VALUES (?, 'main', ?, ?, ?, '', ?)");
+  const put = db.prepare(
+    "INSERT INTO counters (at, account, series, of, label, writer, n) VALUES (?, 'main', ?, ?, ?, '', ?)",
+  );
   const labels = { attempts: ["delivered", "503"], delivery: ["12", "16", "20", "24"] };
-  const counters = names.flatMap((name) => Object.entries(labels).flatMap(([series, own]) => own.map((label) => [series, name, label])));
+  const counters = names.flatMap((name) =>
+    Object.entries(labels).flatMap(([series, own]) => own.map((label) => [series, name, label])),
+  );
   const last = Math.floor(Date.now() / 60_000);
   let count = 0;
   db.transaction(() => {

@@ -52,8 +52,14 @@ for (let round = 0; round < rounds; round += 1) {
   measured.one.push(await measure(1));
   measured.eight.push(await measure(8));
   if (flags.yardstick !== undefined) yardsticks.push(await yardstick(flags.yardstick));
-  const micros = [measured.one.at(-1)?.micros, measured.eight.at(-1)?.micros, yardsticks.at(-1)].map((of) => of?.toFixed(1) ?? "–");
-  console.log(`round ${round + 1}: one route ${micros[0]} µs of the database, eight ${micros[1]}, yardstick ${micros[2]}`);
+  const micros = [
+    measured.one.at(-1)?.micros,
+    measured.eight.at(-1)?.micros,
+    yardsticks.at(-1),
+  ].map((of) => of?.toFixed(1) ?? "–");
+  console.log(
+    `round ${round + 1}: one route ${micros[0]} µs of the database, eight ${micros[1]}, yardstick ${micros[2]}`,
+  );
 }
 
 const figures = Object.fromEntries(
@@ -67,12 +73,18 @@ const figures = Object.fromEntries(
     },
   ]),
 );
-const rows = Object.entries(figures).map(([name, { perSecond, database, conflictsPerBatch, deadlocks }]) => [
-  name,
-  ...[perSecond, database, conflictsPerBatch].map(({ median }) => `${median}`),
-  `${deadlocks}`,
-]);
-for (const line of ["", ...table(["routes", "events/s", "µs of the database", "conflicts per batch", "deadlocks"], rows), ""])
+const rows = Object.entries(figures).map(
+  ([name, { perSecond, database, conflictsPerBatch, deadlocks }]) => [
+    name,
+    ...[perSecond, database, conflictsPerBatch].map(({ median }) => `${median}`),
+    `${deadlocks}`,
+  ],
+);
+for (const line of [
+  "",
+  ...table(["routes", "events/s", "µs of the database", "conflicts per batch", "deadlocks"], rows),
+  "",
+])
   console.log(line);
 const yards = yardsticks.length === 0 ? {} : { yardstick: { database: spreadOf(yardsticks) } };
 printResult(
@@ -82,7 +94,9 @@ printResult(
   Object.fromEntries(
     (["one", "eight"] as const).flatMap((name) => {
       const ours = measured[name].map(({ micros }) => micros);
-      return yardsticks.length === 0 ? [] : [[`database ${name}/yardstick`, ratioOf(ours, yardsticks)]];
+      return yardsticks.length === 0
+        ? []
+        : [[`database ${name}/yardstick`, ratioOf(ours, yardsticks)]];
     }),
   ),
 );
@@ -127,13 +141,19 @@ async function measure(routes: number): Promise<Measured> {
     const own = names.filter((_, place) => routes === 1 || place % workers === number);
     const leases = own.map((route) => leaseName(route, shard));
     await store.leases.beat(id, leases, leaseTimes.deadAfterMs);
-    for (const [name, lease] of await store.leases.take(id, leases, leaseTimes.deadAfterMs)) held.set(name, lease);
+    for (const [name, lease] of await store.leases.take(id, leases, leaseTimes.deadAfterMs))
+      held.set(name, lease);
     if (held.size !== own.length) throw new Error("a worker did not get its routes");
     const count = () => {
       settled += 1;
       if (settled === total) end();
     };
-    const lanes = new Map(own.map((route) => [route, createPortLane({ route, shard, store, isShared: true, settled: count })]));
+    const lanes = new Map(
+      own.map((route) => [
+        route,
+        createPortLane({ route, shard, store, isShared: true, settled: count }),
+      ]),
+    );
     for (const lane of lanes.values()) {
       closing.defer(() => lane.close());
       lane.deliver(Number.POSITIVE_INFINITY).catch(fail);
@@ -141,7 +161,8 @@ async function measure(routes: number): Promise<Measured> {
     store.onDue({
       offer(due) {
         for (const one of due)
-          for (const place of placesOf([one])) if (shardOf(place.lane, shard.of) === shard.number) lanes.get(one.route)?.offer(place);
+          for (const place of placesOf([one]))
+            if (shardOf(place.lane, shard.of) === shard.number) lanes.get(one.route)?.offer(place);
       },
       wake: (route) => lanes.get(route)?.lookAgain(),
     });
@@ -156,7 +177,9 @@ async function measure(routes: number): Promise<Measured> {
     const events = received[number] ?? [];
     let accepted = 0;
     for (let from = 0; from < events.length; from += batch) {
-      const outcomes = await Promise.all(events.slice(from, from + batch).map((event) => store.accept(event)));
+      const outcomes = await Promise.all(
+        events.slice(from, from + batch).map((event) => store.accept(event)),
+      );
       for (const outcome of outcomes) {
         if (outcome.result === "duplicate") continue;
         accepted += 1;
@@ -177,7 +200,9 @@ async function measure(routes: number): Promise<Measured> {
   await client.connect();
   const opened = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'wamid-relay'";
   while ((await client.query(opened)).rows.length > 0) await wait(20);
-  const { rows: found } = await client.query("SELECT xact_rollback AS n, deadlocks FROM pg_stat_database WHERE datname = 'postgres'");
+  const { rows: found } = await client.query(
+    "SELECT xact_rollback AS n, deadlocks FROM pg_stat_database WHERE datname = 'postgres'",
+  );
   await client.end();
   return {
     perSecond: total / seconds,

@@ -17,7 +17,11 @@ const usage = `What waits for a queue and a stream, once their Redis is there, a
   --rounds <n>          of the loop (3)
   --short               4000 deliveries, for CI`;
 
-const flags = readFlags(usage, { deliveries: { type: "string" }, rounds: { type: "string" }, short: { type: "boolean" } });
+const flags = readFlags(usage, {
+  deliveries: { type: "string" },
+  rounds: { type: "string" },
+  short: { type: "boolean" },
+});
 const short = flags.short === true;
 const deliveries = Math.ceil(numberFlag("deliveries", flags.deliveries, short ? 4000 : 20_000));
 const rounds = numberFlag("rounds", flags.rounds, 3);
@@ -37,7 +41,9 @@ interface Rate {
   readonly coreMicros: number;
 }
 
-const queueRate = await drainTo("queue", "bull:bench:wait", (redis) => redis.llen("bull:bench:wait"));
+const queueRate = await drainTo("queue", "bull:bench:wait", (redis) =>
+  redis.llen("bull:bench:wait"),
+);
 const streamRate = await drainTo("stream", "bench", (redis) => redis.xlen("bench"));
 const loops: Rate[] = [];
 for (let each = 0; each < rounds; each += 1) loops.push(await bareLoop());
@@ -61,10 +67,21 @@ printResult("queues", machine, figures, {
   "stream/addBulk": against(streamRate),
 });
 
-/** Fills the relay while there is no Redis, starts Redis, and gives deliveries a second from the first there to the last. */
-async function drainTo(kind: "queue" | "stream", key: string, count: (redis: Redis) => Promise<number>): Promise<Rate> {
+/**
+ * Fills the relay while there is no Redis, starts Redis, and gives deliveries a second from the
+ * first there to the last.
+ */
+async function drainTo(
+  kind: "queue" | "stream",
+  key: string,
+  count: (redis: Redis) => Promise<number>,
+): Promise<Rate> {
   const port = await freePort();
-  const to = { redis: `redis://127.0.0.1:${port}`, breaker: { pause: "500ms", longest: "500ms" }, [kind]: "bench" };
+  const to = {
+    redis: `redis://127.0.0.1:${port}`,
+    breaker: { pause: "500ms", longest: "500ms" },
+    [kind]: "bench",
+  };
   const routes = [{ name: "tracked", match: { events: ["message.*"], tracked: true }, to }];
   const relay = await startRelay({ destination: "", concurrency: 0, settings: { routes } });
   try {
@@ -79,15 +96,19 @@ async function drainTo(kind: "queue" | "stream", key: string, count: (redis: Red
       for (let movedAt = performance.now(); ; await wait(5)) {
         const there = await count(redis);
         if (there > seen) movedAt = performance.now();
-        if (there > 0 && startedAt === null) [startedAt, first, coreAt] = [performance.now(), there, coreSeconds(relay.pid())];
+        if (there > 0 && startedAt === null)
+          [startedAt, first, coreAt] = [performance.now(), there, coreSeconds(relay.pid())];
         seen = there;
         if (there >= deliveries && startedAt !== null) {
           const perSecond = (there - first) / ((performance.now() - startedAt) / 1000);
           const coreMicros = ((coreSeconds(relay.pid()) - coreAt) / (there - first)) * 1e6;
-          console.log(`${kind}: ${Math.round(perSecond)} delivered/s, ${Math.round(coreMicros)} µs of a core each, ${there} in ${key}`);
+          console.log(
+            `${kind}: ${Math.round(perSecond)} delivered/s, ${Math.round(coreMicros)} µs of a core each, ${there} in ${key}`,
+          );
           return { perSecond, coreMicros };
         }
-        if (performance.now() - movedAt > longestStallMs) throw new Error(`${kind}: ${there} of ${deliveries} came`);
+        if (performance.now() - movedAt > longestStallMs)
+          throw new Error(`${kind}: ${there} of ${deliveries} came`);
       }
     } finally {
       redis.disconnect();
@@ -98,7 +119,10 @@ async function drainTo(kind: "queue" | "stream", key: string, count: (redis: Red
   }
 }
 
-/** The fastest that BullMQ offers by hand, with the same data: nothing is stored before, and one answer is waited for per bulk. */
+/**
+ * The fastest that BullMQ offers by hand, with the same data: nothing is stored before, and one
+ * answer is waited for per bulk.
+ */
 async function bareLoop(): Promise<Rate> {
   const server = await startRedis();
   const connection = new Redis(server.url, { maxRetriesPerRequest: null });
@@ -108,12 +132,17 @@ async function bareLoop(): Promise<Rate> {
     const startedAt = performance.now();
     const coreAt = coreSeconds(process.pid);
     for (let from = 0; from < deliveries; from += perBulk) {
-      await queue.addBulk(Array.from({ length: Math.min(perBulk, deliveries - from) }, (_, at) => jobOf(from + at)));
+      await queue.addBulk(
+        Array.from({ length: Math.min(perBulk, deliveries - from) }, (_, at) => jobOf(from + at)),
+      );
     }
     const perSecond = deliveries / ((performance.now() - startedAt) / 1000);
-    if ((await connection.llen("bull:bare:wait")) !== deliveries) throw new Error("the loop lost jobs");
+    if ((await connection.llen("bull:bare:wait")) !== deliveries)
+      throw new Error("the loop lost jobs");
     const coreMicros = ((coreSeconds(process.pid) - coreAt) / deliveries) * 1e6;
-    console.log(`addBulk(${perBulk}): ${Math.round(perSecond)}/s, ${Math.round(coreMicros)} µs of a core each`);
+    console.log(
+      `addBulk(${perBulk}): ${Math.round(perSecond)}/s, ${Math.round(coreMicros)} µs of a core each`,
+    );
     return { perSecond, coreMicros };
   } finally {
     await queue.close();
@@ -129,6 +158,17 @@ function coreSeconds(pid: number): number {
 function jobOf(sequence: number) {
   const { id, body } = eventAt(0, sequence);
   const deliveryId = `dlv_${id.replaceAll("-", "")}_000000000000`;
-  const data = { deliveryId, event: "message.status", eventId: id, attempt: 1, replay: false, contentType: "application/json" };
-  return { name: "message.status", data: { ...data, body: body.toString(), encoding: "utf8" }, opts: { jobId: deliveryId } };
+  const data = {
+    deliveryId,
+    event: "message.status",
+    eventId: id,
+    attempt: 1,
+    replay: false,
+    contentType: "application/json",
+  };
+  return {
+    name: "message.status",
+    data: { ...data, body: body.toString(), encoding: "utf8" },
+    opts: { jobId: deliveryId },
+  };
 }

@@ -35,7 +35,10 @@ const pacedMs = 1000 * numberFlag("seconds", flags.seconds, short ? 1 : 20);
 const unpacedMs = 1000 * numberFlag("unpaced", flags.unpaced, short ? 0.5 : 10);
 const connections = Math.ceil(numberFlag("connections", flags.connections, 32));
 const people = Math.ceil(numberFlag("people", flags.people, 5_000));
-const messages = flags.messages === "0" ? 0 : 2 * Math.ceil(numberFlag("messages", flags.messages, short ? 4_000 : 200_000) / 2);
+const messages =
+  flags.messages === "0"
+    ? 0
+    : 2 * Math.ceil(numberFlag("messages", flags.messages, short ? 4_000 : 200_000) / 2);
 /** Fast enough that events come in step with sends: a message's last one 60 ms after it at most. */
 const speed = 1_000;
 const eventsPerSend = 3;
@@ -72,12 +75,21 @@ stack.defer(() => sender.stop());
 
 let sentInAll = 0;
 const send = async (ms: number, paced: number | null): Promise<Sends> => {
-  const order: SendOrder = { port: sandbox.port, key: sandbox.key, templateId: sandbox.templateId, connections, ms, rate: paced, people };
+  const order: SendOrder = {
+    port: sandbox.port,
+    key: sandbox.key,
+    templateId: sandbox.templateId,
+    connections,
+    ms,
+    rate: paced,
+    people,
+  };
   const sends = (await sender.ask(order)) as Sends;
   sentInAll += sends.answered;
   return sends;
 };
-const stored = async () => Object.values(await relay.dispositions()).reduce((sum, count) => sum + count, 0);
+const stored = async () =>
+  Object.values(await relay.dispositions()).reduce((sum, count) => sum + count, 0);
 /** Waits until the relay has the events that the sends make, each once: no fewer, and no more. */
 const check = async () => {
   const expected = sentInAll * eventsPerSend;
@@ -87,7 +99,8 @@ const check = async () => {
     const events = await stored();
     if (events === expected) return;
     // The last messages may still be in the midst of their lives.
-    if (events > expected || performance.now() > deadline) throw new Error(`${sentInAll} sends, and ${events} events at the relay`);
+    if (events > expected || performance.now() > deadline)
+      throw new Error(`${sentInAll} sends, and ${events} events at the relay`);
     await wait(20);
   }
 };
@@ -97,7 +110,10 @@ const used = () => ({
   sandboxWaited: waitedSeconds(sandbox.pid) ?? Number.NaN,
   relayWaited: waitedSeconds(relay.pid()) ?? Number.NaN,
 });
-/** Cores used by the sandbox and the relay meanwhile, and how much of a core they waited for because other processes had it. */
+/**
+ * Cores used by the sandbox and the relay meanwhile, and how much of a core they waited for because
+ * other processes had it.
+ */
 const during = async <T>(work: () => Promise<T>) => {
   const from = performance.now();
   const before = used();
@@ -105,7 +121,10 @@ const during = async <T>(work: () => Promise<T>) => {
   const tookMs = performance.now() - from;
   const after = used();
   const cores = Object.fromEntries(
-    Object.entries(after).map(([of, now]) => [of, round((now - before[of as keyof typeof before]) / (tookMs / 1000))]),
+    Object.entries(after).map(([of, now]) => [
+      of,
+      round((now - before[of as keyof typeof before]) / (tookMs / 1000)),
+    ]),
   );
   return { result, cores: cores as ReturnType<typeof used>, tookMs };
 };
@@ -158,7 +177,17 @@ const figures = {
   residentMiB: { sandbox: resident === null ? null : round(resident), messages: sentInAll },
   memory: messages === 0 ? null : await memory(),
 };
-const head = ["", "sends/s", "p50 ms", "p99 ms", "events/s", "sandbox's cores", "waited", "relay's cores", "waited"];
+const head = [
+  "",
+  "sends/s",
+  "p50 ms",
+  "p99 ms",
+  "events/s",
+  "sandbox's cores",
+  "waited",
+  "relay's cores",
+  "waited",
+];
 const row = (name: string, of: typeof figures.unpaced) =>
   [
     name,
@@ -171,11 +200,17 @@ const row = (name: string, of: typeof figures.unpaced) =>
     of.cores.relay,
     of.cores.relayWaited,
   ].map(String);
-for (const line of ["", ...table(head, [row(`${rate}/s`, figures.paced), row("unpaced", figures.unpaced)]), ""]) console.log(line);
+for (const line of [
+  "",
+  ...table(head, [row(`${rate}/s`, figures.paced), row("unpaced", figures.unpaced)]),
+  "",
+])
+  console.log(line);
 console.log(
   `Deliveries waiting: ${figures.paced.backlog.most} at most, ${backlogAtEnd} at the end of ${pacedMs / 1000} s; all events stored once.`,
 );
-if (figures.memory !== null) console.log(`Memory: ${figures.memory.bytesPerMessage} bytes a message, its events forgotten.`);
+if (figures.memory !== null)
+  console.log(`Memory: ${figures.memory.bytesPerMessage} bytes a message, its events forgotten.`);
 printResult("sandbox", machine, figures, {
   [`sends/${rate}`]: round(figures.paced.sendsPerSecond / rate),
   [`events/${rate * eventsPerSend}`]: round(figures.paced.eventsPerSecond / (rate * eventsPerSend)),
@@ -185,7 +220,12 @@ async function memory() {
   const child = await startChild("sandbox/memory.ts", [], 0, ["--expose-gc"]);
   try {
     const use = (await child.ask({ messages })) as MemoryUse;
-    return { bytesPerMessage: Math.round(use.bytesPerMessage), heapMiB: round(use.heapMiB), residentMiB: round(use.residentMiB), messages };
+    return {
+      bytesPerMessage: Math.round(use.bytesPerMessage),
+      heapMiB: round(use.heapMiB),
+      residentMiB: round(use.residentMiB),
+      messages,
+    };
   } finally {
     await child.stop();
   }

@@ -89,7 +89,12 @@ const rows = Object.entries(figures).map(([name, { perSecond, relay, database, r
   `${database.median}`,
   `${repeats}`,
 ]);
-for (const line of ["", ...table(["", "delivered/s", "spread", "µs each: relay", "database", "repeats"], rows), ""]) console.log(line);
+for (const line of [
+  "",
+  ...table(["", "delivered/s", "spread", "µs each: relay", "database", "repeats"], rows),
+  "",
+])
+  console.log(line);
 printResult("shared", machine, figures, { ...against("redis"), ...against("sqlite") });
 
 function against(other: SideName): object {
@@ -107,7 +112,10 @@ function against(other: SideName): object {
   };
 }
 
-/** On a server of its own: a first tenth is not counted, because what is compiled while it runs should not be measured. */
+/**
+ * On a server of its own: a first tenth is not counted, because what is compiled while it runs
+ * should not be measured.
+ */
 async function measure(name: SideName, round: number): Promise<Measured> {
   await using parts = new AsyncDisposableStack();
   const sink = await startChild("servers/sink.ts");
@@ -131,13 +139,25 @@ async function measure(name: SideName, round: number): Promise<Measured> {
   await load.ask({ prepare: set });
   await side.expect(set);
   const before = [processorSeconds(relay.pid()) ?? Number.NaN, database()] as const;
-  const delivered = await measureDelivery(load, { ...side, expect: async () => {} }, set, { connections, rate: null });
+  const delivered = await measureDelivery(load, { ...side, expect: async () => {} }, set, {
+    connections,
+    rate: null,
+  });
   const after = [processorSeconds(relay.pid()) ?? Number.NaN, database()] as const;
   const micros = (at: 0 | 1) => ((after[at] - before[at]) / events) * 1e6;
-  return { perSecond: delivered.perSecond, relay: micros(0), database: micros(1), repeats: delivered.repeats };
+  return {
+    perSecond: delivered.perSecond,
+    relay: micros(0),
+    database: micros(1),
+    repeats: delivered.repeats,
+  };
 }
 
-async function startSide(name: SideName, options: RelayOptions, parts: AsyncDisposableStack): Promise<Side> {
+async function startSide(
+  name: SideName,
+  options: RelayOptions,
+  parts: AsyncDisposableStack,
+): Promise<Side> {
   const start = async (more: Partial<RelayOptions>) => {
     const relay = await startRelay({ ...options, ...more });
     parts.defer(() => relay.stop());

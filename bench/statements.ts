@@ -14,7 +14,11 @@ const usage = `What SQLite's statements cost whose values its planner sees (?) a
   --calls <n>           measured of each statement and side (20000)
   --short               300 messages and 1000 calls, for CI`;
 
-const flags = readFlags(usage, { messages: { type: "string" }, calls: { type: "string" }, short: { type: "boolean" } });
+const flags = readFlags(usage, {
+  messages: { type: "string" },
+  calls: { type: "string" },
+  short: { type: "boolean" },
+});
 const short = flags.short === true;
 const messages = Math.ceil(numberFlag("messages", flags.messages, short ? 300 : 10_000));
 const calls = Math.ceil(numberFlag("calls", flags.calls, short ? 1_000 : 20_000));
@@ -37,12 +41,20 @@ try {
   const measured = measure();
   for (const line of table(
     ["statement", "calls", "as it is, µs", "? µs", "+? µs"],
-    measured.map(({ sql, count, own, seen, hidden }) => [sql.slice(0, 110), String(count), String(own), String(seen), String(hidden)]),
+    measured.map(({ sql, count, own, seen, hidden }) => [
+      sql.slice(0, 110),
+      String(count),
+      String(own),
+      String(seen),
+      String(hidden),
+    ]),
   ))
     console.log(line);
   // Compiling takes 4 µs or more, and the look-up about one.
-  const isCompiled = ({ sql, own, hidden }: (typeof measured)[number]) => /(?<!\+)[?@]/.test(sql) && own > 3 * hidden && own - hidden > 2;
-  const perEvent = (side: "own" | "seen") => measured.reduce((sum, each) => sum + (each.count * each[side]) / (3 * messages), 0);
+  const isCompiled = ({ sql, own, hidden }: (typeof measured)[number]) =>
+    /(?<!\+)[?@]/.test(sql) && own > 3 * hidden && own - hidden > 2;
+  const perEvent = (side: "own" | "seen") =>
+    measured.reduce((sum, each) => sum + (each.count * each[side]) / (3 * messages), 0);
   printResult(
     "statements",
     machine,
@@ -52,7 +64,11 @@ try {
       compiledAtEachCall: measured.filter(isCompiled).map(({ sql }) => sql),
       microsPerEvent: { own: round(perEvent("own")), seen: round(perEvent("seen")) },
     },
-    { "µs per event of all statements, as they are/with ?": round(perEvent("own") / perEvent("seen")) },
+    {
+      "µs per event of all statements, as they are/with ?": round(
+        perEvent("own") / perEvent("seen"),
+      ),
+    },
   );
 } finally {
   rmSync(folder, { recursive: true, force: true });
@@ -103,7 +119,9 @@ async function work(): Promise<void> {
     }));
     await store.registerEach(registrations.slice(50), now);
     for (const status of ["sent", "delivered", "read"]) {
-      const events = wamids.map((wamid) => anEvent({ wamid, status, receivedAt: now, errorCode: null }));
+      const events = wamids.map((wamid) =>
+        anEvent({ wamid, status, receivedAt: now, errorCode: null }),
+      );
       await Promise.all(events.map((event) => store.accept(event)));
       await store.accept(events[0] as (typeof events)[number]);
     }
@@ -114,11 +132,22 @@ async function work(): Promise<void> {
     await store.moveCursor("cursor", from, now);
     await store.releaseParked(now, 100);
     await store.expireParked(now, 100);
-    await store.purge(now, { events: 1e9, ignored: 1e9, deliveries: 1e9, messages: 1e9, history: 1e9 }, 100);
+    await store.purge(
+      now,
+      { events: 1e9, ignored: 1e9, deliveries: 1e9, messages: 1e9, history: 1e9 },
+      100,
+    );
     await store.forgetSends(now - 1e9, 100);
     store.recentCalls("main");
     (await store.read.listen.page(from, { row: () => true, event: null }))(() => {});
-    await store.claimPolls({ account: "main", now, dueBy: now, after: 0, limit: 10, leaseMs: 60_000 });
+    await store.claimPolls({
+      account: "main",
+      now,
+      dueBy: now,
+      after: 0,
+      limit: 10,
+      leaseMs: 60_000,
+    });
     store.findCursor("cursor");
     store.isClaimed(`claim-${from}`);
   }
@@ -142,7 +171,10 @@ async function work(): Promise<void> {
               eventId,
               at: now,
               receivedAt,
-              attempt: { ...attempt, result: { kind: "answered", status: fails ? 503 : 200, retryAfterMs: null } },
+              attempt: {
+                ...attempt,
+                result: { kind: "answered", status: fails ? 503 : 200, retryAfterMs: null },
+              },
               settled: fails ? { to: "waiting", nextAt: now + 1e6 } : { to: "delivered" },
             });
           }),
@@ -162,8 +194,14 @@ function measure() {
     if (count < messages / 150 || !/[?@]/.test(sql)) continue;
     const seen = sql.replaceAll(/\+([?@])/g, "$1");
     const sides = { own: sql, seen, hidden: seen.replaceAll(/[?@]/g, "+$&") };
-    const took = { own: Number.POSITIVE_INFINITY, seen: Number.POSITIVE_INFINITY, hidden: Number.POSITIVE_INFINITY };
-    const all = Object.entries(sides).map(([side, text]) => [side as keyof typeof sides, db.prepare<unknown[]>(text)] as const);
+    const took = {
+      own: Number.POSITIVE_INFINITY,
+      seen: Number.POSITIVE_INFINITY,
+      hidden: Number.POSITIVE_INFINITY,
+    };
+    const all = Object.entries(sides).map(
+      ([side, text]) => [side as keyof typeof sides, db.prepare<unknown[]>(text)] as const,
+    );
     for (let turn = 0; turn < 10; turn += 1) {
       for (const [side, statement] of all) {
         db.exec("BEGIN");
@@ -175,7 +213,10 @@ function measure() {
             else statement.run(...values);
           }
           // The best of ten turns: what else the machine did is in the others.
-          took[side] = Math.min(took[side], ((performance.now() - startedAt) * 1000) / (calls / 10));
+          took[side] = Math.min(
+            took[side],
+            ((performance.now() - startedAt) * 1000) / (calls / 10),
+          );
         } catch {
           // Such as an insert of what is there: it cannot be repeated.
         }
@@ -183,7 +224,13 @@ function measure() {
       }
     }
     if (Number.isFinite(took.own) && Number.isFinite(took.hidden))
-      measured.push({ sql, count, own: round(took.own), seen: round(took.seen), hidden: round(took.hidden) });
+      measured.push({
+        sql,
+        count,
+        own: round(took.own),
+        seen: round(took.seen),
+        hidden: round(took.hidden),
+      });
   }
   db.close();
   return measured.sort((a, b) => b.count * (b.own - b.hidden) - a.count * (a.own - a.hidden));

@@ -5,7 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ReceivedEvent } from "../src/model/event.ts";
 import { openSqliteStore } from "../src/store/sqlite/open.ts";
-import { type OneStore, openSharedAt, openSqlite, settlementOf } from "../test/contract/one-store.ts";
+import {
+  type OneStore,
+  openSharedAt,
+  openSqlite,
+  settlementOf,
+} from "../test/contract/one-store.ts";
 import { anEvent, rulesFor } from "../test/contract/store-events.ts";
 import { startPostgres } from "../test/setup/postgres.ts";
 import { numberFlag, readFlags } from "./flags.ts";
@@ -32,7 +37,9 @@ const short = flags.short === true;
 const total = Math.ceil(numberFlag("events", flags.events, short ? 3_000 : 60_000));
 const rounds = Math.ceil(numberFlag("rounds", flags.rounds, short ? 1 : 5));
 const batch = 100;
-/** Accepts that are handed over at once, as when many requests wait for one turn of the event loop. */
+/**
+ * Accepts that are handed over at once, as when many requests wait for one turn of the event loop.
+ */
 const flood = 1_000;
 const now = Date.now();
 
@@ -48,7 +55,10 @@ type Side = Readonly<Record<Step, Cost>>;
 const flooded = "SQLite, 1,000 in one turn";
 /** Milliseconds for which nothing else ran, the longest of each flood. */
 const longestTurns: number[] = [];
-/** The yardsticks hold nothing behind another delivery, so they are compared with a route without order. */
+/**
+ * The yardsticks hold nothing behind another delivery, so they are compared with a route without
+ * order.
+ */
 const rulesOf = { none: rulesIn("none"), message: rulesIn("message") };
 const machine = await lookAtMachine();
 console.log(describeMachine(machine));
@@ -58,7 +68,8 @@ for (let round = 0; round < rounds; round += 1) {
   note("SQLite", await onSqlite("none"));
   note("SQLite, in order", await onSqlite("message"));
   note(flooded, await onSqlite("none", flood));
-  if (flags["sqlite-yardstick"] !== undefined) note("SQLite yardstick", yardstick(flags["sqlite-yardstick"], {}));
+  if (flags["sqlite-yardstick"] !== undefined)
+    note("SQLite yardstick", yardstick(flags["sqlite-yardstick"], {}));
   if (flags.postgres === true || flags["postgres-yardstick"] !== undefined) {
     for (const [side, order] of [
       ["PostgreSQL", "none"],
@@ -70,7 +81,10 @@ for (let round = 0; round < rounds; round += 1) {
     }
     if (flags["postgres-yardstick"] !== undefined) {
       await using server = await startPostgres({ durable: true, tcp: true });
-      note("PostgreSQL yardstick", yardstick(flags["postgres-yardstick"], { DATABASE_URL: server.url }));
+      note(
+        "PostgreSQL yardstick",
+        yardstick(flags["postgres-yardstick"], { DATABASE_URL: server.url }),
+      );
     }
   }
 }
@@ -79,7 +93,9 @@ for (const line of table(
   ["µs per event", "accept", "of Node", "of PostgreSQL", "settle", "of Node", "of PostgreSQL"],
   Object.entries(figures).map(([side, { accept, settle }]) => [
     side,
-    ...[accept, settle].flatMap((of) => [of.wall, of.node, of.postgres].map(({ median }) => String(median))),
+    ...[accept, settle].flatMap((of) =>
+      [of.wall, of.node, of.postgres].map(({ median }) => String(median)),
+    ),
   ]),
 ))
   console.log(line);
@@ -122,7 +138,10 @@ function ratios(above: string, below: string, by: keyof Cost): object {
       one.map((cost) => cost[step][by]),
       other.map((cost) => cost[step][by]),
     );
-  return { [`${by} accept ${above}/${below}`]: of("accept"), [`${by} settle ${above}/${below}`]: of("settle") };
+  return {
+    [`${by} accept ${above}/${below}`]: of("accept"),
+    [`${by} settle ${above}/${below}`]: of("settle"),
+  };
 }
 
 function eventsOf(): ReceivedEvent[] {
@@ -145,11 +164,16 @@ function eventsOf(): ReceivedEvent[] {
 /** The whole engine: with its lock, and a look at its files before each transaction. */
 async function engine(): Promise<Side> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-store-"));
-  const store = openSqliteStore(join(folder, "relay.db"), rulesOf.message, { committed() {}, failed() {} });
+  const store = openSqliteStore(join(folder, "relay.db"), rulesOf.message, {
+    committed() {},
+    failed() {},
+  });
   const accept = await cost((events) => Promise.all(events.map((event) => store.accept(event))));
   const settle = await drained(
-    async () => store.load("crm", (await store.due({ route: "crm", from: 0, now, limit: batch })).places),
-    (due) => Promise.all(due.map((delivery) => store.settle(settlementOf(delivery, "delivered", now)))),
+    async () =>
+      store.load("crm", (await store.due({ route: "crm", from: 0, now, limit: batch })).places),
+    (due) =>
+      Promise.all(due.map((delivery) => store.settle(settlementOf(delivery, "delivered", now)))),
   );
   await store.close();
   rmSync(folder, { recursive: true });
@@ -202,13 +226,17 @@ async function cost(
       const turns = atOnce === flood ? watchTurns() : null;
       const outcomes = await accept(events.slice(from, from + atOnce));
       if (turns !== null) longestTurns.push(turns());
-      if (outcomes.some(({ result }) => result !== "accepted")) throw new Error("an event was not accepted");
+      if (outcomes.some(({ result }) => result !== "accepted"))
+        throw new Error("an event was not accepted");
     }
   });
 }
 
 /** Deliveries go out until none is due. */
-async function drained<D>(due: () => Promise<readonly D[]>, settle: (due: readonly D[]) => Promise<unknown>): Promise<Cost> {
+async function drained<D>(
+  due: () => Promise<readonly D[]>,
+  settle: (due: readonly D[]) => Promise<unknown>,
+): Promise<Cost> {
   let settled = 0;
   const costs = await measure(async () => {
     for (let list = await due(); list.length > 0; list = await due()) {
@@ -224,13 +252,22 @@ async function measure(work: () => Promise<void>): Promise<Cost> {
   const [postgres, own, startedAt] = [postgresMicros(), process.cpuUsage(), performance.now()];
   await work();
   const [ms, used] = [performance.now() - startedAt, process.cpuUsage(own)];
-  return { wall: (ms * 1000) / total, node: (used.user + used.system) / total, postgres: (postgresMicros() - postgres) / total };
+  return {
+    wall: (ms * 1000) / total,
+    node: (used.user + used.system) / total,
+    postgres: (postgresMicros() - postgres) / total,
+  };
 }
 
-/** Processor time of all processes named postgres on this machine, so nothing else may run one. Linux only; else 0. */
+/**
+ * Processor time of all processes named postgres on this machine, so nothing else may run one.
+ * Linux only; else 0.
+ */
 function postgresMicros(): number {
   let ticks = 0;
-  for (const pid of process.platform === "linux" ? readdirSync("/proc").filter((name) => /^\d+$/.test(name)) : []) {
+  for (const pid of process.platform === "linux"
+    ? readdirSync("/proc").filter((name) => /^\d+$/.test(name))
+    : []) {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
       if (!stat.includes("(postgres)")) continue;
@@ -246,13 +283,21 @@ function postgresMicros(): number {
 function yardstick(file: string, env: Readonly<Record<string, string>>): Side {
   const said = execFileSync(
     process.execPath,
-    [file, String(total), String(batch), ...(env["DATABASE_URL"] === undefined ? [] : ["1", "shards"])],
+    [
+      file,
+      String(total),
+      String(batch),
+      ...(env["DATABASE_URL"] === undefined ? [] : ["1", "shards"]),
+    ],
     {
       encoding: "utf8",
       env: { ...process.env, ...env },
     },
   );
-  const result = JSON.parse(said.trim().split("\n").at(-1) ?? "") as Record<string, Record<string, number>>;
+  const result = JSON.parse(said.trim().split("\n").at(-1) ?? "") as Record<
+    string,
+    Record<string, number>
+  >;
   const of = (step: string): Cost => ({
     wall: 1e6 / (result[step]?.["perSecond"] ?? Number.NaN),
     node: result[step]?.["processorMicros"] ?? result[step]?.["nodeMicros"] ?? Number.NaN,

@@ -35,8 +35,14 @@ const machine = await lookAtMachine();
 console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
-const settings = { retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" } };
-const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/`, concurrency: 64, settings });
+const settings = {
+  retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" },
+};
+const relay = await startRelay({
+  destination: `http://127.0.0.1:${await freePort()}/`,
+  concurrency: 64,
+  settings,
+});
 stack.defer(() => relay.stop());
 await relay.end();
 const built = buildFile({ path: relay.file, route: "tracked", events, say: console.log });
@@ -48,7 +54,11 @@ const browser = await chromium.launch({
   timeout: 150_000,
 });
 stack.defer(() => browser.close());
-const page = await browser.newPage({ baseURL: `http://127.0.0.1:${relay.port}`, viewport: { width: 1280, height: 900 }, bypassCSP: true });
+const page = await browser.newPage({
+  baseURL: `http://127.0.0.1:${relay.port}`,
+  viewport: { width: 1280, height: 900 },
+  bypassCSP: true,
+});
 page.setDefaultTimeout(150_000);
 await page.goto("/console/");
 await page.getByLabel("Token").fill(benchToken);
@@ -56,7 +66,9 @@ await page.getByRole("button", { name: "Sign in" }).click();
 await page.getByText("● live").waitFor();
 
 /** An event and its message in the middle of the file. */
-const { data } = (await relay.get(`/v1/events?limit=20&before=${Math.floor(events / 2)}&disposition=routed`)) as {
+const { data } = (await relay.get(
+  `/v1/events?limit=20&before=${Math.floor(events / 2)}&disposition=routed`,
+)) as {
   data: { seq: number; subject: { key: string } | null }[];
 };
 const known = data.find(({ subject }) => subject !== null);
@@ -81,9 +93,13 @@ const took = new Map<string, number[]>();
 for (const name of Array.from({ length: loads }, () => Object.keys(views)).flat()) {
   const startedAt = performance.now();
   await page.goto(`/console/${views[name]}`, { waitUntil: "commit" });
-  await page.waitForFunction('document.querySelector("h1") !== null && document.querySelector(".loading") === null', null, {
-    polling: "raf",
-  });
+  await page.waitForFunction(
+    'document.querySelector("h1") !== null && document.querySelector(".loading") === null',
+    null,
+    {
+      polling: "raf",
+    },
+  );
   took.set(name, [...(took.get(name) ?? []), performance.now() - startedAt]);
 }
 const p95 = (name: string) =>
@@ -126,9 +142,13 @@ const spec: RunSpec = {
 };
 const { statuses } = (await load.ask({ run: spec })) as RunResult;
 if (statuses["200"] !== burst) throw new Error(`of ${burst} events: ${JSON.stringify(statuses)}`);
-await page.waitForFunction(`Number(document.querySelector("tbody tr td")?.textContent) >= ${before + burst}`);
+await page.waitForFunction(
+  `Number(document.querySelector("tbody tr td")?.textContent) >= ${before + burst}`,
+);
 const ms = await page.evaluate<number>("longestTask");
-console.log(`longest task while ${burst} events come: ${ms === 0 ? "under 50" : Math.round(ms)} ms`);
+console.log(
+  `longest task while ${burst} events come: ${ms === 0 ? "under 50" : Math.round(ms)} ms`,
+);
 
 const figures = {
   events: built.events,

@@ -11,14 +11,30 @@ import { selfSigned } from "../../test/integration/url-destination/self-signed.t
 import { type Fault, type Page, walk } from "./pages.ts";
 
 /** Kinds of blocks that hold no code of ours. */
-const free = new Set(["text", "mermaid", "crontab", "http", "nginx", "ini", "promql", "diff", "caddyfile", "haproxy", "sql"]);
+const free = new Set([
+  "text",
+  "mermaid",
+  "crontab",
+  "http",
+  "nginx",
+  "ini",
+  "promql",
+  "diff",
+  "caddyfile",
+  "haproxy",
+  "sql",
+]);
 
-/** Faults of a page's code blocks: commands that do not exist, settings that do not load, JSON and code that do not parse. */
+/**
+ * Faults of a page's code blocks: commands that do not exist, settings that do not load, JSON and
+ * code that do not parse.
+ */
 export async function checkBlocks({ path, tree }: Page): Promise<Fault[]> {
   const found: Fault[] = [];
   for (const { type, lang, meta, value = "", loc } of walk(tree)) {
     if (type !== "CodeBlock") continue;
-    for (const message of await faultsOf(lang ?? "", meta ?? "", value)) found.push({ path, line: loc.start.line, message });
+    for (const message of await faultsOf(lang ?? "", meta ?? "", value))
+      found.push({ path, line: loc.start.line, message });
   }
   return found;
 }
@@ -26,9 +42,14 @@ export async function checkBlocks({ path, tree }: Page): Promise<Fault[]> {
 async function faultsOf(lang: string, meta: string, text: string): Promise<string[]> {
   switch (lang) {
     case "sh":
-      return [...attempt(() => checkShell(text)), ...(await Promise.all(commandsIn(text).map(checkCommand))).flat()];
+      return [
+        ...attempt(() => checkShell(text)),
+        ...(await Promise.all(commandsIn(text).map(checkCommand))).flat(),
+      ];
     case "yaml":
-      return meta === "" ? checkSettings(text) : parseAllDocuments(text).flatMap(({ errors }) => errors.map(({ message }) => message));
+      return meta === ""
+        ? checkSettings(text)
+        : parseAllDocuments(text).flatMap(({ errors }) => errors.map(({ message }) => message));
     case "json":
       return attempt(() => JSON.parse(text));
     case "jsonl":
@@ -38,7 +59,13 @@ async function faultsOf(lang: string, meta: string, text: string): Promise<strin
       // checkCode compiles all of them together.
       return [];
     default:
-      return free.has(lang) ? [] : [lang === "" ? "a code block without a language" : `a code block of unknown language ${lang}`];
+      return free.has(lang)
+        ? []
+        : [
+            lang === ""
+              ? "a code block without a language"
+              : `a code block of unknown language ${lang}`,
+          ];
   }
 }
 
@@ -60,18 +87,24 @@ function checkShell(script: string): void {
   }
 }
 
-/** The words of each call of wamid-relay in a shell script. After `-u` it is the user of that name. */
+/**
+ * The words of each call of wamid-relay in a shell script. After `-u` it is the user of that name.
+ */
 export function commandsIn(script: string): string[][] {
   const lines = script.replaceAll("\\\n", " ").split("\n");
   return lines.flatMap((line) =>
-    [...line.matchAll(/(?:^|[|&;(]|\s)(?:npx )?(?<!-u )(?:wamid-relay|npm run -s relay --)(?=\s)([^|&;)]*)/g)].flatMap(
-      ([, rest = ""], index, all) => {
-        const before = line.slice(0, all[index]?.index ?? 0);
-        // What xargs adds.
-        const added = /\bxargs\s*$/.test(before) ? ["…"] : [];
-        return before.includes("#") || /\b(?:docker|kubectl|which|image)\b/.test(before) ? [] : [[...wordsOf(rest), ...added]];
-      },
-    ),
+    [
+      ...line.matchAll(
+        /(?:^|[|&;(]|\s)(?:npx )?(?<!-u )(?:wamid-relay|npm run -s relay --)(?=\s)([^|&;)]*)/g,
+      ),
+    ].flatMap(([, rest = ""], index, all) => {
+      const before = line.slice(0, all[index]?.index ?? 0);
+      // What xargs adds.
+      const added = /\bxargs\s*$/.test(before) ? ["…"] : [];
+      return before.includes("#") || /\b(?:docker|kubectl|which|image)\b/.test(before)
+        ? []
+        : [[...wordsOf(rest), ...added]];
+    }),
   );
 }
 
@@ -81,11 +114,18 @@ function wordsOf(text: string): string[] {
   return end === -1 ? words : words.slice(0, end);
 }
 
-const io = { out: () => {}, err: () => {}, isTerminal: false, env: {}, readStdin: async () => Buffer.alloc(0) };
+const io = {
+  out: () => {},
+  err: () => {},
+  isTerminal: false,
+  env: {},
+  readStdin: async () => Buffer.alloc(0),
+};
 
 async function checkCommand(words: readonly string[]): Promise<string[]> {
   const [name = ""] = words;
-  if (name.startsWith("-")) return ["--help", "--version"].includes(name) ? [] : [`wamid-relay has no option ${name}`];
+  if (name.startsWith("-"))
+    return ["--help", "--version"].includes(name) ? [] : [`wamid-relay has no option ${name}`];
   if (name === "<command>" || name === "…") return [];
   if (!commands.some((each) => each.name === name)) return [`wamid-relay has no command ${name}`];
   const program = await createProgram(io, name);
@@ -93,7 +133,8 @@ async function checkCommand(words: readonly string[]): Promise<string[]> {
   let rest = words.slice(1);
   while (command.commands.length > 0) {
     const sub = command.commands.find((each) => each.name() === rest[0]);
-    if (sub === undefined) return rest[0] === "--help" ? [] : [`wamid-relay ${name} has no command ${rest[0] ?? ""}`];
+    if (sub === undefined)
+      return rest[0] === "--help" ? [] : [`wamid-relay ${name} has no command ${rest[0] ?? ""}`];
     command = sub;
     rest = rest.slice(1);
   }
@@ -117,8 +158,15 @@ function checkWords(command: Command, all: string, words: readonly string[]): st
   const { registeredArguments: known } = command;
   const least = known.filter(({ required }) => required).length;
   const most = known.some(({ variadic }) => variadic) ? Number.POSITIVE_INFINITY : known.length;
-  const range = least === most ? least : most === Number.POSITIVE_INFINITY ? `${least} or more` : `${least} to ${most}`;
-  return given < least || given > most ? [`wamid-relay ${all}: ${given} arguments, and it takes ${range}`] : [];
+  const range =
+    least === most
+      ? least
+      : most === Number.POSITIVE_INFINITY
+        ? `${least} or more`
+        : `${least} to ${most}`;
+  return given < least || given > most
+    ? [`wamid-relay ${all}: ${given} arguments, and it takes ${range}`]
+    : [];
 }
 
 const sections = new Set(Object.keys(inputSchema().properties ?? {}));
@@ -129,7 +177,9 @@ const url = "https://downstream.example/hook";
 const places: readonly ((part: unknown) => object)[] = [
   (part) => part as object,
   (part) => ({ sources: { main: part } }),
-  (part) => ({ sources: { main: { signature: { service: "acme", secrets: [secret] }, ...(part as object) } } }),
+  (part) => ({
+    sources: { main: { signature: { service: "acme", secrets: [secret] }, ...(part as object) } },
+  }),
   (part) => ({ accounts: { main: part } }),
   (part) => ({ routes: part }),
   (part) => ({ routes: [{ to: { url }, name: "example", ...(part as object) }] }),
@@ -156,7 +206,9 @@ function exampleOf(variable: string): string {
 
 /** Variables and files that the settings name have a value here. */
 function checkSettings(text: string): string[] {
-  const filled = text.replace(/\$\{file:([^}]*)\}/g, (_, file: string) => contentOf(file)).replace(/\$\{(\w+):-([^}]*)\}/g, "$2");
+  const filled = text
+    .replace(/\$\{file:([^}]*)\}/g, (_, file: string) => contentOf(file))
+    .replace(/\$\{(\w+):-([^}]*)\}/g, "$2");
   const env: Record<string, string> = {};
   for (const [, name = ""] of filled.matchAll(/\$\{(\w+)\}/g)) {
     env[name] = exampleOf(name);
@@ -165,15 +217,23 @@ function checkSettings(text: string): string[] {
   if (document === undefined || second !== undefined) return ["settings are one YAML document"];
   if (document.errors.length > 0) return document.errors.map(({ message }) => message);
   const part: unknown = document.toJS();
-  const isWhole = typeof part === "object" && part !== null && Object.keys(part).every((key) => sections.has(key));
-  const [first = [], ...others] = (isWhole ? places.slice(0, 1) : places.slice(1)).map((place) => load(place(part), env));
+  const isWhole =
+    typeof part === "object" &&
+    part !== null &&
+    Object.keys(part).every((key) => sections.has(key));
+  const [first = [], ...others] = (isWhole ? places.slice(0, 1) : places.slice(1)).map((place) =>
+    load(place(part), env),
+  );
   return first.length === 0 || others.some((faults) => faults.length === 0) ? [] : first;
 }
 
 function load(settings: object, env: Readonly<Record<string, string>>): string[] {
   try {
     // A source needs an account.
-    const whole = "sources" in settings && !("accounts" in settings) ? { accounts: { main: {} }, ...settings } : settings;
+    const whole =
+      "sources" in settings && !("accounts" in settings)
+        ? { accounts: { main: {} }, ...settings }
+        : settings;
     parseSettings(JSON.stringify(whole), "settings", env);
     return [];
   } catch (error) {

@@ -9,10 +9,16 @@ const run = promisify(execFile);
 /** Errors of TypeScript that an example may have: names that it leaves to the reader. */
 const undeclared = new Set(["2304", "2552", "18004"]);
 
-/** Errors of TypeScript that JavaScript may not have: modules, exports, members and options that do not exist. */
+/**
+ * Errors of TypeScript that JavaScript may not have: modules, exports, members and options that do
+ * not exist.
+ */
 const missing = new Set(["2305", "2307", "2339", "2353", "2551", "2561", "2614", "2724"]);
 
-/** Type errors of the `js` and `ts` blocks of all pages, among them imports and members that do not exist. */
+/**
+ * Type errors of the `js` and `ts` blocks of all pages, among them imports and members that do not
+ * exist.
+ */
 export async function checkCode(pages: readonly Page[]): Promise<Fault[]> {
   const parent = join(root, "node_modules/.cache");
   mkdirSync(parent, { recursive: true });
@@ -57,11 +63,16 @@ const configOf = (files: readonly string[]) => ({
   files,
 });
 
-async function compile(folder: string, places: ReadonlyMap<string, { readonly path: string; readonly line: number }>): Promise<Fault[]> {
+async function compile(
+  folder: string,
+  places: ReadonlyMap<string, { readonly path: string; readonly line: number }>,
+): Promise<Fault[]> {
   const tsc = join(root, "node_modules/typescript-7/bin/tsc");
-  const { stdout } = await run(process.execPath, [tsc, "-p", folder, "--pretty", "false", "--checkers", "1"], { cwd: folder }).catch(
-    (error: { readonly stdout: string }) => error,
-  );
+  const { stdout } = await run(
+    process.execPath,
+    [tsc, "-p", folder, "--pretty", "false", "--checkers", "1"],
+    { cwd: folder },
+  ).catch((error: { readonly stdout: string }) => error);
   return [...stdout.matchAll(/^([\w./-]+)\((\d+),\d+\): error TS(\d+): (.+)$/gm)].flatMap(
     ([, name = "", line = "0", code = "", text = ""]) => {
       const place = places.get(name);

@@ -30,7 +30,9 @@ export interface Fault {
 }
 
 // The package is CommonJS without types for this import.
-const { parse } = createRequire(import.meta.url)("@textlint/markdown-to-ast") as { parse: (text: string) => Node };
+const { parse } = createRequire(import.meta.url)("@textlint/markdown-to-ast") as {
+  parse: (text: string) => Node;
+};
 
 /** The document of the messaging service is a copy, and not ours to edit. */
 const copied = "docs/contributing/messaging-service-api.md";

@@ -13,7 +13,10 @@ const mostWords = 30;
 /** Of all pages together, without tables, code and headings. */
 const mostWordsInAll = 20_000;
 
-/** Words that docs/contributing/README.md rules out, with the ones to write. Each matches whole words, whatever their case. */
+/**
+ * Words that docs/contributing/README.md rules out, with the ones to write. Each matches whole
+ * words, whatever their case.
+ */
 const words: readonly (readonly [pattern: string, instead: string])[] = [
   ["took down", "accepted"],
   ["taken down", "accepted"],
@@ -42,21 +45,43 @@ const words: readonly (readonly [pattern: string, instead: string])[] = [
 ];
 
 const rules = [
-  { ruleId: "long sentence", rule: defaultOf("textlint-rule-en-max-word-count"), options: { max: mostWords } },
+  {
+    ruleId: "long sentence",
+    rule: defaultOf("textlint-rule-en-max-word-count"),
+    options: { max: mostWords },
+  },
   {
     ruleId: "word",
     rule: defaultOf("textlint-rule-terminology"),
-    options: { defaultTerms: false, skip: ["Link"], terms: words.map(([pattern, instead]) => [`\\b${pattern}\\b`, instead]) },
+    options: {
+      defaultTerms: false,
+      skip: ["Link"],
+      terms: words.map(([pattern, instead]) => [`\\b${pattern}\\b`, instead]),
+    },
   },
 ];
 const plugins = [{ pluginId: "markdown", plugin: defaultOf("@textlint/textlint-plugin-markdown") }];
 
 /** Faults of a page's sentences, words and lines. */
 export async function checkProse({ path, text }: Page): Promise<Fault[]> {
-  const { messages } = await new TextlintKernel().lintText(text, { ext: ".md", filePath: path, plugins, rules });
-  const found = messages.map(({ line, message, ruleId }) => ({ path, line, message: `${ruleId}: ${message}` }));
+  const { messages } = await new TextlintKernel().lintText(text, {
+    ext: ".md",
+    filePath: path,
+    plugins,
+    rules,
+  });
+  const found = messages.map(({ line, message, ruleId }) => ({
+    path,
+    line,
+    message: `${ruleId}: ${message}`,
+  }));
   for (const [index, line] of text.split("\n").entries()) {
-    if (line.length > longestLine) found.push({ path, line: index + 1, message: `${line.length} characters; the most are ${longestLine}` });
+    if (line.length > longestLine)
+      found.push({
+        path,
+        line: index + 1,
+        message: `${line.length} characters; the most are ${longestLine}`,
+      });
   }
   return found;
 }
@@ -74,7 +99,9 @@ export interface Measures {
 
 /** Counts the prose of pages: paragraphs and list items, without tables, code and headings. */
 export function measure(pages: readonly Page[]): Measures {
-  const lengths = pages.flatMap(({ tree }) => [...paragraphsOf(tree)].flatMap(sentencesOf)).map((sentence) => wordsOf(sentence).length);
+  const lengths = pages
+    .flatMap(({ tree }) => [...paragraphsOf(tree)].flatMap(sentencesOf))
+    .map((sentence) => wordsOf(sentence).length);
   const sorted = lengths.filter((length) => length > 0).toSorted((a, b) => a - b);
   const lines = pages.flatMap(({ text }) => text.split("\n").map((line) => line.length));
   return {
@@ -90,12 +117,22 @@ export function measure(pages: readonly Page[]): Measures {
 /** A fault when all pages together have too many words. */
 export function checkLength(pages: readonly Page[]): Fault[] {
   const { words } = measure(pages);
-  return words <= mostWordsInAll ? [] : [{ path: "docs", line: 1, message: `${words} words of prose; the most are ${mostWordsInAll}` }];
+  return words <= mostWordsInAll
+    ? []
+    : [
+        {
+          path: "docs",
+          line: 1,
+          message: `${words} words of prose; the most are ${mostWordsInAll}`,
+        },
+      ];
 }
 
 /** The sentences of a page with more than 30 words. */
 export function longSentences({ tree }: Page): string[] {
-  return [...paragraphsOf(tree)].flatMap(sentencesOf).filter((sentence) => wordsOf(sentence).length > mostWords);
+  return [...paragraphsOf(tree)]
+    .flatMap(sentencesOf)
+    .filter((sentence) => wordsOf(sentence).length > mostWords);
 }
 
 function* paragraphsOf(tree: Node): Generator<string> {
@@ -109,4 +146,5 @@ function plainOf(node: Node): string {
 }
 
 const sentencesOf = (text: string): string[] => text.split(/(?<=[.!?])\s+/);
-const wordsOf = (text: string): string[] => text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word));
+const wordsOf = (text: string): string[] =>
+  text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word));

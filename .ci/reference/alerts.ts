@@ -23,13 +23,16 @@ const alerts: readonly Alert[] = (Object.keys(conditions) as ConditionName[]).ma
     severity: severity === "error" ? "critical" : "warning",
     summary,
     description(subject) {
-      const text = about(cure, subject) + (command === undefined ? "" : ` Command: ${about(command, subject)}`);
+      const text =
+        about(cure, subject) +
+        (command === undefined ? "" : ` Command: ${about(command, subject)}`);
       return by === null ? text : `${subject}: ${text}`;
     },
   };
 });
 
-const text = (...lines: readonly string[]): string => lines.filter((line) => line !== "").join("\n");
+const text = (...lines: readonly string[]): string =>
+  lines.filter((line) => line !== "").join("\n");
 
 /** The rules of deploy/prometheus for what the console lists. */
 export function alertRules(): string {
@@ -39,7 +42,9 @@ export function alertRules(): string {
         `      - alert: ${name}`,
         "        expr: >-",
         `          max${by === null ? "" : ` by (${by}) `}(${series}) == 1`,
-        seconds === 0 ? "" : `        for: ${seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`}`,
+        seconds === 0
+          ? ""
+          : `        for: ${seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`}`,
         `        labels: { severity: ${severity} }`,
         "        annotations:",
         `          summary: ${summary}`,

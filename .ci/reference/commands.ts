@@ -12,14 +12,24 @@ interface Leaf {
 
 /** Described once, because many commands take them. */
 const shared = ["--config", "--env-file", "--relay", "--token-env"];
-const noIo = { out() {}, err() {}, isTerminal: false, env: {}, readStdin: async () => Buffer.alloc(0) };
+const noIo = {
+  out() {},
+  err() {},
+  isTerminal: false,
+  env: {},
+  readStdin: async () => Buffer.alloc(0),
+};
 
 export async function commandsPage(): Promise<string> {
   const leaves: Leaf[] = [];
   for (const { name, group } of commands) {
     const program = await createProgram(noIo, name);
     const command = program.commands.find((each) => each.name() === name) as Command;
-    const subcommands = command.commands.map((each) => ({ name: `${name} ${each.name()}`, group, command: each }));
+    const subcommands = command.commands.map((each) => ({
+      name: `${name} ${each.name()}`,
+      group,
+      command: each,
+    }));
     leaves.push(...(subcommands.length === 0 ? [{ name, group, command }] : subcommands));
   }
   return paragraphs(
@@ -29,7 +39,10 @@ export async function commandsPage(): Promise<string> {
     ),
     "## Common options",
     table(["option", "meaning", "default"], commonOptions(leaves).map(optionRow)),
-    ...commandGroups.flatMap((group) => [`## ${group}`, ...leaves.filter((leaf) => leaf.group === group).map(section)]),
+    ...commandGroups.flatMap((group) => [
+      `## ${group}`,
+      ...leaves.filter((leaf) => leaf.group === group).map(section),
+    ]),
   );
 }
 
@@ -40,7 +53,9 @@ function commonOptions(leaves: readonly Leaf[]): Option[] {
 
 function section({ name, command }: Leaf): string {
   const own = command.options.filter(({ long }) => !shared.includes(long ?? ""));
-  const common = command.options.filter(({ long }) => shared.includes(long ?? "")).map(({ flags }) => code(flags));
+  const common = command.options
+    .filter(({ long }) => shared.includes(long ?? ""))
+    .map(({ flags }) => code(flags));
   const rows = [
     ...command.registeredArguments.map(argumentRow),
     ...own.map(optionRow),
@@ -57,13 +72,28 @@ function section({ name, command }: Leaf): string {
 
 function argumentRow(argument: Argument): string[] {
   const name = argument.variadic ? `${argument.name()}...` : argument.name();
-  return [code(argument.required ? `<${name}>` : `[${name}]`), argument.description, argument.required ? "required" : ""];
+  return [
+    code(argument.required ? `<${name}>` : `[${name}]`),
+    argument.description,
+    argument.required ? "required" : "",
+  ];
 }
 
-function optionRow({ flags, description, defaultValue, argChoices, mandatory, long }: Option): string[] {
+function optionRow({
+  flags,
+  description,
+  defaultValue,
+  argChoices,
+  mandatory,
+  long,
+}: Option): string[] {
   const [, text = "", given] = /^(.*?)(?: \(default: (.*)\))?$/.exec(description) ?? [];
   const choices = argChoices === undefined ? "" : `: ${argChoices.map(code).join(", ")}`;
-  return [code(flags), text + choices, mandatory ? "required" : (given ?? fallback(long, defaultValue))];
+  return [
+    code(flags),
+    text + choices,
+    mandatory ? "required" : (given ?? fallback(long, defaultValue)),
+  ];
 }
 
 function fallback(long: string | undefined, value: unknown): string {
@@ -73,7 +103,10 @@ function fallback(long: string | undefined, value: unknown): string {
   return code(String(value));
 }
 
-/** What `--help` shows below the options: paragraphs, lists of terms (which become tables), and examples. */
+/**
+ * What `--help` shows below the options: paragraphs, lists of terms (which become tables), and
+ * examples.
+ */
 function notes(command: Command): string {
   let help = "";
   command.configureOutput({
@@ -86,7 +119,8 @@ function notes(command: Command): string {
   return paragraphs(
     ...parts.map((part) => {
       const [first = "", ...lines] = part.split("\n");
-      if (!first.endsWith(":") || lines.some((each) => !each.startsWith("  "))) return part.split("\n").map(escaped).join(" ");
+      if (!first.endsWith(":") || lines.some((each) => !each.startsWith("  ")))
+        return part.split("\n").map(escaped).join(" ");
       if (first === "Examples:") return block("sh", lines.map(exampleLine).join("\n"));
       return table([first.slice(0, -1), "meaning"], lines.map(termRow));
     }),
@@ -95,7 +129,10 @@ function notes(command: Command): string {
 
 const termRow = (line: string): string[] => {
   const [, term = "", meaning = ""] = /^ {2}(\S.*?) {2,}(\S.*)$/.exec(line) ?? [];
-  return [/^[A-Za-z ,]+ [a-z ]+$/.test(term) ? term : term.split(", ").map(code).join(", "), meaning];
+  return [
+    /^[A-Za-z ,]+ [a-z ]+$/.test(term) ? term : term.split(", ").map(code).join(", "),
+    meaning,
+  ];
 };
 
 /** A text after an example becomes its comment. */

@@ -43,7 +43,9 @@ interface Operation {
     readonly schema: Schema;
   }[];
   readonly requestBody?: Content;
-  readonly responses: Readonly<Record<string, Content & { readonly description?: string; readonly $ref?: string }>>;
+  readonly responses: Readonly<
+    Record<string, Content & { readonly description?: string; readonly $ref?: string }>
+  >;
 }
 
 interface Document {
@@ -67,7 +69,11 @@ export async function endpointsPage(): Promise<string> {
   const { paths, components } = describe("") as Document;
   const all = Object.entries(paths)
     .flatMap(([path, operations]) =>
-      Object.entries(operations).map(([method, operation]) => ({ heading: `${method.toUpperCase()} ${path}`, path, operation })),
+      Object.entries(operations).map(([method, operation]) => ({
+        heading: `${method.toUpperCase()} ${path}`,
+        path,
+        operation,
+      })),
     )
     .toSorted((a, b) => a.path.localeCompare(b.path));
   const { Error: _, ...schemas } = components.schemas;
@@ -76,7 +82,11 @@ export async function endpointsPage(): Promise<string> {
     "## Endpoints of the control API",
     table(
       ["endpoint", "scope", "purpose"],
-      all.map(({ heading, operation }) => [linkTo(heading), code(operation["x-scope"] ?? ""), operation.summary]),
+      all.map(({ heading, operation }) => [
+        linkTo(heading),
+        code(operation["x-scope"] ?? ""),
+        operation.summary,
+      ]),
     ),
     ...all.map(section),
     "## Objects",
@@ -97,7 +107,14 @@ function section({ heading, operation }: Described): string {
     `### ${heading}`,
     table(
       ["scope", "limited token", "operation", "purpose"],
-      [[code(operation["x-scope"] ?? "none"), limitedText[operation["x-accounts"]], code(operationId), summary]],
+      [
+        [
+          code(operation["x-scope"] ?? "none"),
+          limitedText[operation["x-accounts"]],
+          code(operationId),
+          summary,
+        ],
+      ],
     ),
     text === `${summary}.` ? "" : text,
     parameters(operation),
@@ -134,7 +151,12 @@ function body(request: Content | undefined): string {
 
 function fields({ properties = {}, required = [] }: Schema, prefix = ""): string[][] {
   return Object.entries(properties).flatMap(([name, schema]) => [
-    [code(prefix + name), typeText(schema), required.includes(name) ? "required" : fallback(schema), firstParagraph(schema)],
+    [
+      code(prefix + name),
+      typeText(schema),
+      required.includes(name) ? "required" : fallback(schema),
+      firstParagraph(schema),
+    ],
     ...fields(schema, `${prefix}${name}.`),
   ]);
 }
@@ -156,7 +178,9 @@ const answers = (responses: Operation["responses"]): string[][] =>
 
 function errors(responses: Operation["responses"]): string[][] {
   return Object.entries(responses).flatMap(([status, { $ref = "" }]) => {
-    const codes = ($ref.split("/").at(-1) ?? "").split("-").filter((name) => name !== "" && !common.test(name));
+    const codes = ($ref.split("/").at(-1) ?? "")
+      .split("-")
+      .filter((name) => name !== "" && !common.test(name));
     return codes.length === 0 ? [] : [[status, "[error](errors.md)", codes.map(code).join(", ")]];
   });
 }
@@ -176,7 +200,10 @@ function objectFields({ properties = {}, required = [] }: Schema, prefix = ""): 
     const optional = required.includes(name) ? "" : ", may be absent";
     const [inner = schema] = schema.items?.properties === undefined ? [schema] : [schema.items];
     const below = inner === schema ? `${prefix}${name}.` : `${prefix}${name}[].`;
-    return [[code(prefix + name), typeText(schema) + optional, firstParagraph(schema)], ...objectFields(inner, below)];
+    return [
+      [code(prefix + name), typeText(schema) + optional, firstParagraph(schema)],
+      ...objectFields(inner, below),
+    ];
   });
 }
 
@@ -187,7 +214,18 @@ function fallback({ default: value }: Schema): string {
 }
 
 function typeText(schema: Schema): string {
-  const { $ref, type, title, format, const: constant, enum: words, items, anyOf, properties, additionalProperties } = schema;
+  const {
+    $ref,
+    type,
+    title,
+    format,
+    const: constant,
+    enum: words,
+    items,
+    anyOf,
+    properties,
+    additionalProperties,
+  } = schema;
   if ($ref !== undefined) return linkTo($ref.split("/").at(-1) ?? "");
   if (title === "duration") return "duration";
   if (format === "date-time") return "time";
@@ -195,15 +233,18 @@ function typeText(schema: Schema): string {
   if (words !== undefined && words.length > mostWords) return "a [code](errors.md)";
   if (words !== undefined) return words.map((word) => code(String(word))).join(" ");
   if (anyOf !== undefined) return [...new Set(anyOf.map(typeText))].join(" or ");
-  if (items !== undefined) return `list of ${items.properties === undefined ? typeText(items) : "objects"}`;
+  if (items !== undefined)
+    return `list of ${items.properties === undefined ? typeText(items) : "objects"}`;
   if (properties !== undefined) return "object";
   if (typeof additionalProperties === "object") return "mapping";
-  if (Array.isArray(type)) return type.map((each) => typeText({ ...schema, type: each as string })).join(" or ");
+  if (Array.isArray(type))
+    return type.map((each) => typeText({ ...schema, type: each as string })).join(" or ");
   return scalarText(schema);
 }
 
 function scalarText({ type, minimum, maximum, minLength = 0, maxLength }: Schema): string {
-  if (type === "string") return maxLength === undefined ? "text" : `text, ${minLength} to ${maxLength} characters`;
+  if (type === "string")
+    return maxLength === undefined ? "text" : `text, ${minLength} to ${maxLength} characters`;
   if (type === "boolean") return "`true` or `false`";
   if (type === "null") return "null";
   if (type !== "integer" && type !== "number") return "JSON";

@@ -14,35 +14,61 @@ import { type Sandbox, startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { createManualClock, settled } from "../../test/harness/manual-clock.ts";
 import { until } from "../../test/harness/until.ts";
 
-const [secret, oldSecret, token] = ["the secret of the service", "the secret before it", "the-token-of-an-operator"];
+const [secret, oldSecret, token] = [
+  "the secret of the service",
+  "the secret before it",
+  "the-token-of-an-operator",
+];
 const wamids = [1, 2, 3, 4].map(
-  (last) => `wamid.${Buffer.from(`\x1c\x18\x0d549115555000${last}\x15\x02\x00\x11\x18\x123EB0C431C26A1916E0\0`).toString("base64")}`,
+  (last) =>
+    `wamid.${Buffer.from(`\x1c\x18\x0d549115555000${last}\x15\x02\x00\x11\x18\x123EB0C431C26A1916E0\0`).toString("base64")}`,
 );
 const [first, second, third, fourth] = wamids as [string, string, string, string];
 const [person, number, businessAccount] = ["+5491155550100", "106540352242922", "102290129340398"];
 const [secondMs, minuteMs] = [1_000, 60_000];
 
 /**
- * The answers of a relay, by endpoint, in one short story. Its clock stands still between the steps, so each run gives the same
- * answers, except for what `fixed` replaces.
+ * The answers of a relay, by endpoint, in one short story. Its clock stands still between the
+ * steps, so each run gives the same answers, except for what `fixed` replaces.
  */
 export async function makeExamples(): Promise<typeof examples> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-examples-"));
   using rest = createRest();
   const clock = createManualClock(Date.parse("2026-11-21T12:00:00.412Z"), rest.wait);
   await using remote = await openRemote();
-  await using service = await startSandbox({ clock, seed: "examples", key: "acme_live_0123456789", secret });
+  await using service = await startSandbox({
+    clock,
+    seed: "examples",
+    key: "acme_live_0123456789",
+    secret,
+  });
   const file = join(folder, "relay.yaml");
-  const write = (changed: Changed): void => writeFileSync(file, JSON.stringify(settingsOf(folder, remote.url, service, changed), null, 2));
+  const write = (changed: Changed): void =>
+    writeFileSync(file, JSON.stringify(settingsOf(folder, remote.url, service, changed), null, 2));
   write({});
   const read = () => loadSettings(file, {});
   const log = { write: () => {}, end: async () => {} };
   const reread = () => ({ settings: read(), overridden: ["CRM_SECRET"] });
-  const relay = await createRelay({ settings: read(), file, log, clock, random: () => 0.5, reread });
+  const relay = await createRelay({
+    settings: read(),
+    file,
+    log,
+    clock,
+    random: () => 0.5,
+    reread,
+  });
   try {
     const { port } = await relay.listen();
     const fix = fixing(folder, new URL(remote.url).host);
-    return await story({ relay, url: `http://127.0.0.1:${port}`, clock, service, remote, write, fix });
+    return await story({
+      relay,
+      url: `http://127.0.0.1:${port}`,
+      clock,
+      service,
+      remote,
+      write,
+      fix,
+    });
   } finally {
     await relay.close();
     rmSync(folder, { recursive: true });
@@ -52,17 +78,21 @@ export async function makeExamples(): Promise<typeof examples> {
 /** Waits until every request is answered, and what follows from its answer is stored. */
 function createRest() {
   const pending = new Set<unknown>();
-  const begun = (message: unknown): void => void pending.add((message as { request: unknown }).request);
-  const ended = (message: unknown): void => void pending.delete((message as { request: unknown }).request);
+  const begun = (message: unknown): void =>
+    void pending.add((message as { request: unknown }).request);
+  const ended = (message: unknown): void =>
+    void pending.delete((message as { request: unknown }).request);
   const listeners = { create: begun, trailers: ended, error: ended };
-  for (const [event, listener] of Object.entries(listeners)) subscribe(`undici:request:${event}`, listener);
+  for (const [event, listener] of Object.entries(listeners))
+    subscribe(`undici:request:${event}`, listener);
   return {
     async wait(): Promise<void> {
       do await settled(40);
       while (pending.size > 0);
     },
     [Symbol.dispose](): void {
-      for (const [event, listener] of Object.entries(listeners)) unsubscribe(`undici:request:${event}`, listener);
+      for (const [event, listener] of Object.entries(listeners))
+        unsubscribe(`undici:request:${event}`, listener);
     },
   };
 }
@@ -78,9 +108,11 @@ const fixed: Readonly<Record<string, (value: never) => unknown>> = {
   ackP99Ms: () => ({ value: 4.1, lastHour: [4.2, 4.1] }),
   lastHour: (values: readonly unknown[]) => values.slice(-2),
   // Of `/v1/settings`; that of `/readyz` has no such section.
-  settings: ({ tracking, ...rest }: { tracking?: object }) => (tracking === undefined ? rest : { tracking }),
+  settings: ({ tracking, ...rest }: { tracking?: object }) =>
+    tracking === undefined ? rest : { tracking },
 };
-const code = "c.VbUl2e2sSV0n.1795406460000.5Rr7bGJlcVuDdD1mK3x9yA.3vJm0kU3v3G7j8mJdPpYl1w2uWc7d0eA9qQ2c3h0lXk";
+const code =
+  "c.VbUl2e2sSV0n.1795406460000.5Rr7bGJlcVuDdD1mK3x9yA.3vJm0kU3v3G7j8mJdPpYl1w2uWc7d0eA9qQ2c3h0lXk";
 
 function fixing(folder: string, host: string) {
   return (value: unknown): unknown => {
@@ -88,7 +120,9 @@ function fixing(folder: string, host: string) {
       .replaceAll(folder, "/var/lib/wamid-relay")
       .replaceAll(host, "crm.example")
       .replace(/c\.[\w-]{12}\.\d{13}\.[\w-]{22}\.[\w-]{43}/, code);
-    return JSON.parse(text, (field, part) => (part === null ? null : (fixed[field]?.(part as never) ?? part)));
+    return JSON.parse(text, (field, part) =>
+      part === null ? null : (fixed[field]?.(part as never) ?? part),
+    );
   };
 }
 
@@ -123,7 +157,12 @@ const graph: Readonly<Record<string, string>> = {
     data: [{ whatsapp_business_api_data: { id: "670843887433847", name: "Acme" } }],
   }),
   [`/graph/${businessAccount}/phone_numbers`]: JSON.stringify({
-    data: [{ id: number, webhook_configuration: { phone_number: "https://chat.example/webhooks/whatsapp" } }],
+    data: [
+      {
+        id: number,
+        webhook_configuration: { phone_number: "https://chat.example/webhooks/whatsapp" },
+      },
+    ],
   }),
 };
 
@@ -143,7 +182,11 @@ function settingsOf(
   return {
     server: { host: "127.0.0.1", port: 0, maxInFlight },
     storage: { path: join(folder, "relay.db") },
-    control: { tokens: [{ name: "ops", token, scopes: ["read", "track", "send", "replay", "listen", "pii"] }] },
+    control: {
+      tokens: [
+        { name: "ops", token, scopes: ["read", "track", "send", "replay", "listen", "pii"] },
+      ],
+    },
     accounts: { main: { baseUrl: service.url, apiKey: service.key } },
     reconcile: { schedule: "off" },
     sources: {
@@ -160,7 +203,11 @@ function settingsOf(
         account: "main",
         verifyTokens: ["a verify token"],
         signature: { secrets: [secret] },
-        graph: { token: "an access token", businessAccounts: [businessAccount], baseUrl: `${url}/graph` },
+        graph: {
+          token: "an access token",
+          businessAccounts: [businessAccount],
+          baseUrl: `${url}/graph`,
+        },
       },
     },
     routes: [
@@ -169,7 +216,11 @@ function settingsOf(
         match: { events: ["message.*"], sources: ["main"] },
         to: { ...to, url: `${url}/crm`, breaker: { failures: 3 }, ...crm },
       },
-      { name: "chatwoot", match: { sources: ["wa"] }, to: { ...to, url: `${url}/chatwoot`, verifyToken: "its verify token" } },
+      {
+        name: "chatwoot",
+        match: { sources: ["wa"] },
+        to: { ...to, url: `${url}/chatwoot`, verifyToken: "its verify token" },
+      },
     ],
   };
 }
@@ -199,15 +250,38 @@ const idOf = ({ body }: { readonly body: Page }): string => body.data[0]?.id ?? 
 const bearer = { authorization: `Bearer ${token}` };
 
 const metaBody = (wamid: string): string => {
-  const status = { id: wamid, status: "sent", timestamp: "1795262400", recipient_id: person.slice(1) };
-  const value = { messaging_product: "whatsapp", metadata: { phone_number_id: number }, statuses: [status] };
-  return JSON.stringify({ object: "whatsapp_business_account", entry: [{ id: businessAccount, changes: [{ field: "messages", value }] }] });
+  const status = {
+    id: wamid,
+    status: "sent",
+    timestamp: "1795262400",
+    recipient_id: person.slice(1),
+  };
+  const value = {
+    messaging_product: "whatsapp",
+    metadata: { phone_number_id: number },
+    statuses: [status],
+  };
+  return JSON.stringify({
+    object: "whatsapp_business_account",
+    entry: [{ id: businessAccount, changes: [{ field: "messages", value }] }],
+  });
 };
 
-async function story({ relay, url, clock, service, remote, write, fix }: StoryParts): Promise<typeof examples> {
+async function story({
+  relay,
+  url,
+  clock,
+  service,
+  remote,
+  write,
+  fix,
+}: StoryParts): Promise<typeof examples> {
   const examples: Partial<Record<EndpointName, Example[]>> = {};
 
-  async function ask<T>(name: EndpointName, { of = {}, body, headers = bearer }: ExampleRequest = {}) {
+  async function ask<T>(
+    name: EndpointName,
+    { of = {}, body, headers = bearer }: ExampleRequest = {},
+  ) {
     const [method = "", path = ""] = paths[name].split(" ");
     const query = new URLSearchParams();
     let target = path;
@@ -217,7 +291,10 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
     }
     const answer = await fetch(`${url}${target}?${query}`, {
       method,
-      headers: { ...headers, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      headers: {
+        ...headers,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as T };
@@ -235,7 +312,12 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
     examples[name] = [...(examples[name] ?? []), fix(example) as Example];
     return answer;
   }
-  async function post(source: string, body: string, header = "x-acme-signature", by = secret): Promise<void> {
+  async function post(
+    source: string,
+    body: string,
+    header = "x-acme-signature",
+    by = secret,
+  ): Promise<void> {
     const signature = `sha256=${createHmac("sha256", by).update(body).digest("hex")}`;
     await fetch(`${url}/webhooks/${source}`, {
       method: "POST",
@@ -244,11 +326,21 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
     });
   }
   let events = 0;
-  async function status(wamid: string, status: string, more: object = {}, by = secret): Promise<void> {
+  async function status(
+    wamid: string,
+    status: string,
+    more: object = {},
+    by = secret,
+  ): Promise<void> {
     events += 1;
     const id = `01998d3e-7c1a-7000-8000-${String(events).padStart(12, "0")}`;
     const createdAt = new Date(clock.now() - 412).toISOString();
-    await post("main", JSON.stringify({ id, event: "message.status", createdAt, data: { wamid, status, ...more } }), undefined, by);
+    await post(
+      "main",
+      JSON.stringify({ id, event: "message.status", createdAt, data: { wamid, status, ...more } }),
+      undefined,
+      by,
+    );
   }
   const deliveries = (state: string, count: number) =>
     until(`${count} deliveries ${state}`, async () => {
@@ -256,7 +348,11 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
       return body.data.length === count;
     });
 
-  const facts = { id: "0199aa10-0000-7000-8000-000000000007", reference: "order-16", metadata: { team: "support" } };
+  const facts = {
+    id: "0199aa10-0000-7000-8000-000000000007",
+    reference: "order-16",
+    metadata: { team: "support" },
+  };
   await show("getReadiness");
   await show("trackMessages", { body: { wamid: first, ...facts } });
   await ask("trackMessages", { body: [second, third, fourth].map((wamid) => ({ wamid })) });
@@ -265,7 +361,9 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
   await status(first, "delivered");
   await deliveries("delivered", 2);
 
-  await show("getSeries", { of: { name: "events", from: "2026-11-21T11:58:00Z", to: "2026-11-21T12:01:00Z" } });
+  await show("getSeries", {
+    of: { name: "events", from: "2026-11-21T11:58:00Z", to: "2026-11-21T12:01:00Z" },
+  });
   const event = await show<Page>("listEvents", { of: { status: "delivered" } });
   await show("getEvent", { of: { id: idOf(event) } });
   const delivery = await show<Page>("listDeliveries", { of: { route: "crm", limit: 1 } });
@@ -278,11 +376,16 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
   await show("listSecrets");
 
   // An exchange that failed.
-  await post("flows", JSON.stringify({ runId: "0199aa10-0000-7000-8000-000000000008", name: "Ana" }));
+  await post(
+    "flows",
+    JSON.stringify({ runId: "0199aa10-0000-7000-8000-000000000008", name: "Ana" }),
+  );
   await deliveries("dead", 1);
 
   // Meta: a handshake, a status, and what its Graph API reports.
-  await fetch(`${url}/webhooks/wa?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=a+verify+token`);
+  await fetch(
+    `${url}/webhooks/wa?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=a+verify+token`,
+  );
   await post("wa", metaBody(fourth), "x-hub-signature-256");
   await deliveries("delivered", 3);
   await show("listSources");
@@ -323,9 +426,15 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
   // The messaging service.
   service.customerWrites(person, "Hola");
   const order = { to: person, text: "Tu pedido salió.", reference: "order-17" };
-  const sent = await show<{ wamid: string }>("sendMessage", { body: order, headers: { ...bearer, "idempotency-key": "order-17-left" } });
+  const sent = await show<{ wamid: string }>("sendMessage", {
+    body: order,
+    headers: { ...bearer, "idempotency-key": "order-17-left" },
+  });
   const automation = service.automations().find(({ trigger }) => trigger === "manual")?.id ?? "";
-  await show("startRun", { of: { id: automation }, body: { reference: "order-17", phone: person, data: { pedido: "17" } } });
+  await show("startRun", {
+    of: { id: automation },
+    body: { reference: "order-17", phone: person, data: { pedido: "17" } },
+  });
   await show("listMessages", { of: { reference: "order-17" } });
   await show("getMessage", { of: { wamid: sent.body.wamid } });
   await show("listRuns");
@@ -338,14 +447,26 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
   // A truncated event: the relay polls the message that it may be about.
   await ask("sendMessage", { body: { ...order, text: "Ya llega.", reference: "order-18" } });
   await clock.advance(30 * secondMs);
-  const truncated = { id: "01998d3e-7c1a-7000-8000-00000000002a", event: "message.status", createdAt: "2026-11-21T12:02:50.605Z" };
-  await post("main", JSON.stringify({ ...truncated, data: { truncated: true, id: null, size: 300_000 } }));
+  const truncated = {
+    id: "01998d3e-7c1a-7000-8000-00000000002a",
+    event: "message.status",
+    createdAt: "2026-11-21T12:02:50.605Z",
+  };
+  await post(
+    "main",
+    JSON.stringify({ ...truncated, data: { truncated: true, id: null, size: 300_000 } }),
+  );
   await clock.advance(5 * secondMs);
   await until("the event is hydrated", async () => {
-    const { body } = await ask<{ hydration: { state: string } }>("getEvent", { of: { id: truncated.id } });
+    const { body } = await ask<{ hydration: { state: string } }>("getEvent", {
+      of: { id: truncated.id },
+    });
     return body.hydration.state === "done";
   });
-  await show("getEvent", { of: { id: truncated.id }, when: "A truncated event, with the changes that polling found." });
+  await show("getEvent", {
+    of: { id: truncated.id },
+    when: "A truncated event, with the changes that polling found.",
+  });
 
   await show("resumeAccount", { of: { account: "main" } });
   await show("moveCursor", { of: { name: "ana" }, body: { seq: 1 } });
@@ -362,8 +483,15 @@ async function story({ relay, url, clock, service, remote, write, fix }: StoryPa
 
   const { code } = (await show<{ code: string }>("createSessionCode")).body;
   const { headers } = await show("startSession", { body: { code }, headers: {} });
-  const cookie = { cookie: headers.get("set-cookie")?.split(";")[0] ?? "", "x-wamid-relay": "console" };
+  const cookie = {
+    cookie: headers.get("set-cookie")?.split(";")[0] ?? "",
+    "x-wamid-relay": "console",
+  };
   await show("getSession", { headers: cookie });
   await show("endSession", { headers: cookie });
-  return Object.fromEntries((Object.keys(paths) as EndpointName[]).flatMap((name) => (name in examples ? [[name, examples[name]]] : [])));
+  return Object.fromEntries(
+    (Object.keys(paths) as EndpointName[]).flatMap((name) =>
+      name in examples ? [[name, examples[name]]] : [],
+    ),
+  );
 }

@@ -15,11 +15,21 @@ const places: Record<keyof typeof metaItemKinds, string> = {
 
 /** The event kinds of `format: meta`. */
 export function formatsPage(): string {
-  const items = Object.entries(metaItemKinds).map(([name, kind]) => [code(kind), places[name as keyof typeof places]]);
+  const items = Object.entries(metaItemKinds).map(([name, kind]) => [
+    code(kind),
+    places[name as keyof typeof places],
+  ]);
   const fields = Map.groupBy(Object.entries(metaKinds), ([, kind]) => kind);
-  const rows = [...fields].map(([kind, all]) => [code(kind), `field ${all.map(([field]) => code(field)).join(", ")}`]);
+  const rows = [...fields].map(([kind, all]) => [
+    code(kind),
+    `field ${all.map(([field]) => code(field)).join(", ")}`,
+  ]);
   return table(
     ["event kind", "made of"],
-    [...items, ...rows.toSorted(([a = ""], [b = ""]) => (a < b ? -1 : 1)), [code("meta.<field>"), "any other field"]],
+    [
+      ...items,
+      ...rows.toSorted(([a = ""], [b = ""]) => (a < b ? -1 : 1)),
+      [code("meta.<field>"), "any other field"],
+    ],
   );
 }

@@ -1,5 +1,6 @@
-// Writes docs/reference/examples.json from the answers of a relay, and the generated parts of docs/reference and deploy/prometheus
-// from the registries and schemas in src. What stands outside the marks of a file is written by hand.
+// Writes docs/reference/examples.json from the answers of a relay, and the generated parts of
+// docs/reference and deploy/prometheus from the registries and schemas in src. What stands outside
+// the marks of a file is written by hand.
 //
 //   node .ci/reference/generate.ts           writes them
 //   node .ci/reference/generate.ts --check   fails when one is stale
@@ -40,17 +41,22 @@ for (const [path, generate] of Object.entries(files)) {
   const stored = readFileSync(fileOf(path), "utf8");
   const [before, rest] = stored.split(begin);
   const after = rest?.split(end)[1];
-  if (before === undefined || after === undefined) throw new Error(`${path} has no place for its generated part`);
+  if (before === undefined || after === undefined)
+    throw new Error(`${path} has no place for its generated part`);
   const indent = before.slice(before.lastIndexOf("\n") + 1);
   const text = `${before}${begin}\n${await generate()}\n${indent}${end}${after}`;
   const long = text.split("\n").find((line) => line.length > longestLine);
-  if (long !== undefined) fail(`${path} has a line of ${long.length} characters; the most are ${longestLine}: ${long.slice(0, 80)}…`);
+  if (long !== undefined)
+    fail(
+      `${path} has a line of ${long.length} characters; the most are ${longestLine}: ${long.slice(0, 80)}…`,
+    );
   compare(path, text);
 }
 
 function compare(path: string, text: string): void {
   if (!isCheck) writeFileSync(fileOf(path), text);
-  else if (text !== readFileSync(fileOf(path), "utf8")) fail(`${path} is stale; run "npm run generate"`);
+  else if (text !== readFileSync(fileOf(path), "utf8"))
+    fail(`${path} is stale; run "npm run generate"`);
 }
 
 function fileOf(path: string): URL {

@@ -31,7 +31,8 @@ const attemptOutcomes: Record<Decision["kind"], string> = {
   retry: "another attempt",
   dead: "a dead letter",
   stop: "the destination stops, and the delivery waits",
-  interrupted: "the relay was stopping: the attempt is repeated after the start, or by another process",
+  interrupted:
+    "the relay was stopping: the attempt is repeated after the start, or by another process",
 };
 
 const callOutcomes: Record<CallOutcome["type"] | "refused", string> = {
@@ -59,7 +60,8 @@ const stops: Record<StopReason, string> = {
   blocked: "the service blocks this address: every call for a minute",
 };
 
-const rowsOf = (words: Readonly<Record<string, string>>): string[][] => Object.entries(words).map(([word, text]) => [code(word), text]);
+const rowsOf = (words: Readonly<Record<string, string>>): string[][] =>
+  Object.entries(words).map(([word, text]) => [code(word), text]);
 
 export function metricsPage(): string {
   const { described } = createMetrics({ version: "", node: "", storage: "sqlite" });
@@ -68,12 +70,24 @@ export function metricsPage(): string {
       ["metric", "type", "labels", "several processes", "meaning"],
       described
         .toSorted((a, b) => a.name.localeCompare(b.name))
-        .map(({ name, type, labelNames, combine, help }) => [code(name), type, labelNames.map(code).join(", "), code(combine), help]),
+        .map(({ name, type, labelNames, combine, help }) => [
+          code(name),
+          type,
+          labelNames.map(code).join(", "),
+          code(combine),
+          help,
+        ]),
     ),
     "## Label values",
     table(["`outcome` of `relay_webhook_requests_total`", "answer"], rowsOf(webhookOutcomes)),
-    table(["`outcome` of `relay_delivery_attempts_total`", "what follows"], rowsOf(attemptOutcomes)),
-    table(["`outcome` of `relay_service_calls_total`", "answer of the service"], rowsOf(callOutcomes)),
+    table(
+      ["`outcome` of `relay_delivery_attempts_total`", "what follows"],
+      rowsOf(attemptOutcomes),
+    ),
+    table(
+      ["`outcome` of `relay_service_calls_total`", "answer of the service"],
+      rowsOf(callOutcomes),
+    ),
     table(["`priority` of `relay_service_calls_waiting`", "calls"], rowsOf(priorities)),
     table(["`reason` of `relay_service_stopped`", "stopped calls"], rowsOf(stops)),
   );

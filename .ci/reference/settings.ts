@@ -9,7 +9,10 @@ interface Setting {
   readonly meaning: string;
 }
 
-/** A way to write a mapping, such as a destination that is a `url`. The label is empty when there is one way only. */
+/**
+ * A way to write a mapping, such as a destination that is a `url`. The label is empty when there is
+ * one way only.
+ */
 interface Shape {
   readonly label: string;
   readonly schema: JsonSchema;
@@ -20,14 +23,20 @@ const isRestart = (section: string) => (restartParts as readonly string[]).inclu
 
 export function settingsPage(): string {
   const sections = Object.entries(inputSchema().properties ?? {});
-  const index = sections.map(([name, { description = "" }]) => [linkTo(name), description, isRestart(name) ? "a restart" : "a reload"]);
+  const index = sections.map(([name, { description = "" }]) => [
+    linkTo(name),
+    description,
+    isRestart(name) ? "a restart" : "a reload",
+  ]);
   return paragraphs(
     "## Sections",
     table(["section", "what it sets", "a change needs"], index),
     ...sections.flatMap(([name, schema]) => [
       `## ${name}`,
       tableOf(settingsUnder(schema, name)),
-      ...(name === "routes" ? ["### Destinations", destinations(schema), "### Conditions", conditions()] : []),
+      ...(name === "routes"
+        ? ["### Destinations", destinations(schema), "### Conditions", conditions()]
+        : []),
     ]),
   );
 }
@@ -51,19 +60,30 @@ function destinations(routes: JsonSchema): string {
     tableOf(all.filter(isCommon)),
     ...shapes.flatMap((shape) => [
       `#### to.${shape.label}`,
-      tableOf(mergedSettings([{ ...shape, label: "" }], "to").filter((setting) => !isCommon(setting))),
+      tableOf(
+        mergedSettings([{ ...shape, label: "" }], "to").filter((setting) => !isCommon(setting)),
+      ),
     ]),
   );
 }
 
 function conditions(): string {
-  // Conditions refer to themselves, so zod gives them a name of their own; they are the only schema that does.
+  // Conditions refer to themselves, so zod gives them a name of their own; they are the only schema
+  // that does.
   const [condition] = Object.values(inputSchema().$defs ?? {}) as [JsonSchema];
   const values = (condition.additionalProperties as JsonSchema).anyOf ?? [];
-  const operators = Object.assign({}, ...values.map(({ properties }) => properties), condition.properties) as Record<string, JsonSchema>;
+  const operators = Object.assign(
+    {},
+    ...values.map(({ properties }) => properties),
+    condition.properties,
+  ) as Record<string, JsonSchema>;
   return table(
     ["operator", "value", "holds when"],
-    Object.entries(operators).map(([name, schema]) => [code(name), typeText(schema), meaningOf(schema)]),
+    Object.entries(operators).map(([name, schema]) => [
+      code(name),
+      typeText(schema),
+      meaningOf(schema),
+    ]),
   );
 }
 
@@ -75,27 +95,46 @@ function settingsUnder(schema: JsonSchema, path: string): Setting[] {
   return mergedSettings(shapesIn(schema), path);
 }
 
-/** One row for each setting of any shape. It names the shapes that have it, unless all do, and the shapes that differ. */
+/**
+ * One row for each setting of any shape. It names the shapes that have it, unless all do, and the
+ * shapes that differ.
+ */
 function mergedSettings(shapes: readonly Shape[], path: string): Setting[] {
   const keys = [...new Set(shapes.flatMap(({ schema }) => Object.keys(schema.properties ?? {})))];
   return keys.flatMap((key): Setting[] => {
     const having = shapes.filter(({ schema }) => schema.properties?.[key] !== undefined);
     const variants = having.map(({ label, schema }) => ({ label, ...settingOf(schema, key) }));
     const [first] = variants as [(typeof variants)[number]];
-    const only = having.length === shapes.length ? "" : `Only ${having.map(({ label }) => code(label)).join(", ")}. `;
+    const only =
+      having.length === shapes.length
+        ? ""
+        : `Only ${having.map(({ label }) => code(label)).join(", ")}. `;
     // The words of a discriminator are one setting, whose default is that of the first shape.
-    const isDiscriminator = having.every(({ schema }) => schema.properties?.[key]?.const !== undefined);
+    const isDiscriminator = having.every(
+      ({ schema }) => schema.properties?.[key]?.const !== undefined,
+    );
     const differing = (part: "type" | "fallback") => {
-      if (isDiscriminator) return part === "type" ? variants.map(({ type }) => type).join(" ") : first.fallback;
+      if (isDiscriminator)
+        return part === "type" ? variants.map(({ type }) => type).join(" ") : first.fallback;
       const groups = [...Map.groupBy(variants, (variant) => variant[part])];
       if (groups.length === 1) return first[part];
-      return groups.map(([text, some]) => `${some.map(({ label }) => code(label)).join(", ")}: ${text}`).join("; ");
+      return groups
+        .map(([text, some]) => `${some.map(({ label }) => code(label)).join(", ")}: ${text}`)
+        .join("; ");
     };
-    const own = { path: `${path}.${key}`, type: differing("type"), fallback: differing("fallback"), meaning: only + first.meaning };
+    const own = {
+      path: `${path}.${key}`,
+      type: differing("type"),
+      fallback: differing("fallback"),
+      meaning: only + first.meaning,
+    };
     const below = `${path}.${key}`;
     if (below === destination || (path.startsWith("sources") && key === "to")) return [own];
     const nested = (having[0] as Shape).schema.properties?.[key] as JsonSchema;
-    return [own, ...(isCondition(nested) || isScalar(nested) ? [] : nestedSettings(having, key, below))];
+    return [
+      own,
+      ...(isCondition(nested) || isScalar(nested) ? [] : nestedSettings(having, key, below)),
+    ];
   });
 }
 
@@ -111,11 +150,15 @@ function nestedSettings(having: readonly Shape[], key: string, path: string): Se
 }
 
 const isCondition = ({ $ref }: JsonSchema) => $ref !== undefined;
-const isScalar = (schema: JsonSchema) => schema.items?.properties === undefined && !shapesOf(schema).some(({ properties }) => properties);
+const isScalar = (schema: JsonSchema) =>
+  schema.items?.properties === undefined && !shapesOf(schema).some(({ properties }) => properties);
 
 function shapesIn(schema: JsonSchema): Shape[] {
   const shapes = shapesOf(schema).filter(({ properties }) => properties !== undefined);
-  return shapes.map((shape) => ({ label: shapes.length === 1 ? "" : labelOf(shape), schema: shape }));
+  return shapes.map((shape) => ({
+    label: shapes.length === 1 ? "" : labelOf(shape),
+    schema: shape,
+  }));
 }
 
 function labelOf({ properties = {}, required = [] }: JsonSchema): string {
@@ -124,9 +167,16 @@ function labelOf({ properties = {}, required = [] }: JsonSchema): string {
   return ["url", "queue", "stream"].find((key) => required.includes(key)) ?? "";
 }
 
-function settingOf({ properties = {}, required = [] }: JsonSchema, key: string): Omit<Setting, "path"> {
+function settingOf(
+  { properties = {}, required = [] }: JsonSchema,
+  key: string,
+): Omit<Setting, "path"> {
   const schema = properties[key] as JsonSchema;
-  return { type: typeText(schema), fallback: required.includes(key) ? "required" : fallbackText(schema), meaning: meaningOf(schema) };
+  return {
+    type: typeText(schema),
+    fallback: required.includes(key) ? "required" : fallbackText(schema),
+    meaning: meaningOf(schema),
+  };
 }
 
 /** The description, where each word that the setting takes stands as code before its colon. */
@@ -150,7 +200,8 @@ function typeText(schema: JsonSchema): string {
     ? (schema.type as readonly string[]).map((type) => ({ type }))
     : (schema.anyOf ?? schema.oneOf);
   if (alternatives !== undefined) return [...new Set(alternatives.map(typeText))].join(" or ");
-  if (items !== undefined) return items.properties === undefined ? `list of ${typeText(items)}` : "list";
+  if (items !== undefined)
+    return items.properties === undefined ? `list of ${typeText(items)}` : "list";
   if (properties !== undefined || additionalProperties !== undefined) return "mapping";
   return scalarText(schema);
 }

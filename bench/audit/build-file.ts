@@ -37,10 +37,17 @@ const phoneEnds = 10 ** fewestPhoneDigits;
 const deliveredAfterMs = 40;
 
 /**
- * Fills a store's file with events as the relay would leave them, by SQL alone. Of each 20 messages (three events each) one is ignored and one filtered; one in 500 is dead after three
- * attempts; one event in 10,007 is quarantined; the last 300 messages are parked, and those before them wait.
+ * Fills a store's file with events as the relay would leave them, by SQL alone. Of each 20 messages
+ * (three events each) one is ignored and one filtered; one in 500 is dead after three attempts; one
+ * event in 10,007 is quarantined; the last 300 messages are parked, and those before them wait.
  */
-export function buildFile({ path, route, events, waiting = { messages: 3_000, dueAt: Date.now() + dayMs }, say }: BuildOptions): BuiltFile {
+export function buildFile({
+  path,
+  route,
+  events,
+  waiting = { messages: 3_000, dueAt: Date.now() + dayMs },
+  say,
+}: BuildOptions): BuiltFile {
   const db = new Database(path);
   try {
     db.pragma("synchronous = OFF");
@@ -73,22 +80,39 @@ export function buildFile({ path, route, events, waiting = { messages: 3_000, du
       filtered: plan("skip", "event"),
       park: plan("park"),
     };
-    db.exec("CREATE TEMP TABLE made (seq INTEGER PRIMARY KEY, message INTEGER NOT NULL, fate INTEGER NOT NULL)");
-    const steps = [makeFates, makeEvents, makeMessages, makeQueue, makeDeliveries, makeAttempts].map((sql) => db.prepare(sql));
+    db.exec(
+      "CREATE TEMP TABLE made (seq INTEGER PRIMARY KEY, message INTEGER NOT NULL, fate INTEGER NOT NULL)",
+    );
+    const steps = [
+      makeFates,
+      makeEvents,
+      makeMessages,
+      makeQueue,
+      makeDeliveries,
+      makeAttempts,
+    ].map((sql) => db.prepare(sql));
     for (let from = 1; from <= events; from += chunk) {
       const to = Math.min(events, from + chunk - 1);
       db.transaction(() => {
         db.exec("DELETE FROM made");
         for (const step of steps) step.run(only(step.source, { ...values, from, to }));
       })();
-      if (Math.floor((from - 1) / 1_000_000) !== Math.floor(to / 1_000_000)) say(`${to} of ${events} events built`);
+      if (Math.floor((from - 1) / 1_000_000) !== Math.floor(to / 1_000_000))
+        say(`${to} of ${events} events built`);
     }
     const { first } = values;
-    const counter = db.prepare("INSERT INTO counters (at, account, series, of, label, writer, n) VALUES (0, ?, ?, ?, ?, '', ?)");
-    for (const [series, n] of Object.entries({ secret: events, secretFirst: first, secretLast: now }))
+    const counter = db.prepare(
+      "INSERT INTO counters (at, account, series, of, label, writer, n) VALUES (0, ?, ?, ?, ?, '', ?)",
+    );
+    for (const [series, n] of Object.entries({
+      secret: events,
+      secretFirst: first,
+      secretLast: now,
+    }))
       counter.run(account, series, source, values.secret, n);
     buildHistory(db, now);
-    const count = (rows: string) => db.prepare(`SELECT count(*) FROM ${rows}`).pluck().get() as number;
+    const count = (rows: string) =>
+      db.prepare(`SELECT count(*) FROM ${rows}`).pluck().get() as number;
     const built = {
       events: count("events"),
       deliveries: count("deliveries") + count(`queue WHERE state <> ${queueState.parked}`),
@@ -108,7 +132,10 @@ function wamidOf(message: number): string {
   return `wamid.${Buffer.from(`\x1c\x18\x0d${phone}\x15\x02\x00${String(message).padStart(16, "0")}\x00`, "latin1").toString("base64")}`;
 }
 
-/** The counts that the relay would have made of these rows: minutes of two days, hours of the time before. */
+/**
+ * The counts that the relay would have made of these rows: minutes of two days, hours of the time
+ * before.
+ */
 function buildHistory(db: Database.Database, now: number): void {
   const rolled = Math.ceil((now - minutesKeptMs) / hourMs) * minutesPerHour;
   const words = dispositions.map((word, code) => `WHEN ${code} THEN '${word}'`).join(" ");
@@ -131,7 +158,9 @@ function buildHistory(db: Database.Database, now: number): void {
 
 /** The values that a statement names: others would be refused. */
 function only(sql: string, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(values).filter(([name]) => new RegExp(`@${name}\\b`).test(sql)));
+  return Object.fromEntries(
+    Object.entries(values).filter(([name]) => new RegExp(`@${name}\\b`).test(sql)),
+  );
 }
 
 /** 0 delivered, 1 ignored, 2 filtered, 3 dead, 4 parked, 5 waits, 6 quarantined. */

@@ -27,8 +27,17 @@ export interface Drained {
 
 const longestStallMs = 60_000;
 
-/** Brings the destination back and waits until every event has come. Rejects when nothing comes for a minute. */
-export async function drain({ relay, sinkPort, deliveries, stack, say }: DrainOptions): Promise<Drained> {
+/**
+ * Brings the destination back and waits until every event has come. Rejects when nothing comes for
+ * a minute.
+ */
+export async function drain({
+  relay,
+  sinkPort,
+  deliveries,
+  stack,
+  say,
+}: DrainOptions): Promise<Drained> {
   const sink = await startChild("servers/sink.ts", [], sinkPort);
   stack.defer(() => sink.stop());
   const backAt = sharedClock();
@@ -51,7 +60,8 @@ export async function drain({ relay, sinkPort, deliveries, stack, say }: DrainOp
         repeats: sunk.requests - sunk.events,
       };
     }
-    if (sharedClock() - movedAt > longestStallMs) throw new Error(`draining stands still: ${sunk.events} of ${deliveries} were delivered`);
+    if (sharedClock() - movedAt > longestStallMs)
+      throw new Error(`draining stands still: ${sunk.events} of ${deliveries} were delivered`);
     await wait(100);
   }
 }

@@ -28,10 +28,16 @@ const slices = 20;
 const counted = 3;
 
 /**
- * Posts events slice by slice, each with its messages registered first, until that many deliveries wait.
- * One run number a slice, from 0 on.
+ * Posts events slice by slice, each with its messages registered first, until that many deliveries
+ * wait. One run number a slice, from 0 on.
  */
-export async function fill({ relay, load, deliveries, connections, say }: FillOptions): Promise<Filled> {
+export async function fill({
+  relay,
+  load,
+  deliveries,
+  connections,
+  say,
+}: FillOptions): Promise<Filled> {
   const rates: number[] = [];
   const resident: number[] = [];
   let done = 0;
@@ -51,7 +57,8 @@ export async function fill({ relay, load, deliveries, connections, say }: FillOp
       keepSentAt: false,
     };
     const result = (await load.ask({ run: spec })) as RunResult;
-    if (result.statuses["200"] !== count) throw new Error(`of ${count} events: ${JSON.stringify(result.statuses)}`);
+    if (result.statuses["200"] !== count)
+      throw new Error(`of ${count} events: ${JSON.stringify(result.statuses)}`);
     done += count;
     rates.push(result.perSecond);
     resident.push(residentMiB(relay.pid()) ?? Number.NaN);
@@ -60,7 +67,8 @@ export async function fill({ relay, load, deliveries, connections, say }: FillOp
     );
   }
   const dispositions = await relay.dispositions();
-  if (dispositions["routed"] !== deliveries) throw new Error(`not every event was routed: ${JSON.stringify(dispositions)}`);
+  if (dispositions["routed"] !== deliveries)
+    throw new Error(`not every event was routed: ${JSON.stringify(dispositions)}`);
   return {
     startPerSecond: median(rates.slice(1, 1 + counted)),
     endPerSecond: median(rates.slice(-counted)),

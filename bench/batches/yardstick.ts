@@ -7,14 +7,20 @@ import Database from "better-sqlite3";
 const group = 100;
 
 /**
- * What SQLite takes to dedupe, track and queue statuses of new messages, in transactions of 100, with nothing around it.
- * `before` are stored first, so that both sides write to indexes of about one size. Milliseconds for a thousand, the median.
+ * What SQLite takes to dedupe, track and queue statuses of new messages, in transactions of 100,
+ * with nothing around it. `before` are stored first, so that both sides write to indexes of about
+ * one size. Milliseconds for a thousand, the median.
  */
 export function measureYardstick(before: number, thousands: number): number {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-bench-"));
   const db = new Database(join(folder, "yardstick.db"));
   try {
-    for (const pragma of ["journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 4000", "cache_size = -65536"])
+    for (const pragma of [
+      "journal_mode = WAL",
+      "synchronous = FULL",
+      "wal_autocheckpoint = 4000",
+      "cache_size = -65536",
+    ])
       db.pragma(pragma);
     db.exec(`CREATE TABLE events(seq INTEGER PRIMARY KEY, id BLOB, subject INTEGER, status TEXT, received_at INTEGER, plan INTEGER, body BLOB);
       CREATE UNIQUE INDEX events_id ON events(id);
@@ -24,8 +30,12 @@ export function measureYardstick(before: number, thousands: number): number {
       CREATE INDEX queue_due ON queue(route, next_at, event);`);
     const known = db.prepare("SELECT seq FROM events WHERE id = ?");
     const subject = db.prepare("SELECT seq, status, times FROM subjects WHERE key = ?");
-    const addSubject = db.prepare("INSERT INTO subjects(key, name, status, times, updated_at) VALUES (?, ?, ?, ?, ?)");
-    const addEvent = db.prepare("INSERT INTO events(id, subject, status, received_at, plan, body) VALUES (?, ?, ?, ?, 1, ?)");
+    const addSubject = db.prepare(
+      "INSERT INTO subjects(key, name, status, times, updated_at) VALUES (?, ?, ?, ?, ?)",
+    );
+    const addEvent = db.prepare(
+      "INSERT INTO events(id, subject, status, received_at, plan, body) VALUES (?, ?, ?, ?, 1, ?)",
+    );
     const addToQueue = db.prepare("INSERT INTO queue VALUES (?, 'tracked', ?, ?)");
     const body = Buffer.alloc(475, "a");
     const store = db.transaction((names: readonly string[]) => {
@@ -33,8 +43,15 @@ export function measureYardstick(before: number, thousands: number): number {
       for (const name of names) {
         const id = randomBytes(16);
         const key = createHash("sha256").update(name).digest().subarray(0, 16);
-        if (known.get(id) !== undefined || subject.get(key) !== undefined) throw new Error("each status is new");
-        const lane = addSubject.run(key, name, "sent", JSON.stringify({ sent: now }), now).lastInsertRowid;
+        if (known.get(id) !== undefined || subject.get(key) !== undefined)
+          throw new Error("each status is new");
+        const lane = addSubject.run(
+          key,
+          name,
+          "sent",
+          JSON.stringify({ sent: now }),
+          now,
+        ).lastInsertRowid;
         addToQueue.run(lane, addEvent.run(id, lane, "sent", now, body).lastInsertRowid, now);
       }
     });
@@ -45,7 +62,8 @@ export function measureYardstick(before: number, thousands: number): number {
         () => `wamid.HBgLMTY1MDU1NTEyMzQVAgARGBI5QTNDQTVCM0Q0Q0Q2RTY3RTcA${(made++).toString(36)}`,
       );
       const startedAt = performance.now();
-      for (let from = 0; from < names.length; from += group) store.immediate(names.slice(from, from + group));
+      for (let from = 0; from < names.length; from += group)
+        store.immediate(names.slice(from, from + group));
       return performance.now() - startedAt;
     };
     while (made < before) thousand();

@@ -7,7 +7,10 @@ import type { Sunk } from "../servers/sink.ts";
 import type { DeliverySide } from "./sides.ts";
 
 export interface Delivered {
-  /** All events over the time from the first one sent to the last one delivered: receiving and delivering, to the end. */
+  /**
+   * All events over the time from the first one sent to the last one delivered: receiving and
+   * delivering, to the end.
+   */
   readonly perSecond: number;
   /** From sent to delivered, event by event. */
   readonly latency: Latency;
@@ -16,7 +19,10 @@ export interface Delivered {
 
 const longestStallMs = 60_000;
 
-/** Sends all events of a set through a side and waits until each has come out. `rate` null: as fast as they are answered. */
+/**
+ * Sends all events of a set through a side and waits until each has come out. `rate` null: as fast
+ * as they are answered.
+ */
 export async function measureDelivery(
   load: Child,
   side: DeliverySide,
@@ -35,7 +41,8 @@ export async function measureDelivery(
     keepSentAt: true,
   };
   const result = (await load.ask({ run: spec })) as RunResult;
-  if (result.statuses["200"] !== set.count) throw new Error(`${side.name}, of ${set.count} events: ${JSON.stringify(result.statuses)}`);
+  if (result.statuses["200"] !== set.count)
+    throw new Error(`${side.name}, of ${set.count} events: ${JSON.stringify(result.statuses)}`);
   const sunk = await untilDelivered(side, set);
   const sentAt = result.sentAt as Float64Array;
   const arrivedAt = (await side.sink.ask({ arrivals: set.run })) as Float64Array;
@@ -55,7 +62,8 @@ async function untilDelivered(side: DeliverySide, { run, count }: EventSet): Pro
     if (sunk.events === count) return sunk;
     if (sunk.events > before) movedAt = performance.now();
     before = sunk.events;
-    if (performance.now() - movedAt > longestStallMs) throw new Error(`${side.name} delivered ${before} of ${count} and then nothing more`);
+    if (performance.now() - movedAt > longestStallMs)
+      throw new Error(`${side.name} delivered ${before} of ${count} and then nothing more`);
     await wait(20);
   }
 }

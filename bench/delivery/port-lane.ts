@@ -25,11 +25,23 @@ export interface PortLaneParts {
 const concurrency = 64;
 
 /** Delivers a route from a store as a lane of the relay does, without sending anything. */
-export function createPortLane({ route, shard, store, isShared, settled = () => {} }: PortLaneParts): PortLane {
+export function createPortLane({
+  route,
+  shard,
+  store,
+  isShared,
+  settled = () => {},
+}: PortLaneParts): PortLane {
   let [wanted, inFlight] = [0, 0];
   let isWoken = false;
   let ended = Promise.withResolvers<void>();
-  const lane = { wake, polled: wake, failed: fail, room: () => concurrency - inFlight, mostAhead: () => concurrency };
+  const lane = {
+    wake,
+    polled: wake,
+    failed: fail,
+    room: () => concurrency - inFlight,
+    mostAhead: () => concurrency,
+  };
   const parts = { store, clock: systemClock, isShared };
   const queue = createReadyQueue(route, lane, shard === undefined ? parts : { ...parts, shard });
 

@@ -14,8 +14,15 @@ export interface DeliverySide {
 export const deliverySideNames = ["bare", "relay"] as const;
 export type DeliverySideName = (typeof deliverySideNames)[number];
 
-/** Starts a side with as many deliveries in flight as `concurrency`; everything is ended with `stack`. */
-export async function startDeliverySide(name: DeliverySideName, concurrency: number, stack: AsyncDisposableStack): Promise<DeliverySide> {
+/**
+ * Starts a side with as many deliveries in flight as `concurrency`; everything is ended with
+ * `stack`.
+ */
+export async function startDeliverySide(
+  name: DeliverySideName,
+  concurrency: number,
+  stack: AsyncDisposableStack,
+): Promise<DeliverySide> {
   const sink = await startChild("servers/sink.ts");
   stack.defer(() => sink.stop());
   const destination = `http://127.0.0.1:${sink.port}/events`;
@@ -26,5 +33,11 @@ export async function startDeliverySide(name: DeliverySideName, concurrency: num
   }
   const relay = await startRelay({ destination, concurrency });
   stack.defer(() => relay.stop());
-  return { name, port: relay.port, pid: relay.pid(), sink, expect: (set) => relay.register(wamidsOf(set)) };
+  return {
+    name,
+    port: relay.port,
+    pid: relay.pid(),
+    sink,
+    expect: (set) => relay.register(wamidsOf(set)),
+  };
 }

@@ -20,12 +20,22 @@ const chunk = 200_000;
 /** Events received in one millisecond, up to an hour ago. */
 const perMs = 10;
 
-/** Fills the tables with events as the relay would leave them, three for each message, by SQL alone. */
-export async function fillPostgres({ url, route, events, waiting, say }: FillOptions): Promise<void> {
+/**
+ * Fills the tables with events as the relay would leave them, three for each message, by SQL alone.
+ */
+export async function fillPostgres({
+  url,
+  route,
+  events,
+  waiting,
+  say,
+}: FillOptions): Promise<void> {
   const client = new Client(url);
   await client.connect();
   try {
-    await client.query("SET search_path TO relay; SET synchronous_commit TO off; SET maintenance_work_mem TO '512MB'");
+    await client.query(
+      "SET search_path TO relay; SET synchronous_commit TO off; SET maintenance_work_mem TO '512MB'",
+    );
     // To build an index at the end takes a fraction of the time.
     const { rows: indexes } = await client.query<{ name: string; text: string }>(
       `SELECT i.indexname AS name, i.indexdef AS text FROM pg_indexes i LEFT JOIN pg_constraint c ON c.conname = i.indexname
@@ -38,16 +48,20 @@ export async function fillPostgres({ url, route, events, waiting, say }: FillOpt
     const first = Date.now() - 3_600_000 - Math.ceil(events / perMs);
     for (let from = 1; from <= events; from += chunk) {
       const to = Math.min(events, from + chunk - 1);
-      const step = (sql: string, ...values: unknown[]) => client.query(sql, [from, to, first, ...values]);
+      const step = (sql: string, ...values: unknown[]) =>
+        client.query(sql, [from, to, first, ...values]);
       await step(fillEvents, account, source, plan);
       await step(fillSubjects, account);
       await step(fillDeliveries, account, route, events - waiting);
       await step(fillQueue, account, route, events - waiting);
-      if (Math.floor(from / 1_000_000) !== Math.floor((to + 1) / 1_000_000)) say(`${to} of ${events} events filled in`);
+      if (Math.floor(from / 1_000_000) !== Math.floor((to + 1) / 1_000_000))
+        say(`${to} of ${events} events filled in`);
     }
     for (const { text } of indexes) await client.query(text);
     const messages = Math.ceil(events / 3);
-    await client.query(`SELECT setval('events_seq', ${Math.max(1, events)}), setval('subjects_seq', ${Math.max(1, messages)})`);
+    await client.query(
+      `SELECT setval('events_seq', ${Math.max(1, events)}), setval('subjects_seq', ${Math.max(1, messages)})`,
+    );
     await client.query("VACUUM ANALYZE events, subjects, queue, deliveries");
     await client.query("CHECKPOINT");
   } finally {

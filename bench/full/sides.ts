@@ -44,7 +44,11 @@ const hooks = {
   },
 };
 
-export async function startSqliteSide(stored: Stored, stack: AsyncDisposableStack, say: Say): Promise<FullSide> {
+export async function startSqliteSide(
+  stored: Stored,
+  stack: AsyncDisposableStack,
+  say: Say,
+): Promise<FullSide> {
   const folder = await mkdtemp(join(tmpdir(), "wamid-relay-full-"));
   stack.defer(() => rm(folder, { recursive: true }));
   const path = join(folder, "relay.db");
@@ -59,14 +63,27 @@ export async function startSqliteSide(stored: Stored, stack: AsyncDisposableStac
   return { ...createSide(store, false, stack), databaseSeconds: () => 0, postgres: null };
 }
 
-export async function startPostgresSide(stored: Stored, stack: AsyncDisposableStack, say: Say): Promise<FullSide> {
+export async function startPostgresSide(
+  stored: Stored,
+  stack: AsyncDisposableStack,
+  say: Say,
+): Promise<FullSide> {
   const server = await startPostgres({ durable: true, tcp: true });
   stack.defer(() => server.stop());
   const { url } = server;
   const held = new Map<string, Lease>();
   const open = () => {
-    const presence = { id: randomUUID(), role: "both", host: "bench", pid: process.pid, version: "bench" } as const;
-    return openPostgresStore({ url, schema: "relay" }, { rules, hooks, presence, held: () => held });
+    const presence = {
+      id: randomUUID(),
+      role: "both",
+      host: "bench",
+      pid: process.pid,
+      version: "bench",
+    } as const;
+    return openPostgresStore(
+      { url, schema: "relay" },
+      { rules, hooks, presence, held: () => held },
+    );
   };
   if (stored.events > 0) {
     await (await open()).store.close();
@@ -76,7 +93,8 @@ export async function startPostgresSide(stored: Stored, stack: AsyncDisposableSt
   stack.defer(() => store.close());
   const worker = randomUUID();
   await store.leases.beat(worker, [route], leaseTimes.deadAfterMs);
-  for (const [name, lease] of await store.leases.take(worker, [route], leaseTimes.deadAfterMs)) held.set(name, lease);
+  for (const [name, lease] of await store.leases.take(worker, [route], leaseTimes.deadAfterMs))
+    held.set(name, lease);
   return {
     ...createSide(store, true, stack),
     databaseSeconds: () => familySeconds(server.pid),
@@ -84,15 +102,22 @@ export async function startPostgresSide(stored: Stored, stack: AsyncDisposableSt
   };
 }
 
-function createSide(store: Store, isShared: boolean, stack: AsyncDisposableStack): Pick<FullSide, "accept" | "deliver"> {
+function createSide(
+  store: Store,
+  isShared: boolean,
+  stack: AsyncDisposableStack,
+): Pick<FullSide, "accept" | "deliver"> {
   let accepted = 0;
   const lane = createPortLane({ route, store, isShared });
   stack.defer(() => lane.close());
   return {
     async accept(count) {
-      const outcomes = await Promise.all(Array.from({ length: count }, () => store.accept(eventOf(accepted++))));
+      const outcomes = await Promise.all(
+        Array.from({ length: count }, () => store.accept(eventOf(accepted++))),
+      );
       for (const outcome of outcomes) {
-        if (outcome.result !== "accepted" || outcome.disposition !== "routed") throw new Error("an event was not accepted and routed");
+        if (outcome.result !== "accepted" || outcome.disposition !== "routed")
+          throw new Error("an event was not accepted and routed");
         for (const place of placesOf(outcome.due)) lane.offer(place);
       }
     },

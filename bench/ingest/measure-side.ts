@@ -38,13 +38,19 @@ export async function measureSide(load: Child, side: Side, phase: Phase): Promis
   const result = (await load.ask({ run: spec })) as RunResult;
   const statuses = Object.keys(result.statuses);
   if (result.unanswered > 0 || statuses.length !== 1 || statuses[0] !== "200") {
-    throw new Error(`${side.name} answered ${JSON.stringify(result.statuses)} and left ${result.unanswered} requests unanswered`);
+    throw new Error(
+      `${side.name} answered ${JSON.stringify(result.statuses)} and left ${result.unanswered} requests unanswered`,
+    );
   }
-  if (result.requests === 0) throw new Error(`${side.name} answered everything there was before the measuring began`);
+  if (result.requests === 0)
+    throw new Error(`${side.name} answered everything there was before the measuring began`);
   return result;
 }
 
-/** Rejects unless the side refuses an event with the signature of another one: a server that verifies nothing is no match. */
+/**
+ * Rejects unless the side refuses an event with the signature of another one: a server that
+ * verifies nothing is no match.
+ */
 export async function refusesForgery(side: Side): Promise<void> {
   const [head, body] = requestFor(0, 0).toString().split("\r\n\r\n") as [string, string];
   const signature = new RegExp(`${signatureHeader}: (\\S+)`).exec(head)?.[1] as string;
@@ -54,5 +60,6 @@ export async function refusesForgery(side: Side): Promise<void> {
     body: body.replace("sent", "read"),
   });
   await answer.arrayBuffer();
-  if (answer.status !== 401) throw new Error(`${side.name} answered ${answer.status} to a forged event`);
+  if (answer.status !== 401)
+    throw new Error(`${side.name} answered ${answer.status} to a forged event`);
 }

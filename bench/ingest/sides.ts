@@ -16,8 +16,8 @@ export interface Side {
   /** Whatever must be known to it before the events come. */
   expect(set: EventSet): Promise<void>;
   /**
-   * Rejects unless it holds exactly as many events as it has acknowledged since it was started; then brings it to rest.
-   * Null where nothing is stored.
+   * Rejects unless it holds exactly as many events as it has acknowledged since it was started;
+   * then brings it to rest. Null where nothing is stored.
    */
   readonly settle: ((acknowledged: number) => Promise<void>) | null;
 }
@@ -44,10 +44,20 @@ export async function startSide(name: SideName, stack: AsyncDisposableStack): Pr
   }
 }
 
-async function startStoreless(name: "bare" | "fastify", stack: AsyncDisposableStack): Promise<Side> {
+async function startStoreless(
+  name: "bare" | "fastify",
+  stack: AsyncDisposableStack,
+): Promise<Side> {
   const server = await startChild(`servers/${name}.ts`);
   stack.defer(() => server.stop());
-  return { name, port: server.port, pid: server.pid, mostPerSecond: 40_000, expect: async () => {}, settle: null };
+  return {
+    name,
+    port: server.port,
+    pid: server.pid,
+    mostPerSecond: 40_000,
+    expect: async () => {},
+    settle: null,
+  };
 }
 
 /** Its jobs are left to workers, which are not measured. */
@@ -65,14 +75,23 @@ async function startBullmq(stack: AsyncDisposableStack): Promise<Side> {
     expect: async () => {},
     async settle(acknowledged) {
       taken += (await server.ask("take")) as number;
-      if (taken !== acknowledged) throw new Error(`fastify+bullmq acknowledged ${acknowledged} events and Redis holds ${taken}`);
+      if (taken !== acknowledged)
+        throw new Error(
+          `fastify+bullmq acknowledged ${acknowledged} events and Redis holds ${taken}`,
+        );
     },
   };
 }
 
-/** The destination cannot be reached, so that every delivery is stored and owed, and nothing but receiving goes on. */
+/**
+ * The destination cannot be reached, so that every delivery is stored and owed, and nothing but
+ * receiving goes on.
+ */
 async function startRelaySide(stack: AsyncDisposableStack): Promise<Side> {
-  const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/events`, concurrency });
+  const relay = await startRelay({
+    destination: `http://127.0.0.1:${await freePort()}/events`,
+    concurrency,
+  });
   stack.defer(() => relay.stop());
   return {
     ...relaySide("relay", relay),
@@ -80,11 +99,17 @@ async function startRelaySide(stack: AsyncDisposableStack): Promise<Side> {
   };
 }
 
-/** The destination takes everything at once: receiving, delivering and the destination itself share the machine. */
+/**
+ * The destination takes everything at once: receiving, delivering and the destination itself share
+ * the machine.
+ */
 async function startDeliveringRelay(stack: AsyncDisposableStack): Promise<Side> {
   const sink = await startChild("servers/sink.ts");
   stack.defer(() => sink.stop());
-  const relay = await startRelay({ destination: `http://127.0.0.1:${sink.port}/events`, concurrency });
+  const relay = await startRelay({
+    destination: `http://127.0.0.1:${sink.port}/events`,
+    concurrency,
+  });
   stack.defer(() => relay.stop());
   return {
     ...relaySide("relay+delivery", relay),
@@ -94,7 +119,8 @@ async function startDeliveringRelay(stack: AsyncDisposableStack): Promise<Side> 
       for (;;) {
         const { events } = (await sink.ask({ counts: null })) as Sunk;
         if (events === acknowledged) return;
-        if (performance.now() > deadline) throw new Error(`of ${acknowledged} acknowledged events only ${events} were delivered`);
+        if (performance.now() > deadline)
+          throw new Error(`of ${acknowledged} acknowledged events only ${events} were delivered`);
         await wait(20);
       }
     },
@@ -114,6 +140,8 @@ function relaySide(name: SideName, relay: Relay): Omit<Side, "settle"> {
 async function holdsPlanned(relay: Relay, acknowledged: number): Promise<void> {
   const dispositions = await relay.dispositions();
   const stored = Object.values(dispositions).reduce((sum, count) => sum + count, 0);
-  if (stored !== acknowledged) throw new Error(`the relay acknowledged ${acknowledged} events and its store holds ${stored}`);
-  if (dispositions["routed"] !== acknowledged) throw new Error(`not every event was routed: ${JSON.stringify(dispositions)}`);
+  if (stored !== acknowledged)
+    throw new Error(`the relay acknowledged ${acknowledged} events and its store holds ${stored}`);
+  if (dispositions["routed"] !== acknowledged)
+    throw new Error(`not every event was routed: ${JSON.stringify(dispositions)}`);
 }

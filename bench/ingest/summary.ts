@@ -10,7 +10,9 @@ export interface LoopFigures {
   readonly max: Spread;
   /** Cores used; null where the system does not tell. */
   readonly serverCores: number | null;
-  /** Microseconds of the server's processor time for an event; null where the system does not tell. */
+  /**
+   * Microseconds of the server's processor time for an event; null where the system does not tell.
+   */
   readonly serverMicros: Spread | null;
   readonly loadCores: number;
 }
@@ -20,7 +22,10 @@ export interface SideFigures {
   readonly open: LoopFigures;
   /** The closed loop again, with a connection for each event; null when that was not measured. */
   readonly noKeepAlive: LoopFigures | null;
-  /** Events acknowledged in all, warm-up included; a side that stores was found to hold exactly these. */
+  /**
+   * Events acknowledged in all, warm-up included; a side that stores was found to hold exactly
+   * these.
+   */
   readonly acknowledged: number;
 }
 
@@ -35,7 +40,10 @@ type Results = ReadonlyMap<SideName, SideResults>;
 export function summarise(results: Results): Partial<Record<SideName, SideFigures>> {
   const figures: Partial<Record<SideName, SideFigures>> = {};
   for (const [name, { closed, open, noKeepAlive }] of results) {
-    const acknowledged = [...closed, ...open, ...noKeepAlive].reduce((sum, result) => sum + result.sent, 0);
+    const acknowledged = [...closed, ...open, ...noKeepAlive].reduce(
+      (sum, result) => sum + result.sent,
+      0,
+    );
     figures[name] = {
       closed: loopFigures(closed),
       open: loopFigures(open),
@@ -47,27 +55,42 @@ export function summarise(results: Results): Partial<Record<SideName, SideFigure
 }
 
 /**
- * The relay against each other side: events a second (more is better), p99 and the server's processor time for an event (less
- * is better; it hardly changes with what else the machine does). With a connection for each event: each side against itself
- * with keep-alive, and the relay against the others.
+ * The relay against each other side: events a second (more is better), p99 and the server's
+ * processor time for an event (less is better; it hardly changes with what else the machine does).
+ * With a connection for each event: each side against itself with keep-alive, and the relay against
+ * the others.
  */
 export function ratiosOf(results: Results, rate: number): Record<string, Spread> {
   const ratios: Record<string, Spread> = {};
   for (const [name, { closed, noKeepAlive }] of results) {
-    if (noKeepAlive.length > 0) ratios[`no keep-alive/keep-alive ${name}`] = ratioOf(noKeepAlive.map(perSecond), closed.map(perSecond));
+    if (noKeepAlive.length > 0)
+      ratios[`no keep-alive/keep-alive ${name}`] = ratioOf(
+        noKeepAlive.map(perSecond),
+        closed.map(perSecond),
+      );
   }
   for (const above of ["relay", "relay+delivery"] as const) {
     for (const below of ["bare", "fastify", "fastify+bullmq"] as const) {
       const [ours, theirs] = [results.get(above), results.get(below)];
       if (ours === undefined || theirs === undefined) continue;
-      ratios[`${above}/${below}`] = ratioOf(ours.closed.map(perSecond), theirs.closed.map(perSecond));
+      ratios[`${above}/${below}`] = ratioOf(
+        ours.closed.map(perSecond),
+        theirs.closed.map(perSecond),
+      );
       ratios[`p99 ${above}/${below}`] = ratioOf(ours.closed.map(p99), theirs.closed.map(p99));
       const both = [ours, theirs].map(({ closed }) => closed.map(micros));
-      if (both.flat().every(Number.isFinite)) ratios[`µs each ${above}/${below}`] = ratioOf(both[0] ?? [], both[1] ?? []);
+      if (both.flat().every(Number.isFinite))
+        ratios[`µs each ${above}/${below}`] = ratioOf(both[0] ?? [], both[1] ?? []);
       if (ours.noKeepAlive.length > 0) {
-        ratios[`no keep-alive ${above}/${below}`] = ratioOf(ours.noKeepAlive.map(perSecond), theirs.noKeepAlive.map(perSecond));
+        ratios[`no keep-alive ${above}/${below}`] = ratioOf(
+          ours.noKeepAlive.map(perSecond),
+          theirs.noKeepAlive.map(perSecond),
+        );
       }
-      ratios[`p99 at ${rate}/s ${above}/${below}`] = ratioOf(ours.open.map(p99), theirs.open.map(p99));
+      ratios[`p99 at ${rate}/s ${above}/${below}`] = ratioOf(
+        ours.open.map(p99),
+        theirs.open.map(p99),
+      );
     }
   }
   return ratios;
@@ -120,7 +143,17 @@ function describeNoKeepAlive(figures: Partial<Record<SideName, SideFigures>>): s
     if (alone === null) return [];
     const { median, min, max } = alone.perSecond;
     const micros = alone.serverMicros === null ? "?" : alone.serverMicros.median.toFixed(0);
-    return [[name, `${median}`, `${min}–${max}`, (median / closed.perSecond.median).toFixed(2), ms(alone.p50), ms(alone.p99), micros]];
+    return [
+      [
+        name,
+        `${median}`,
+        `${min}–${max}`,
+        (median / closed.perSecond.median).toFixed(2),
+        ms(alone.p50),
+        ms(alone.p99),
+        micros,
+      ],
+    ];
   });
   if (rows.length === 0) return [];
   const head = ["", "events/s", "spread", "of keep-alive", "p50 ms", "p99 ms", "its µs each"];

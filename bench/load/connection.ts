@@ -2,14 +2,18 @@ import { connect, type Socket } from "node:net";
 
 const headEnd = Buffer.from("\r\n\r\n");
 
-/** Status and whole length in bytes of the answer that starts `bytes`; null while its head is incomplete. */
+/**
+ * Status and whole length in bytes of the answer that starts `bytes`; null while its head is
+ * incomplete.
+ */
 export function readAnswer(bytes: Buffer): { status: number; length: number } | null {
   const end = bytes.indexOf(headEnd);
   if (end === -1) return null;
   const head = bytes.toString("latin1", 0, end);
   const length = /\r\ncontent-length: *(\d+)/i.exec(head);
   const status = Number(head.slice(9, 12));
-  if (length === null && status !== 204 && status !== 304) throw new Error(`an answer without content-length cannot be measured:\n${head}`);
+  if (length === null && status !== 204 && status !== 304)
+    throw new Error(`an answer without content-length cannot be measured:\n${head}`);
   return { status, length: end + headEnd.length + Number(length?.[1] ?? 0) };
 }
 
@@ -28,7 +32,10 @@ export class Connection {
   #socket: Socket | null = null;
   #received: Buffer | null = null;
 
-  /** `answered`: with the status, once the answer is whole. `lost`: the connection ended; `sequence` says whether a request went with it. */
+  /**
+   * `answered`: with the status, once the answer is whole. `lost`: the connection ended; `sequence`
+   * says whether a request went with it.
+   */
   constructor(
     port: number,
     answered: (connection: Connection, status: number) => void,
@@ -85,7 +92,9 @@ export class Connection {
       this.#lost(this, failure);
     });
     const lineEnd = request.indexOf("\n") + 1;
-    socket.write(Buffer.concat([request.subarray(0, lineEnd), closeHeader, request.subarray(lineEnd)]));
+    socket.write(
+      Buffer.concat([request.subarray(0, lineEnd), closeHeader, request.subarray(lineEnd)]),
+    );
   }
 
   /** The server closes the connection itself: its end is not a loss. */

@@ -19,7 +19,9 @@ export function quantile(sorted: ArrayLike<number>, share: number): number {
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] as number;
 }
 
-/** Seconds of processor time (user and system) a process has used; null where /proc is not there. */
+/**
+ * Seconds of processor time (user and system) a process has used; null where /proc is not there.
+ */
 export function processorSeconds(pid: number): number | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -38,7 +40,8 @@ export function familySeconds(parent: number): number {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-      // From the third field of proc(5) on: state, parent, …, its time (14, 15), that of its ended children (16, 17).
+      // From the third field of proc(5) on: state, parent, …, its time (14, 15), that of its ended
+      // children (16, 17).
       const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
       const own = Number(fields[11]) + Number(fields[12]);
       if (Number(pid) === parent) ticks += own + Number(fields[13]) + Number(fields[14]);
@@ -50,10 +53,14 @@ export function familySeconds(parent: number): number {
   return ticks / 100;
 }
 
-/** Seconds that a process's main thread was ready to run and had no processor, because others had it; null where /proc does not tell. */
+/**
+ * Seconds that a process's main thread was ready to run and had no processor, because others had
+ * it; null where /proc does not tell.
+ */
 export function waitedSeconds(pid: number): number | null {
   try {
-    // Nanoseconds on a processor, nanoseconds waiting for one, turns (Documentation/scheduler/sched-stats).
+    // Nanoseconds on a processor, nanoseconds waiting for one, turns
+    // (Documentation/scheduler/sched-stats).
     return Number(readFileSync(`/proc/${pid}/schedstat`, "latin1").split(" ")[1]) / 1e9;
   } catch {
     return null;

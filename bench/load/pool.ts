@@ -1,6 +1,9 @@
 import { type EventSet, requestFor } from "../events.ts";
 
-/** The requests of an event set, made before the clock starts, in one piece of memory so that none is collected meanwhile. */
+/**
+ * The requests of an event set, made before the clock starts, in one piece of memory so that none
+ * is collected meanwhile.
+ */
 export interface RequestPool {
   readonly set: EventSet;
   request(sequence: number): Buffer;

@@ -7,17 +7,24 @@ export interface RunSpec {
   /** How many of the pool's requests may be sent at most. */
   readonly limit: number;
   readonly connections: number;
-  /** A connection for each request, as senders without keep-alive open one; not given: each connection carries many. */
+  /**
+   * A connection for each request, as senders without keep-alive open one; not given: each
+   * connection carries many.
+   */
   readonly oneRequestEach?: boolean;
   /** Sent and counted, but not measured, before the measuring starts. */
   readonly warmupMs: number;
   /** How long is measured; null: until the limit is reached. */
   readonly measureMs: number | null;
-  /** Open loop: requests offered a second, come what may. Null is the closed loop: each connection sends again once answered. */
+  /**
+   * Open loop: requests offered a second, come what may. Null is the closed loop: each connection
+   * sends again once answered.
+   */
   readonly rate: number | null;
   /**
-   * In the open loop: sleep between requests, to leave the processors to the server. Requests are then sent up to a
-   * millisecond late, and measured from the moment they are sent, unless all connections were busy. Not given: spin.
+   * In the open loop: sleep between requests, to leave the processors to the server. Requests are
+   * then sent up to a millisecond late, and measured from the moment they are sent, unless all
+   * connections were busy. Not given: spin.
    */
   readonly sleeps?: boolean;
   /** The server's process, to say how much of a core it used. */
@@ -78,7 +85,8 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     statuses[status] = (statuses[status] ?? 0) + 1;
     answers += 1;
     if (oneRequestEach) connection.leave();
-    // The open loop measures all that was due in the window, however late: leaving out what a slow server held up would praise it.
+    // The open loop measures all that was due in the window, however late: leaving out what a slow
+    // server held up would praise it.
     const at = spec.rate === null ? now : connection.since;
     // A pause of the machine may be longer than the window: it then ends after the first answer.
     if (spec.rate === null && measured === 0 && at >= measureTo) measureTo = at + 1;
@@ -101,12 +109,20 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     const at = idle.indexOf(connection);
     if (at !== -1) idle.splice(at, 1);
     lost += 1;
-    if (lost > mostLost) fail(new Error(`${lost} connections were lost, the last one by ${error?.message ?? "the server's closing it"}`));
+    if (lost > mostLost)
+      fail(
+        new Error(
+          `${lost} connections were lost, the last one by ${error?.message ?? "the server's closing it"}`,
+        ),
+      );
     else if (over(performance.now())) settle();
     else if (oneRequestEach) go(connection, performance.now());
     else reconnect(connection);
   };
-  const connections = Array.from({ length: spec.connections }, () => new Connection(spec.port, answered, onLost));
+  const connections = Array.from(
+    { length: spec.connections },
+    () => new Connection(spec.port, answered, onLost),
+  );
   if (!oneRequestEach) await Promise.all(connections.map((connection) => connection.open()));
 
   const gapMs = spec.rate === null ? 0 : 1000 / spec.rate;
@@ -134,9 +150,9 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
       offerSoon();
     }
   }
-  // Timers of Node are a millisecond coarse, which is as long as what is measured: an open loop spins unless told to sleep. But
-  // not while every connection waits for its answer: `go` sends what is due then, and spinning would take the core from a
-  // server that is behind.
+  // Timers of Node are a millisecond coarse, which is as long as what is measured: an open loop
+  // spins unless told to sleep. But not while every connection waits for its answer: `go` sends
+  // what is due then, and spinning would take the core from a server that is behind.
   function offer(): void {
     offering = false;
     const now = performance.now();

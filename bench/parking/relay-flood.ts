@@ -19,8 +19,8 @@ export interface RelayFloodOptions {
 }
 
 /**
- * `quiet`: every message registered. `flood`: one message in ten, the others a campaign's. `after`: every message
- * registered again, while what the flood left is ended and deleted.
+ * `quiet`: every message registered. `flood`: one message in ten, the others a campaign's. `after`:
+ * every message registered again, while what the flood left is ended and deleted.
  */
 const phases = ["quiet", "flood", "after"] as const;
 type Phase = (typeof phases)[number];
@@ -44,11 +44,18 @@ const mostPerSecond = 25_000;
 const knownOneIn = 10;
 const restWithinMs = 300_000;
 
-/** The real relay: how fast it takes events, and how long an acknowledgement takes, beside a flood of unknown ones. */
+/**
+ * The real relay: how fast it takes events, and how long an acknowledgement takes, beside a flood
+ * of unknown ones.
+ */
 export async function floodRelay(options: RelayFloodOptions): Promise<RelayFlood> {
   const { rounds, say } = options;
   await using stack = new AsyncDisposableStack();
-  const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/`, concurrency: 64, settings });
+  const relay = await startRelay({
+    destination: `http://127.0.0.1:${await freePort()}/`,
+    concurrency: 64,
+    settings,
+  });
   stack.defer(() => relay.stop());
   const load = await startChild("load.ts");
   stack.defer(() => load.stop());
@@ -62,21 +69,33 @@ export async function floodRelay(options: RelayFloodOptions): Promise<RelayFlood
     for (const loop of ["closed", "open"] as const) {
       for (const phase of phases) {
         run += 1;
-        const { result, routed } = await measure(relay, load, { ...options, run, phase, rate: loop === "open" ? options.rate : null });
+        const { result, routed } = await measure(relay, load, {
+          ...options,
+          run,
+          phase,
+          rate: loop === "open" ? options.rate : null,
+        });
         known += routed;
         results[loop][phase].push(result);
         const { p99, max } = result.latency;
-        say(`${loop} loop, ${phase}: ${Math.round(result.perSecond)}/s, p99 ${p99.toFixed(2)} ms, at most ${max.toFixed(1)} ms`);
+        say(
+          `${loop} loop, ${phase}: ${Math.round(result.perSecond)}/s, p99 ${p99.toFixed(2)} ms, at most ${max.toFixed(1)} ms`,
+        );
       }
       await atRest(relay, known);
     }
   }
   const { closed, open } = results;
-  const figures = Object.fromEntries(phases.map((phase) => [phase, figuresOf(closed[phase], open[phase])])) as Record<Phase, PhaseFigures>;
+  const figures = Object.fromEntries(
+    phases.map((phase) => [phase, figuresOf(closed[phase], open[phase])]),
+  ) as Record<Phase, PhaseFigures>;
   const ratios: Record<string, Spread> = {};
   for (const phase of ["flood", "after"] as const) {
     ratios[`${phase}/quiet`] = ratioOf(closed[phase].map(perSecond), closed.quiet.map(perSecond));
-    ratios[`p99 at ${options.rate}/s ${phase}/quiet`] = ratioOf(open[phase].map(p99), open.quiet.map(p99));
+    ratios[`p99 at ${options.rate}/s ${phase}/quiet`] = ratioOf(
+      open[phase].map(p99),
+      open.quiet.map(p99),
+    );
   }
   return { figures, ratios };
 }
@@ -87,12 +106,18 @@ interface Order extends Pick<RelayFloodOptions, "seconds" | "warmupSeconds" | "c
   readonly rate: number | null;
 }
 
-async function measure(relay: Relay, load: Child, { run, phase, rate, seconds, warmupSeconds, connections }: Order) {
+async function measure(
+  relay: Relay,
+  load: Child,
+  { run, phase, rate, seconds, warmupSeconds, connections }: Order,
+) {
   const count = Math.ceil((rate ?? mostPerSecond) * (seconds + warmupSeconds));
   const set = { run, count };
   const wamids = wamidsOf(set);
   await load.ask({ prepare: set });
-  await relay.register(phase === "flood" ? wamids.filter((_, message) => message % knownOneIn === 0) : wamids);
+  await relay.register(
+    phase === "flood" ? wamids.filter((_, message) => message % knownOneIn === 0) : wamids,
+  );
   const before = (await relay.dispositions())["routed"] ?? 0;
   const spec: RunSpec = {
     port: relay.port,
@@ -105,22 +130,28 @@ async function measure(relay: Relay, load: Child, { run, phase, rate, seconds, w
     keepSentAt: false,
   };
   const result = (await load.ask({ run: spec })) as RunResult;
-  if (result.statuses["200"] !== result.sent) throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
+  if (result.statuses["200"] !== result.sent)
+    throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
   const routed = ((await relay.dispositions())["routed"] ?? 0) - before;
   const least = phase === "flood" ? 0 : result.sent;
-  if (routed < least) throw new Error(`of ${result.sent} events of known messages ${routed} were routed`);
+  if (routed < least)
+    throw new Error(`of ${result.sent} events of known messages ${routed} were routed`);
   return { result, routed };
 }
 
-/** Waits until every unknown event was ended and purged; rejects when a known one is missing then. */
+/**
+ * Waits until every unknown event was ended and purged; rejects when a known one is missing then.
+ */
 async function atRest(relay: Relay, known: number): Promise<void> {
   const deadline = performance.now() + restWithinMs;
   for (;;) {
     const { parked = 0, ignored = 0, routed } = await relay.dispositions();
-    if (routed !== known) throw new Error(`${known} events were routed and the file holds ${routed}`);
+    if (routed !== known)
+      throw new Error(`${known} events were routed and the file holds ${routed}`);
     // The very last event stays, so that its number is never given again.
     if (parked === 0 && ignored <= 1) return;
-    if (performance.now() > deadline) throw new Error(`the flood is not gone: ${parked} parked, ${ignored} ignored`);
+    if (performance.now() > deadline)
+      throw new Error(`the flood is not gone: ${parked} parked, ${ignored} ignored`);
     await wait(200);
   }
 }

@@ -33,7 +33,13 @@ export function openStoreFile(): StoreFile {
       accounts: { [account]: {} },
       sources: { [source]: { account, signature: { service: "acme", secrets: [secret] } } },
       tracking: { unknown: "park", parkFor: `${parkForMs}ms` },
-      routes: [{ name: "tracked", match: { events: ["message.*"], tracked: true }, to: { url: "https://nobody.example/" } }],
+      routes: [
+        {
+          name: "tracked",
+          match: { events: ["message.*"], tracked: true },
+          to: { url: "https://nobody.example/" },
+        },
+      ],
     }),
     "relay.yaml",
     {},

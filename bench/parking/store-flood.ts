@@ -5,10 +5,18 @@ import { latencyOf } from "../load/measure.ts";
 import { round } from "../report.ts";
 import { type FileBytes, openStoreFile, parkForMs, type StoreFile } from "./store-file.ts";
 
-/** Events of one commit while the flood comes in: what the relay gathers at some thousands a second. */
+/**
+ * Events of one commit while the flood comes in: what the relay gathers at some thousands a second.
+ */
 const perCommit = 32;
 const hour = 3_600_000;
-const keep = { events: 720 * hour, ignored: 24 * hour, deliveries: 720 * hour, messages: 4320 * hour, history: 9600 * hour };
+const keep = {
+  events: 720 * hour,
+  ignored: 24 * hour,
+  deliveries: 720 * hour,
+  messages: 4320 * hour,
+  history: 9600 * hour,
+};
 /** As large a step as the relay asks for (src/app/upkeep.ts). */
 const stepRows = 2_000;
 
@@ -30,11 +38,17 @@ export interface StoreFlood {
   readonly released: Steps;
   /** Bytes of the file for each event of the flood: all of it, and what holds rows. */
   readonly bytesPerEvent: Readonly<
-    Record<"parked" | "ignored" | "afterRetention" | "secondFlood", { readonly file: number; readonly used: number }>
+    Record<
+      "parked" | "ignored" | "afterRetention" | "secondFlood",
+      { readonly file: number; readonly used: number }
+    >
   >;
 }
 
-/** A campaign of messages nobody registered, from first event to nothing left, on a clock of its own; then the same again. */
+/**
+ * A campaign of messages nobody registered, from first event to nothing left, on a clock of its
+ * own; then the same again.
+ */
 export async function floodStore(events: number, say: (line: string) => void): Promise<StoreFlood> {
   await using file = openStoreFile();
   const start = Date.now();
@@ -62,7 +76,9 @@ export async function floodStore(events: number, say: (line: string) => void): P
 
   const [purged, givenBack] = await purge(file, start + 25 * hour);
   const afterRetention = perEvent(file.bytes());
-  say(`after retention: ${JSON.stringify(afterRetention)}; purging ${describe(purged)}; pages given back: ${describe(givenBack)}`);
+  say(
+    `after retention: ${JSON.stringify(afterRetention)}; purging ${describe(purged)}; pages given back: ${describe(givenBack)}`,
+  );
 
   await accept(file, 2, events, start + 26 * hour, say);
   const secondFlood = perEvent(file.bytes());
@@ -79,7 +95,10 @@ export async function floodStore(events: number, say: (line: string) => void): P
   };
 }
 
-async function purge({ store, bytes }: StoreFile, now: number): Promise<[purged: Steps, givenBack: Steps]> {
+async function purge(
+  { store, bytes }: StoreFile,
+  now: number,
+): Promise<[purged: Steps, givenBack: Steps]> {
   const rows = createMeter();
   const pages = createMeter();
   const pageBytes = 4096;
@@ -94,13 +113,28 @@ async function purge({ store, bytes }: StoreFile, now: number): Promise<[purged:
   }
 }
 
-async function accept({ store, prove }: StoreFile, run: number, events: number, at: number, say: (line: string) => void): Promise<Steps> {
+async function accept(
+  { store, prove }: StoreFile,
+  run: number,
+  events: number,
+  at: number,
+  say: (line: string) => void,
+): Promise<Steps> {
   const meter = createMeter();
   for (let from = 0; from < events; from += perCommit) {
     const group = Array.from({ length: Math.min(perCommit, events - from) }, (_, n) => {
       const { body } = eventAt(run, from + n);
       const signature = createHmac("sha256", secret).update(body).digest("hex");
-      const proved = prove({ method: "POST", url: path, headers: { [signatureHeader]: `sha256=${signature}` }, body, nowMs: at }, 0);
+      const proved = prove(
+        {
+          method: "POST",
+          url: path,
+          headers: { [signatureHeader]: `sha256=${signature}` },
+          body,
+          nowMs: at,
+        },
+        0,
+      );
       if (proved.kind !== "event") throw new Error(`not an event: ${proved.kind}`);
       return proved.event;
     });
@@ -109,7 +143,8 @@ async function accept({ store, prove }: StoreFile, run: number, events: number, 
       () => group.length,
     );
     for (const outcome of outcomes) {
-      if (outcome.result !== "accepted" || outcome.disposition !== "parked") throw new Error(`not parked: ${JSON.stringify(outcome)}`);
+      if (outcome.result !== "accepted" || outcome.disposition !== "parked")
+        throw new Error(`not parked: ${JSON.stringify(outcome)}`);
     }
     if (from % (perCommit * 5000) === 0 && from > 0) say(`${from} accepted`);
   }
@@ -119,7 +154,10 @@ async function accept({ store, prove }: StoreFile, run: number, events: number, 
 /** As upkeep has it. */
 const releaseLimit = 2_000;
 
-/** Events parked in a file of their own, and then registered a hundred messages to a commit, as a list of them is. */
+/**
+ * Events parked in a file of their own, and then registered a hundred messages to a commit, as a
+ * list of them is.
+ */
 async function release(events: number, at: number, say: (line: string) => void): Promise<Steps> {
   const run = 3;
   await using file = openStoreFile();
@@ -145,7 +183,8 @@ async function release(events: number, at: number, say: (line: string) => void):
     due += more.due.length;
   }
   // The first of each message goes out; the others are held behind it.
-  if (due !== wamids.length) throw new Error(`${wamids.length} messages were registered and ${due} deliveries came due`);
+  if (due !== wamids.length)
+    throw new Error(`${wamids.length} messages were registered and ${due} deliveries came due`);
   const steps = meter.read(events);
   say(`released: ${describe(steps)}`);
   return steps;

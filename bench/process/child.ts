@@ -9,7 +9,10 @@ export interface ToChild {
   readonly number: number;
 }
 
-/** In a child: says that it listens on `port` (0: on none). From then on it ends when the parent does. */
+/**
+ * In a child: says that it listens on `port` (0: on none). From then on it ends when the parent
+ * does.
+ */
 export function ready(port: number): void {
   process.on("disconnect", () => process.exit(0));
   tell({ ready: { port } });

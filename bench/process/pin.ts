@@ -1,9 +1,14 @@
 import { execFileSync } from "node:child_process";
 
-/** The processors that this process may run on, and how to keep a process to some of them; null where `taskset` is not on the PATH. */
+/**
+ * The processors that this process may run on, and how to keep a process to some of them; null
+ * where `taskset` is not on the PATH.
+ */
 export interface Pinning {
   readonly processors: readonly number[];
-  /** All threads that the process has now; those it starts later follow the one that starts them. */
+  /**
+   * All threads that the process has now; those it starts later follow the one that starts them.
+   */
   pin(pid: number, processors: readonly number[]): void;
   /** What comes before a command line so that it runs on these processors only. */
   prefix(processors: readonly number[]): readonly [string, ...string[]];

@@ -10,12 +10,26 @@ export interface Child {
   stop(): Promise<void>;
 }
 
-/** Starts a file of `bench/` as a process of its own, with flags for Node, and waits until it says that it is ready. */
-export async function startChild(file: string, args: readonly string[] = [], port = 0, execArgv: readonly string[] = []): Promise<Child> {
+/**
+ * Starts a file of `bench/` as a process of its own, with flags for Node, and waits until it says
+ * that it is ready.
+ */
+export async function startChild(
+  file: string,
+  args: readonly string[] = [],
+  port = 0,
+  execArgv: readonly string[] = [],
+): Promise<Child> {
   const script = fileURLToPath(new URL(`../${file}`, import.meta.url));
   // Advanced serialisation carries typed arrays whole.
-  const child = fork(script, [String(port), ...args], { serialization: "advanced", execArgv: [...execArgv] });
-  const waiting = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
+  const child = fork(script, [String(port), ...args], {
+    serialization: "advanced",
+    execArgv: [...execArgv],
+  });
+  const waiting = new Map<
+    number,
+    { resolve: (answer: unknown) => void; reject: (error: Error) => void }
+  >();
   const { promise: readyPort, resolve: isReady, reject: isGone } = Promise.withResolvers<number>();
   let asked = 0;
   child.on("message", (message: FromChild) => {
@@ -48,7 +62,10 @@ export async function startChild(file: string, args: readonly string[] = [], por
 }
 
 /** Ends a process of ours, and resolves when it is gone. */
-export async function endProcess(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+export async function endProcess(
+  child: ChildProcess,
+  signal: "SIGTERM" | "SIGKILL",
+): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, "exit");
   child.kill(signal);

@@ -15,11 +15,17 @@ export interface RelayOptions {
   readonly destination: string;
   /** Deliveries in flight at once. */
   readonly concurrency: number;
-  /** What one process of several does; they share a database by `settings.storage`. Not given: everything. */
+  /**
+   * What one process of several does; they share a database by `settings.storage`. Not given:
+   * everything.
+   */
   readonly role?: "receive" | "work";
   /** More of that route's destination. */
   readonly to?: Readonly<Record<string, unknown>>;
-  /** What `end` leaves to deliveries in flight before they are handed back; not given: the relay's own default. */
+  /**
+   * What `end` leaves to deliveries in flight before they are handed back; not given: the relay's
+   * own default.
+   */
   readonly shutdownTimeout?: string;
   /** Flags for Node beside those of `serve`. */
   readonly nodeFlags?: readonly string[];
@@ -49,21 +55,31 @@ export interface Relay {
   kill(): Promise<void>;
   /** SIGTERM: it ends in order. */
   end(): Promise<void>;
-  /** Starts it again on the same file and port; resolves with the milliseconds from spawning to `/readyz` answering 200. */
+  /**
+   * Starts it again on the same file and port; resolves with the milliseconds from spawning to
+   * `/readyz` answering 200.
+   */
   start(): Promise<number>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }
 
-/** `BENCH_RELAY` names the `wamid-relay.js` of another checkout or of a build, to measure that one instead. */
-const ours = process.env["BENCH_RELAY"] ?? fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
+/**
+ * `BENCH_RELAY` names the `wamid-relay.js` of another checkout or of a build, to measure that one
+ * instead.
+ */
+const ours =
+  process.env["BENCH_RELAY"] ??
+  fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 /** Of the control API and the console. */
 export const benchToken = "bench-control-token";
 const readyWithinMs = 150_000;
 /** As many as one call takes. */
 const perCall = 1000;
 
-/** The relay as its users start it: the real `serve` command, a settings file, a new database file. */
+/**
+ * The relay as its users start it: the real `serve` command, a settings file, a new database file.
+ */
 export async function startRelay(options: RelayOptions): Promise<Relay> {
   const folder = await mkdtemp(join(tmpdir(), "wamid-relay-bench-"));
   const port = await freePort();
@@ -79,11 +95,16 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
 
   const start = async () => {
     const startedAt = performance.now();
-    // Without flags, the command restarts itself with its own, as it does for users. An inspector must not open twice.
+    // Without flags, the command restarts itself with its own, as it does for users. An inspector
+    // must not open twice.
     const flags = options.nodeFlags === undefined ? [] : [...serveFlags, ...options.nodeFlags];
-    child = spawn(process.execPath, [...flags, options.command ?? ours, "serve", "--config", settings, ...role], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    child = spawn(
+      process.execPath,
+      [...flags, options.command ?? ours, "serve", "--config", settings, ...role],
+      {
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    );
     printed = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding("utf8").on("data", (text: string) => {
@@ -127,11 +148,17 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
 function settingsOf(options: RelayOptions, port: number, file: string): object {
   const { destination, concurrency, to = {}, shutdownTimeout, settings = {} } = options;
   return {
-    server: { host: "127.0.0.1", port, ...(shutdownTimeout === undefined ? {} : { shutdownTimeout }) },
+    server: {
+      host: "127.0.0.1",
+      port,
+      ...(shutdownTimeout === undefined ? {} : { shutdownTimeout }),
+    },
     storage: { driver: "sqlite", path: file },
     control: { tokens: [{ name: "bench", token: benchToken, scopes: ["read", "track"] }] },
     accounts: { [account]: {} },
-    sources: { [source]: { account, kind: "events", signature: { service: "acme", secrets: [secret] } } },
+    sources: {
+      [source]: { account, kind: "events", signature: { service: "acme", secrets: [secret] } },
+    },
     routes: [
       {
         name: "tracked",
@@ -140,7 +167,8 @@ function settingsOf(options: RelayOptions, port: number, file: string): object {
           url: destination,
           concurrency,
           allowPrivate: true,
-          // An open breaker looks again within a second, so that draining starts when the destination is back.
+          // An open breaker looks again within a second, so that draining starts when the
+          // destination is back.
           breaker: { pause: "1s", longest: "1s" },
           ...to,
         },
@@ -162,7 +190,9 @@ async function untilReady(child: ChildProcess, port: number, output: () => strin
   throw new Error(`the relay did not get ready: ${output().trim() || "it printed nothing"}`);
 }
 
-/** A `fetch` that finds nobody takes a millisecond of the processor that the start is measured on. */
+/**
+ * A `fetch` that finds nobody takes a millisecond of the processor that the start is measured on.
+ */
 function isListening(port: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(port, "127.0.0.1", () => {
@@ -181,28 +211,43 @@ async function isReady(port: number): Promise<boolean> {
 
 async function register(port: number, wamids: readonly string[]): Promise<void> {
   for (let from = 0; from < wamids.length; from += perCall) {
-    const messages = wamids.slice(from, from + perCall).map((wamid) => ({ account, wamid, reference: `order-${wamid.slice(-12)}` }));
+    const messages = wamids
+      .slice(from, from + perCall)
+      .map((wamid) => ({ account, wamid, reference: `order-${wamid.slice(-12)}` }));
     await ask(port, "/v1/messages/track", { method: "POST", body: JSON.stringify(messages) });
   }
 }
 
 async function dispositions(port: number): Promise<Record<string, number>> {
-  const stats = (await ask(port, "/v1/stats", { method: "GET" })) as { dispositions: Record<string, number> };
+  const stats = (await ask(port, "/v1/stats", { method: "GET" })) as {
+    dispositions: Record<string, number>;
+  };
   return stats.dispositions;
 }
 
-async function ask(port: number, path: string, request: { method: string; body?: string }): Promise<unknown> {
-  const headers = { authorization: `Bearer ${benchToken}`, ...(request.body === undefined ? {} : { "content-type": "application/json" }) };
+async function ask(
+  port: number,
+  path: string,
+  request: { method: string; body?: string },
+): Promise<unknown> {
+  const headers = {
+    authorization: `Bearer ${benchToken}`,
+    ...(request.body === undefined ? {} : { "content-type": "application/json" }),
+  };
   const answer = await fetch(`http://127.0.0.1:${port}${path}`, { ...request, headers });
   const text = await answer.text();
-  if (!answer.ok) throw new Error(`${request.method} ${path} answered ${answer.status}: ${text.slice(0, 500)}`);
+  if (!answer.ok)
+    throw new Error(`${request.method} ${path} answered ${answer.status}: ${text.slice(0, 500)}`);
   return JSON.parse(text);
 }
 
 async function follow(port: number, path: string, signal: AbortSignal): Promise<number> {
   let bytes = 0;
   try {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${benchToken}` }, signal });
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
+      headers: { authorization: `Bearer ${benchToken}` },
+      signal,
+    });
     if (!answer.ok) throw new Error(`GET ${path} answered ${answer.status}`);
     for await (const chunk of answer.body ?? []) bytes += (chunk as Uint8Array).length;
   } catch (error) {

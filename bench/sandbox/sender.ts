@@ -2,7 +2,10 @@ import { Connection } from "../load/connection.ts";
 import { type Latency, latencyOf } from "../load/measure.ts";
 import { answerParent } from "../process/child.ts";
 
-/** Sends for so long over so many kept connections; `rate` null: each connection sends again once it is answered. */
+/**
+ * Sends for so long over so many kept connections; `rate` null: each connection sends again once it
+ * is answered.
+ */
 export interface SendOrder {
   readonly port: number;
   readonly key: string;
@@ -22,13 +25,24 @@ export interface Sends {
   readonly latency: Latency;
 }
 
-/** Each of these makes three events, whatever is drawn: sent, read, delivered (docs/contributing/sandbox.md, "Numbers with a fixed outcome"). */
+/**
+ * Each of these makes three events, whatever is drawn: sent, read, delivered
+ * (docs/contributing/sandbox.md, "Numbers with a fixed outcome").
+ */
 const ending = "0007";
 let sent = 0;
 
 answerParent((order) => run(order as SendOrder));
 
-async function run({ port, key, templateId, connections: count, ms, rate, people }: SendOrder): Promise<Sends> {
+async function run({
+  port,
+  key,
+  templateId,
+  connections: count,
+  ms,
+  rate,
+  people,
+}: SendOrder): Promise<Sends> {
   const head = `POST /api/v1/messages HTTP/1.1\r\nhost: sandbox\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n`;
   const request = () => {
     const to = `+54911${String(sent++ % people).padStart(6, "0")}${ending}`;
@@ -42,7 +56,8 @@ async function run({ port, key, templateId, connections: count, ms, rate, people
   let startedAt = 0;
   let lastAt = 0;
   const dueAt = (number: number) => startedAt + (rate === null ? 0 : (number * 1000) / rate);
-  const isDue = (now: number) => (rate === null ? now < startedAt + ms : dueAt(begun) <= now && dueAt(begun) < startedAt + ms);
+  const isDue = (now: number) =>
+    rate === null ? now < startedAt + ms : dueAt(begun) <= now && dueAt(begun) < startedAt + ms;
   const go = (connection: Connection, now: number) => {
     if (!isDue(now)) return void idle.push(connection);
     const since = rate === null ? now : dueAt(begun);
@@ -55,7 +70,8 @@ async function run({ port, key, templateId, connections: count, ms, rate, people
     if (status !== 201) reject(new Error(`a send was answered ${status}`));
     go(connection, lastAt);
   };
-  const lost = (_connection: Connection, error: Error | null) => reject(error ?? new Error("the sandbox closed a connection"));
+  const lost = (_connection: Connection, error: Error | null) =>
+    reject(error ?? new Error("the sandbox closed a connection"));
   const connections = Array.from({ length: count }, () => new Connection(port, answered, lost));
   await Promise.all(connections.map((connection) => connection.open()));
 
@@ -73,5 +89,9 @@ async function run({ port, key, templateId, connections: count, ms, rate, people
     clearInterval(timer);
     for (const connection of connections) connection.close();
   }
-  return { answered: times.length, seconds: (lastAt - startedAt) / 1000, latency: latencyOf(Float64Array.from(times)) };
+  return {
+    answered: times.length,
+    seconds: (lastAt - startedAt) / 1000,
+    latency: latencyOf(Float64Array.from(times)),
+  };
 }

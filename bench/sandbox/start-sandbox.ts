@@ -24,18 +24,49 @@ export interface SandboxProcess {
   stop(): Promise<void>;
 }
 
-/** `BENCH_SANDBOX` names the `wamid-relay.js` of another checkout or of a build, to measure that one instead. */
-const command = process.env["BENCH_SANDBOX"] ?? fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
+/**
+ * `BENCH_SANDBOX` names the `wamid-relay.js` of another checkout or of a build, to measure that one
+ * instead.
+ */
+const command =
+  process.env["BENCH_SANDBOX"] ??
+  fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 
 /** The sandbox as its users start it: the real command, in memory, without caps and quotas. */
-export async function startSandbox({ webhook, secret, speed, prefix }: SandboxOptions): Promise<SandboxProcess> {
-  const options = ["--port", "0", "--plan", "enterprise", "--unlimited", "--quiet", "--json", "--seed", "bench"];
+export async function startSandbox({
+  webhook,
+  secret,
+  speed,
+  prefix,
+}: SandboxOptions): Promise<SandboxProcess> {
+  const options = [
+    "--port",
+    "0",
+    "--plan",
+    "enterprise",
+    "--unlimited",
+    "--quiet",
+    "--json",
+    "--seed",
+    "bench",
+  ];
   const flags = [...options, "--speed", String(speed), "--webhook", webhook, "--secret", secret];
-  const [program = process.execPath, ...args] = [...prefix, process.execPath, ...profiling(), command, "sandbox", ...flags];
+  const [program = process.execPath, ...args] = [
+    ...prefix,
+    process.execPath,
+    ...profiling(),
+    command,
+    "sandbox",
+    ...flags,
+  ];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
   const endWithUs = () => void child.kill("SIGKILL");
   process.once("exit", endWithUs);
-  const { promise, resolve, reject } = Promise.withResolvers<{ url: string; key: string; templateId: string }>();
+  const { promise, resolve, reject } = Promise.withResolvers<{
+    url: string;
+    key: string;
+    templateId: string;
+  }>();
   createInterface({ input: child.stdout }).once("line", (line) => resolve(JSON.parse(line)));
   child.once("error", reject);
   child.once("exit", (code, signal) => reject(new Error(`the sandbox ended (${signal ?? code})`)));

@@ -6,8 +6,9 @@ import { ready } from "../process/child.ts";
 import { accepted, isSigned, refused } from "./verify.ts";
 
 /**
- * The least that relays at all: `node:http` in, signature checked, undici out, nothing stored. It acknowledges once the
- * destination has answered: without a store there is no other moment at which it could, and so no backlog can grow.
+ * The least that relays at all: `node:http` in, signature checked, undici out, nothing stored. It
+ * acknowledges once the destination has answered: without a store there is no other moment at which
+ * it could, and so no backlog can grow.
  */
 const target = new URL(process.argv[3] as string);
 const agent = new Agent({ connections: Number(process.argv[4]), pipelining: 1 });
@@ -18,7 +19,10 @@ const server = createServer((request, response) => {
   request.on("end", () => {
     const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     const answer = (status: number, text: string) => {
-      response.writeHead(status, { "content-type": "application/json", "content-length": Buffer.byteLength(text) });
+      response.writeHead(status, {
+        "content-type": "application/json",
+        "content-length": Buffer.byteLength(text),
+      });
       response.end(text);
     };
     if (!isSigned(body, request.headers[signatureHeader])) return answer(401, refused);
@@ -41,4 +45,6 @@ async function forward(body: Buffer): Promise<number> {
   return answer.statusCode;
 }
 
-server.listen(Number(process.argv[2]), "127.0.0.1", () => ready((server.address() as AddressInfo).port));
+server.listen(Number(process.argv[2]), "127.0.0.1", () =>
+  ready((server.address() as AddressInfo).port),
+);

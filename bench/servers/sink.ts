@@ -20,10 +20,22 @@ interface RunSunk extends Sunk {
   readonly arrivedAt: Float64Array;
 }
 
-/** `counts` of one run, or of all (null); `arrivals` of one run, as a Float64Array by sequence; `open`: answer what was held. */
-export type SinkOrder = { readonly counts: number | null } | { readonly arrivals: number } | { readonly open: true };
+/**
+ * `counts` of one run, or of all (null); `arrivals` of one run, as a Float64Array by sequence;
+ * `open`: answer what was held.
+ */
+export type SinkOrder =
+  | { readonly counts: number | null }
+  | { readonly arrivals: number }
+  | { readonly open: true };
 
-const nothing: RunSunk = { requests: 0, events: 0, firstAt: 0, lastAt: 0, arrivedAt: new Float64Array(1 << 14) };
+const nothing: RunSunk = {
+  requests: 0,
+  events: 0,
+  firstAt: 0,
+  lastAt: 0,
+  arrivedAt: new Float64Array(1 << 14),
+};
 
 /** A destination that takes everything and remembers which events it has seen. */
 const runs = new Map<number, RunSunk>();
@@ -52,7 +64,11 @@ function take(body: Buffer): void {
   const numbers = numbersIn(body);
   if (numbers === null) return;
   const now = sharedClock();
-  const before = runs.get(numbers.run) ?? { ...nothing, firstAt: now, arrivedAt: nothing.arrivedAt.slice() };
+  const before = runs.get(numbers.run) ?? {
+    ...nothing,
+    firstAt: now,
+    arrivedAt: nothing.arrivedAt.slice(),
+  };
   const arrivedAt = atLeast(before.arrivedAt, numbers.sequence + 1);
   const isNew = arrivedAt[numbers.sequence] === 0;
   if (isNew) arrivedAt[numbers.sequence] = now;

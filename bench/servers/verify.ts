@@ -3,7 +3,10 @@ import { secret } from "../events.ts";
 
 const prefix = "sha256=";
 
-/** What every hand-written receiver does at the least: HMAC-SHA256 over the raw body, compared in constant time. */
+/**
+ * What every hand-written receiver does at the least: HMAC-SHA256 over the raw body, compared in
+ * constant time.
+ */
 export function isSigned(body: Buffer, header: string | string[] | undefined): boolean {
   if (typeof header !== "string" || !header.startsWith(prefix)) return false;
   const given = Buffer.from(header.slice(prefix.length), "hex");

@@ -3,7 +3,12 @@ import { accountsOf } from "../config/sources.ts";
 import type { Clock } from "../model/clock.ts";
 import type { ProxiedAnswer } from "../model/delivery.ts";
 import { isTruncated } from "../model/envelope.ts";
-import { type PolledStatus, polledEvent, type QuarantinedBody, type ReceivedEvent } from "../model/event.ts";
+import {
+  type PolledStatus,
+  polledEvent,
+  type QuarantinedBody,
+  type ReceivedEvent,
+} from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
 import { type MessageState, stepMessage } from "../model/tracking.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
@@ -21,15 +26,22 @@ interface AcceptingParts {
 
 export type Accepting = ReturnType<typeof createAccepting>;
 
-/** The single entry for events, whether they come from webhooks, polls or quarantine. Every call rejects when the store cannot write. */
+/**
+ * The single entry for events, whether they come from webhooks, polls or quarantine. Every call
+ * rejects when the store cannot write.
+ */
 export function createAccepting({ store, metrics, log, privacy }: AcceptingParts) {
   /** When each secret last verified an event, by source and fingerprint. */
   const secretUses = new Map<string, number>();
-  const listeners: Record<"accepted" | "truncated", ((event: ReceivedEvent) => void)[]> = { accepted: [], truncated: [] };
+  const listeners: Record<"accepted" | "truncated", ((event: ReceivedEvent) => void)[]> = {
+    accepted: [],
+    truncated: [],
+  };
 
   function note(event: ReceivedEvent, outcome: AcceptOutcome): AcceptOutcome {
     const { source, secret, envelope } = event;
-    if (secret !== null && event.releaseOf === undefined) secretUses.set(`${source} ${secret}`, event.receivedAt);
+    if (secret !== null && event.releaseOf === undefined)
+      secretUses.set(`${source} ${secret}`, event.receivedAt);
     if (outcome.result === "accepted") {
       store.announce(outcome.due);
       for (const notify of listeners.accepted) notify(event);
@@ -46,17 +58,23 @@ export function createAccepting({ store, metrics, log, privacy }: AcceptingParts
   }
 
   return {
-    on: (what: keyof typeof listeners, listener: (event: ReceivedEvent) => void): void => void listeners[what].push(listener),
+    on: (what: keyof typeof listeners, listener: (event: ReceivedEvent) => void): void =>
+      void listeners[what].push(listener),
     /** Unix ms; undefined when this process has not seen it used. */
-    lastUse: (source: string, secret: string): number | undefined => secretUses.get(`${source} ${secret}`),
+    lastUse: (source: string, secret: string): number | undefined =>
+      secretUses.get(`${source} ${secret}`),
     /** `proxyRoute`: the route of the exchange that a `mode: proxy` source makes. */
-    // With `then`: on this path, each async function costs as much as counting the event three times.
+    // With `then`: on this path, each async function costs as much as counting the event three
+    // times.
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>
       store.accept(event, proxyRoute).then((outcome) => note(event, outcome)),
     async quarantine(body: QuarantinedBody) {
       const stored = await store.quarantine(body);
       if (stored.result === "quarantined")
-        metrics.dispositions.inc({ source: body.source, disposition: body.disposition ?? "quarantined" });
+        metrics.dispositions.inc({
+          source: body.source,
+          disposition: body.disposition ?? "quarantined",
+        });
       return stored;
     },
     /** Null: the body is no longer in quarantine. */
@@ -84,7 +102,10 @@ interface IntakeParts {
 
 export type Intake = ReturnType<typeof createIntake>;
 
-/** Accepts what webhooks bring, and notes when sources were verified by a handshake, and when each number last had an event. */
+/**
+ * Accepts what webhooks bring, and notes when sources were verified by a handshake, and when each
+ * number last had an event.
+ */
 export function createIntake({ accepting, store, settings, clock, exchange }: IntakeParts) {
   const noted = new Map<string, Pick<SourceNote, "account" | "at">>();
 
@@ -93,7 +114,8 @@ export function createIntake({ accepting, store, settings, clock, exchange }: In
     const key = `${of.source}/${of.number ?? ""}`;
     const at = clock.now();
     const before = noted.get(key);
-    if (before !== undefined && before.account === of.account && Math.abs(at - before.at) < everyMs) return;
+    if (before !== undefined && before.account === of.account && Math.abs(at - before.at) < everyMs)
+      return;
     if (noted.size >= mostRemembered) noted.clear();
     const now = { ...of, at };
     noted.set(key, now);
@@ -102,14 +124,25 @@ export function createIntake({ accepting, store, settings, clock, exchange }: In
 
   /** `number`: as the sender wrote it. `account`: empty when none has it. */
   function noteNumber(source: string, number: unknown, account: string): void {
-    if (typeof number === "string" && /^\d{1,32}$/.test(number)) note({ source, number, account: account || null });
+    if (typeof number === "string" && /^\d{1,32}$/.test(number))
+      note({ source, number, account: account || null });
   }
 
-  /** Notes the number of an item, and registers its message with what the sender attached to it, where the source says so. */
-  async function prepare({ source: name, account, subject, receivedAt, envelope: { data } }: ReceivedEvent): Promise<void> {
+  /**
+   * Notes the number of an item, and registers its message with what the sender attached to it,
+   * where the source says so.
+   */
+  async function prepare({
+    source: name,
+    account,
+    subject,
+    receivedAt,
+    envelope: { data },
+  }: ReceivedEvent): Promise<void> {
     noteNumber(name, data["phoneNumberId"] ?? data["wabaId"], account);
     const source = settings().sources[name];
-    if (source?.kind !== "events" || source.format !== "meta" || source.registerBy === undefined) return;
+    if (source?.kind !== "events" || source.format !== "meta" || source.registerBy === undefined)
+      return;
     if (subject.type !== "message" || subject.reference === undefined) return;
     const { wamid, reference } = subject;
     const [outcome] = await store.registerEach([{ account, wamid, reference }], receivedAt);
@@ -117,11 +150,15 @@ export function createIntake({ accepting, store, settings, clock, exchange }: In
     if (outcome !== undefined && outcome.result !== "conflict") store.announce(outcome.due);
   }
 
-  /** Gives a signed request the event id that the same bytes got before within `dedupe`, in any process. */
+  /**
+   * Gives a signed request the event id that the same bytes got before within `dedupe`, in any
+   * process.
+   */
   async function named(event: ReceivedEvent): Promise<ReceivedEvent> {
     const source = settings().sources[event.source];
     const { request, envelope } = event;
-    if (request === undefined || source?.kind !== "automation-request" || source.dedupe === 0) return event;
+    if (request === undefined || source?.kind !== "automation-request" || source.dedupe === 0)
+      return event;
     const id = await store.nameRequest(request, envelope.id, event.receivedAt, source.dedupe);
     return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
   }
@@ -130,7 +167,9 @@ export function createIntake({ accepting, store, settings, clock, exchange }: In
     handshake: (source: string): void => note({ source, number: null, account: null }),
     event(event: ReceivedEvent): Promise<AcceptOutcome> {
       if (event.format === undefined) {
-        return event.request === undefined ? accepting.accept(event) : named(event).then((one) => accepting.accept(one));
+        return event.request === undefined
+          ? accepting.accept(event)
+          : named(event).then((one) => accepting.accept(one));
       }
       return prepare(event).then(() => accepting.accept(event));
     },
@@ -146,7 +185,8 @@ export function createIntake({ accepting, store, settings, clock, exchange }: In
   };
 }
 
-interface FoundStatus extends Omit<PolledStatus, "source" | "fields" | "wamid" | "errorCode" | "at"> {
+interface FoundStatus
+  extends Omit<PolledStatus, "source" | "fields" | "wamid" | "errorCode" | "at"> {
   readonly wamid: string;
   readonly errorCode: string | null;
   /** Default: the first source of the account's events, or if it has none, the account's name. */
@@ -161,12 +201,18 @@ interface StatusIntakeParts {
 
 export type StatusIntake = ReturnType<typeof createStatusIntake>;
 
-/** Submits polled statuses as the events that webhooks of the account's source would have brought. */
+/**
+ * Submits polled statuses as the events that webhooks of the account's source would have brought.
+ */
 export function createStatusIntake({ settings, clock: { now }, accepting }: StatusIntakeParts) {
   /** False: the status does not change a message of this state, or was submitted before. */
-  return async (state: MessageState, { wamid, source, ...found }: FoundStatus): Promise<boolean> => {
+  return async (
+    state: MessageState,
+    { wamid, source, ...found }: FoundStatus,
+  ): Promise<boolean> => {
     const { status, errorCode } = found;
-    if (stepMessage(state, { status, error: errorCode, at: now() }).transition === null) return false;
+    if (stepMessage(state, { status, error: errorCode, at: now() }).transition === null)
+      return false;
     const from = source ?? sourceOf(settings(), found.account);
     const fields = fieldsOf(settings().sources[from]);
     const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
@@ -175,6 +221,8 @@ export function createStatusIntake({ settings, clock: { now }, accepting }: Stat
 }
 
 function sourceOf({ sources }: Settings, account: string): string {
-  const found = Object.entries(sources).find(([, source]) => source.kind === "events" && accountsOf(source).includes(account));
+  const found = Object.entries(sources).find(
+    ([, source]) => source.kind === "events" && accountsOf(source).includes(account),
+  );
   return found?.[0] ?? account;
 }

@@ -22,7 +22,12 @@ export function createActing(
     const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
     if (source?.kind !== "events") return null;
     const { account, format } = source;
-    return { account, format, accounts: (source.format === "standard" ? null : source.accounts) ?? {}, fields: fieldsOf(source) };
+    return {
+      account,
+      format,
+      accounts: (source.format === "standard" ? null : source.accounts) ?? {},
+      fields: fieldsOf(source),
+    };
   }
 
   return {
@@ -31,13 +36,21 @@ export function createActing(
       const delivery = await store.read.findDelivery(id);
       if (delivery === null) throw missing();
       const { event, route, state: previousState } = delivery;
-      if (accounts !== undefined && !accounts.includes((await store.read.getEvent(event))?.account ?? "")) throw missing();
+      if (
+        accounts !== undefined &&
+        !accounts.includes((await store.read.getEvent(event))?.account ?? "")
+      )
+        throw missing();
       // Without a route it would never settle, and retention would never delete it.
       if (!routeNames().includes(route)) {
-        throw new RelayError("conflict", `nothing would send it: its route "${route}" is not in the settings`, {
-          route,
-          state: previousState,
-        });
+        throw new RelayError(
+          "conflict",
+          `nothing would send it: its route "${route}" is not in the settings`,
+          {
+            route,
+            state: previousState,
+          },
+        );
       }
       const retried = await store.retry(event, route, now());
       if (retried === null) throw missing();

@@ -4,17 +4,26 @@ import { alertBody, postAlert } from "../observe/health.ts";
 import type { Background } from "./store.ts";
 
 /**
- * The alarms as they are stored. A change is stored, reported by a line in the log and one post to `silence.alertUrl`, and
- * marked as reported. The next leader reports what is not marked.
+ * The alarms as they are stored. A change is stored, reported by a line in the log and one post to
+ * `silence.alertUrl`, and marked as reported. The next leader reports what is not marked.
  */
-export function createAlarmChanges({ store, settings, clock: { now }, log }: Pick<Background, "store" | "settings" | "clock" | "log">) {
+export function createAlarmChanges({
+  store,
+  settings,
+  clock: { now },
+  log,
+}: Pick<Background, "store" | "settings" | "clock" | "log">) {
   let stored: Map<string, StoredAlarm> | null = null;
   /** Reported here, while the mark may not be stored yet. */
   const reported = new Set<string>();
 
-  /** The leader before may have changed them. A store of its own may be what an alarm is about, so what is here counts. */
+  /**
+   * The leader before may have changed them. A store of its own may be what an alarm is about, so
+   * what is here counts.
+   */
   async function load(): Promise<Map<string, StoredAlarm>> {
-    if (stored === null || store.isShared) stored = new Map((await store.alarms()).map((each) => [alarmKey(each.alarm), each]));
+    if (stored === null || store.isShared)
+      stored = new Map((await store.alarms()).map((each) => [alarmKey(each.alarm), each]));
     return stored;
   }
 
@@ -34,7 +43,10 @@ export function createAlarmChanges({ store, settings, clock: { now }, log }: Pic
     if (alertUrl === undefined) return;
     const { alarm, account, route } = change.alarm;
     await postAlert(alertUrl.reveal(), alertBody(change, now())).catch((error: unknown) => {
-      log.warn({ err: error, alarm, account, route }, "the alarm could not be posted to silence.alertUrl");
+      log.warn(
+        { err: error, alarm, account, route },
+        "the alarm could not be posted to silence.alertUrl",
+      );
     });
   }
 
@@ -66,7 +78,10 @@ export function createAlarmChanges({ store, settings, clock: { now }, log }: Pic
       await Promise.all([...known.values()].filter(({ isReported }) => !isReported).map(report));
       const ended = inForce(known.values()).filter((alarm) => !alarms.has(alarmKey(alarm)));
       const began = [...alarms].filter(([key]) => !known.has(key));
-      await Promise.all([...ended.map((alarm) => make("ended", alarm)), ...began.map(([, alarm]) => make("began", alarm))]);
+      await Promise.all([
+        ...ended.map((alarm) => make("ended", alarm)),
+        ...began.map(([, alarm]) => make("began", alarm)),
+      ]);
     },
   };
 }

@@ -19,10 +19,18 @@ export interface BackupsParts extends Pick<Background, "settings" | "clock" | "s
 }
 
 /**
- * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled. Those that were due
- * while the relay was stopped are not made up.
+ * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled.
+ * Those that were due while the relay was stopped are not made up.
  */
-export function startBackups({ settings, path, store, clock, supervise, log, metrics: { backup: metrics } }: BackupsParts): Backups {
+export function startBackups({
+  settings,
+  path,
+  store,
+  clock,
+  supervise,
+  log,
+  metrics: { backup: metrics },
+}: BackupsParts): Backups {
   const names = backupNames(path);
   const timetable = createTimetable(clock.now);
   let failure: FailedBackup | null = null;
@@ -47,7 +55,10 @@ export function startBackups({ settings, path, store, clock, supervise, log, met
     failure = { folder, since: failure?.since ?? clock.now(), text: (error as Error).message };
   }
 
-  /** At once, because the first backup may be due in a week. A restart does not reset the time of the last one. */
+  /**
+   * At once, because the first backup may be due in a week. A restart does not reset the time of
+   * the last one.
+   */
   async function lookInto(folder: string): Promise<void> {
     makeFolder(folder, 0o700);
     await access(folder, constants.W_OK);
@@ -61,7 +72,14 @@ export function startBackups({ settings, path, store, clock, supervise, log, met
     try {
       makeFolder(folder, 0o700);
       await removePartials(folder);
-      const { at, bytes, audit, tookMs } = await backUp({ path, file, replace: false, now: clock.now, progress: () => {}, signal });
+      const { at, bytes, audit, tookMs } = await backUp({
+        path,
+        file,
+        replace: false,
+        now: clock.now,
+        progress: () => {},
+        signal,
+      });
       metrics.seconds.set(tookMs / 1000);
       metrics.bytes.set(bytes);
       // Otherwise faulty backups would replace the good ones.
@@ -73,8 +91,14 @@ export function startBackups({ settings, path, store, clock, supervise, log, met
         log.info(line, "backup made");
       } else {
         metrics.failures.inc();
-        failed(folder, new Error(`the sums of the rows of ${file} do not match: run wamid-relay audit`));
-        log.error({ ...line, broken: audit.broken }, "backup made, but the sums of its rows do not match: run wamid-relay audit");
+        failed(
+          folder,
+          new Error(`the sums of the rows of ${file} do not match: run wamid-relay audit`),
+        );
+        log.error(
+          { ...line, broken: audit.broken },
+          "backup made, but the sums of its rows do not match: run wamid-relay audit",
+        );
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -109,7 +133,8 @@ function backupNames(path: string) {
   const base = basename(path).replace(/\.db$/, "");
   const prefix = `${base}-`;
   const rest = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})Z\.db$/;
-  const restOf = (name: string): string => (name.startsWith(prefix) ? name.slice(prefix.length) : "");
+  const restOf = (name: string): string =>
+    name.startsWith(prefix) ? name.slice(prefix.length) : "";
   const isBackup = (name: string): boolean => rest.test(restOf(name));
   return {
     nameAt: (at: number): string => `${prefix}${timeInName(at)}.db`,

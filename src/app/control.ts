@@ -39,13 +39,29 @@ interface ControlRoutesParts extends Stored, Delivering {
 }
 
 export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
-  const { live, settings, store, clock, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
+  const {
+    live,
+    settings,
+    store,
+    clock,
+    service,
+    dispatcher,
+    breakers,
+    diagnose,
+    listening,
+    reloading,
+  } = parts;
   const { instance, redactor, metrics, role } = parts;
   const { now } = clock;
   const { initial } = live;
   const tokens = live.derive(({ control }) => createTokens(control.tokens));
   addConsoleRoutes(http);
-  const handshake = createHandshakes({ routes: () => settings().routes, store, now, redact: redactor.text });
+  const handshake = createHandshakes({
+    routes: () => settings().routes,
+    store,
+    now,
+    redact: redactor.text,
+  });
   const checkSource = createGraphChecks({ settings, redact: redactor.text });
   const overview = createOverview({
     relay: { ...instance, storage: initial.storage.driver },
@@ -54,11 +70,19 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     diagnose,
     lanes: dispatcher.states,
     hasOtherWorkers: async () =>
-      (await parts.processes()).some(({ id, role: other }) => id !== instance.instance && other !== "receive" && other !== "command"),
+      (await parts.processes()).some(
+        ({ id, role: other }) =>
+          id !== instance.instance && other !== "receive" && other !== "command",
+      ),
     read: store.browse,
   });
   addControlRoutes(http, {
-    sessions: createSessions({ tokens, claims: store, now, nonce: () => randomBytes(16).toString("base64url") }),
+    sessions: createSessions({
+      tokens,
+      claims: store,
+      now,
+      nonce: () => randomBytes(16).toString("base64url"),
+    }),
     tokens,
     revealed: revealedHook(parts),
     guess: createGuesses(now, (token, result) => metrics.guesses.inc({ token, result })),
@@ -71,7 +95,16 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
       ...createActing(parts),
       getOverview: overview,
       ...createListenHandlers(http, listening.port),
-      ...createLiveHandlers(http, createLive({ read: store.browse, onStored: store.onStored, overview, clock, slice: listening.slice })),
+      ...createLiveHandlers(
+        http,
+        createLive({
+          read: store.browse,
+          onStored: store.onStored,
+          overview,
+          clock,
+          slice: listening.slice,
+        }),
+      ),
       ...createReadHandlers({ ...store, now, breakers, isRunning: parts.run.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),
       checkSource: ({ source }) => checkSource(source),
@@ -86,7 +119,8 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
 
 /** Reads the settings again. Throws `settings_refused` with the report. */
 async function reloadNow({ run: { reread }, reloading }: ControlRoutesParts): Promise<ReloadView> {
-  if (reread === undefined) throw new RelayError("conflict", "this process was not started with a settings file");
+  if (reread === undefined)
+    throw new RelayError("conflict", "this process was not started with a settings file");
   const view = await reloading.reload(reread, "api");
   if (view.result === "applied") return view;
   const [first] = view.faults;
@@ -95,11 +129,20 @@ async function reloadNow({ run: { reread }, reloading }: ControlRoutesParts): Pr
   throw new RelayError("settings_refused", message, toAnswer(reloadSchema, view));
 }
 
-function createSettingsView({ run: { file }, live, reloading }: ControlRoutesParts): () => Promise<SettingsView> {
-  // Loaded and made at the first request after a reload: few relays get one, and with a thousand routes it takes long.
+function createSettingsView({
+  run: { file },
+  live,
+  reloading,
+}: ControlRoutesParts): () => Promise<SettingsView> {
+  // Loaded and made at the first request after a reload: few relays get one, and with a thousand
+  // routes it takes long.
   const printed = live.derive((now) => {
     let made: Promise<SettingsView["settings"]> | undefined;
-    const print = async () => (await import("../config/print.ts")).printableSettings({ ...now, ...keptAfterReload(live.initial, now) });
+    const print = async () =>
+      (await import("../config/print.ts")).printableSettings({
+        ...now,
+        ...keptAfterReload(live.initial, now),
+      });
     return () => (made ??= print());
   });
   return async () => ({ loadedAt: reloading.last().loadedAt, file, settings: await printed()() });

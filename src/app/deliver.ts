@@ -62,12 +62,21 @@ export async function startDelivering(stored: Stored) {
     backupFailure: () => backups?.failure() ?? null,
     async breakers(): Promise<ReadonlyMap<string, BreakerView>> {
       const known = await storedBreakers(settings().routes, store.notesOf, clock.now());
-      const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
-        return [
-          name,
-          { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing, stop: known.get(name)?.stop ?? null },
-        ] as const;
-      });
+      const own = [...dispatcher.states()].map(
+        ([name, { breaker, failing, pausedUntil, openUntil }]) => {
+          return [
+            name,
+            {
+              state: breaker,
+              pausedUntil,
+              openUntil,
+              failingSince: failing?.since ?? null,
+              failing,
+              stop: known.get(name)?.stop ?? null,
+            },
+          ] as const;
+        },
+      );
       return new Map([...known, ...own]);
     },
   };

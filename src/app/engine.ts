@@ -27,10 +27,15 @@ import type { RereadSettings } from "./reload.ts";
  */
 export type Role = "receive" | "work" | "both";
 
-/** Throws `StoreRefused` for a role that the engine does not support: one process opens a file, and it does everything. */
+/**
+ * Throws `StoreRefused` for a role that the engine does not support: one process opens a file, and
+ * it does everything.
+ */
 export function checkRole(role: Role, { driver }: StorageSettings): void {
   if (role !== "both" && driver === "sqlite") {
-    throw new StoreRefused(`a process with the role ${role} alone needs storage.driver postgres: a file is one process's, which does both`);
+    throw new StoreRefused(
+      `a process with the role ${role} alone needs storage.driver postgres: a file is one process's, which does both`,
+    );
   }
 }
 
@@ -38,7 +43,10 @@ export function checkRole(role: Role, { driver }: StorageSettings): void {
 export interface Run {
   readonly settings: Settings;
   readonly log: LogStream;
-  /** Reads the settings file again; throws `SettingsError`. Without it, only `reload(settings)` changes the settings. */
+  /**
+   * Reads the settings file again; throws `SettingsError`. Without it, only `reload(settings)`
+   * changes the settings.
+   */
   readonly reread?: () => MaybePromise<RereadSettings>;
   /** The path of the settings file, for people. */
   readonly file: string | null;
@@ -64,7 +72,10 @@ export interface Engine {
   readonly clock: Clock;
   /** Divides the caps of an account, where processes share the store. */
   readonly budgets?: (account: string, baseUrl: string) => Budgets;
-  /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
+  /**
+   * How deliveries are queued, what is stored of their destinations, and which routes this process
+   * delivers.
+   */
   readonly lanes: Pick<DispatcherParts, "queueOf" | "notesOf" | "leases">;
   /** The processes that use the store now, where processes share it. */
   readonly processes: () => Promise<readonly Presence[]>;
@@ -86,9 +97,17 @@ export interface OpenOptions {
 export type Instance = Pick<InstanceView, "instance" | "version" | "startedAt">;
 
 /** The id of this process, which its store and `/healthz` show. */
-export const createInstance = (startedAt: number): Instance => ({ instance: randomUUID(), version: relayVersion(), startedAt });
+export const createInstance = (startedAt: number): Instance => ({
+  instance: randomUUID(),
+  version: relayVersion(),
+  startedAt,
+});
 
-export function viewInstance(instance: Instance, role: Exclude<Role, "work">, { storage }: Pick<Settings, "storage">): InstanceView {
+export function viewInstance(
+  instance: Instance,
+  role: Exclude<Role, "work">,
+  { storage }: Pick<Settings, "storage">,
+): InstanceView {
   return {
     ...instance,
     pid: process.pid,

@@ -23,7 +23,15 @@ interface ReceiverWatchers extends Watchers {
   readonly handshake: (source: string) => void;
 }
 
-export function receiverHooks({ log, privacy, metrics, store, clock, refused, handshake }: ReceiverWatchers): ReceiverHooks {
+export function receiverHooks({
+  log,
+  privacy,
+  metrics,
+  store,
+  clock,
+  refused,
+  handshake,
+}: ReceiverWatchers): ReceiverHooks {
   return {
     received(source, outcome) {
       metrics.requests.inc({ source, outcome });
@@ -44,13 +52,20 @@ export function receiverHooks({ log, privacy, metrics, store, clock, refused, ha
 }
 
 /** A class of HTTP statuses, as a label. 0: the client left before it got an answer. */
-const statusClass = (status: number): string => (status === 0 ? "none" : `${Math.floor(status / 100)}xx`);
+const statusClass = (status: number): string =>
+  status === 0 ? "none" : `${Math.floor(status / 100)}xx`;
 
-/** Measures every request except webhooks. An endpoint is named as in `/v1/openapi.json`, a page by its path. */
+/**
+ * Measures every request except webhooks. An endpoint is named as in `/v1/openapi.json`, a page by
+ * its path.
+ */
 export function apiHook(metrics: Pick<Metrics, "apiSeconds">): onResponseHookHandler {
   return ({ is404, routeOptions: { config, url = "-" } }, reply, done) => {
     const endpoint = is404 ? "-" : (config.endpoint?.name ?? url);
-    metrics.apiSeconds.observe({ endpoint, status: statusClass(reply.statusCode) }, reply.elapsedTime / 1000);
+    metrics.apiSeconds.observe(
+      { endpoint, status: statusClass(reply.statusCode) },
+      reply.elapsedTime / 1000,
+    );
     done();
   };
 }
@@ -74,14 +89,22 @@ export function badTokenHook(
 /** A parameter may be a wamid or a phone number, so the line masks it as all lines do. */
 export function revealedHook({ log, privacy }: Watchers): RevealedHook {
   return (token, endpoint, parameters) => {
-    const named = Object.entries(parameters).map(([name, value]) => [name, privacy.text(String(value))] as const);
-    log.info({ token, endpoint, ...(named.length === 0 ? {} : { parameters: Object.fromEntries(named) }) }, "personal data revealed");
+    const named = Object.entries(parameters).map(
+      ([name, value]) => [name, privacy.text(String(value))] as const,
+    );
+    log.info(
+      { token, endpoint, ...(named.length === 0 ? {} : { parameters: Object.fromEntries(named) }) },
+      "personal data revealed",
+    );
   };
 }
 
 type FailedEvent = Parameters<NonNullable<Rules["failed"]>>[1];
 
-export function storeHooks({ log, privacy, health, metrics }: Observed, arriving: () => boolean): StoreHooks {
+export function storeHooks(
+  { log, privacy, health, metrics }: Observed,
+  arriving: () => boolean,
+): StoreHooks {
   let isStoring = true;
   return {
     arriving,
@@ -98,7 +121,8 @@ export function storeHooks({ log, privacy, health, metrics }: Observed, arriving
     },
     failed(error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (isStoring) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
+      if (isStoring)
+        log.error({ err: error }, "events cannot be stored; answering 503 until they can");
       isStoring = false;
       // Masked, because `/readyz` needs no token.
       health.storeFailed({ text: privacy.text(reason), isLost: error instanceof StoreLost });
@@ -107,7 +131,11 @@ export function storeHooks({ log, privacy, health, metrics }: Observed, arriving
   };
 }
 
-export function planningFailed({ log, privacy, metrics }: Watchers, error: unknown, { event: kind, account, source }: FailedEvent): void {
+export function planningFailed(
+  { log, privacy, metrics }: Watchers,
+  error: unknown,
+  { event: kind, account, source }: FailedEvent,
+): void {
   metrics.setAside.inc({ stage: "plan" });
   log.error(
     { kind: privacy.id("kind", kind), account, source, stage: "plan", ...faultOf(error) },
@@ -115,9 +143,13 @@ export function planningFailed({ log, privacy, metrics }: Watchers, error: unkno
   );
 }
 
-/** What is logged of an exception about one event: its text may quote the event, and its stack begins with the text. */
+/**
+ * What is logged of an exception about one event: its text may quote the event, and its stack
+ * begins with the text.
+ */
 function faultOf(error: unknown): { fault: string; stack: readonly string[] } {
-  if (!(error instanceof Error)) return { fault: "something that is no Error was thrown", stack: [] };
+  if (!(error instanceof Error))
+    return { fault: "something that is no Error was thrown", stack: [] };
   const stack = (error.stack ?? "").split("\n").filter((line) => line.startsWith("    at "));
   return { fault: faultText(error), stack: stack.slice(0, 5).map((line) => line.trim()) };
 }
@@ -140,10 +172,15 @@ const outcomes = {
   interrupted: ["info", "handed back"],
 } as const;
 
-export function laneHooks({ log, privacy, metrics }: Watchers, { now }: Pick<Clock, "now">): LaneHooks {
+export function laneHooks(
+  { log, privacy, metrics }: Watchers,
+  { now }: Pick<Clock, "now">,
+): LaneHooks {
   const logged = new Map<string, { readonly text: string; readonly at: number }>();
 
-  /** A lane tries each of its deliveries again twice a second: the fault is logged once a minute. */
+  /**
+   * A lane tries each of its deliveries again twice a second: the fault is logged once a minute.
+   */
   function isNews(route: string, error: unknown): boolean {
     // The store reports itself when it is unavailable.
     if (error instanceof StoreUnavailable) return false;
@@ -163,7 +200,10 @@ export function laneHooks({ log, privacy, metrics }: Watchers, { now }: Pick<Clo
       metrics.attemptSeconds.observe({ route }, tookMs / 1000);
       // A replay delivers an event that may be days old.
       if (decision.kind === "delivered" && delivery.replays === 0)
-        metrics.lag.observe({ route, attempt: delivery.attempts === 0 ? "first" : "later" }, lagMs / 1000);
+        metrics.lag.observe(
+          { route, attempt: delivery.attempts === 0 ? "first" : "later" },
+          lagMs / 1000,
+        );
       const [level, word] = outcomes[decision.kind];
       if (!log.isLevelEnabled(level)) return;
       log[level](
@@ -179,7 +219,9 @@ export function laneHooks({ log, privacy, metrics }: Watchers, { now }: Pick<Clo
             : subject.type === "message"
               ? { message: privacy.wamid(subject.key) }
               : { run: privacy.id("run", subject.key) }),
-          ...(outgoing.traceparent === undefined ? {} : { trace: outgoing.traceparent.slice(3, 35) }),
+          ...(outgoing.traceparent === undefined
+            ? {}
+            : { trace: outgoing.traceparent.slice(3, 35) }),
           attempt: outgoing.attempt,
           outcome: word,
           ...(result.kind === "answered"
@@ -198,7 +240,10 @@ export function laneHooks({ log, privacy, metrics }: Watchers, { now }: Pick<Clo
     },
     breakerMoved: (route, state) => log.warn({ route, breaker: state }, `circuit breaker ${state}`),
     stopped: (route, reason) =>
-      log.error({ route, reason }, `destination stopped; its deliveries wait. Start it again with: wamid-relay resume ${route}`),
+      log.error(
+        { route, reason },
+        `destination stopped; its deliveries wait. Start it again with: wamid-relay resume ${route}`,
+      ),
     paused: (route, until) =>
       log.warn(
         { route, until: new Date(until).toISOString() },
@@ -206,19 +251,30 @@ export function laneHooks({ log, privacy, metrics }: Watchers, { now }: Pick<Clo
       ),
     failed({ route, eventId }, stage, error) {
       metrics.setAside.inc({ stage });
-      log.error({ route, event: privacy.id("event", eventId), stage, ...faultOf(error) }, failedTexts[stage]);
+      log.error(
+        { route, event: privacy.id("event", eventId), stage, ...faultOf(error) },
+        failedTexts[stage],
+      );
     },
     storeFailed(route, error) {
-      if (isNews(route, error)) log.error({ err: error, route }, "the store failed under a delivery; it will be tried again");
+      if (isNews(route, error))
+        log.error(
+          { err: error, route },
+          "the store failed under a delivery; it will be tried again",
+        );
     },
   };
 }
 
 const stopTexts: Record<StopReason, string> = {
-  quota: "the account's monthly quota is used up; no call is made until the time given, then one call tries",
-  "quota-messages": "a monthly quota is used up; no message is sent until the time given, then one send tries",
-  "quota-runs": "a monthly quota is used up; no automation run is started until the time given, then one start tries",
-  "quota-reads": "a monthly quota is used up; nothing is read until the time given, then one call tries",
+  quota:
+    "the account's monthly quota is used up; no call is made until the time given, then one call tries",
+  "quota-messages":
+    "a monthly quota is used up; no message is sent until the time given, then one send tries",
+  "quota-runs":
+    "a monthly quota is used up; no automation run is started until the time given, then one start tries",
+  "quota-reads":
+    "a monthly quota is used up; nothing is read until the time given, then one call tries",
   unauthenticated: "the service refuses the API key; one call tries from time to time",
   blocked: "the service has blocked this address because of bad keys; it is not asked for a minute",
 };
@@ -246,7 +302,15 @@ export function limiterHooks(
     },
     refused: () => metrics.serviceCalls.inc({ account, outcome: "refused" }),
     stopped(reason, until, resource) {
-      log.error({ account, reason, ...(resource === null ? {} : { resource }), until: new Date(until).toISOString() }, stopTexts[reason]);
+      log.error(
+        {
+          account,
+          reason,
+          ...(resource === null ? {} : { resource }),
+          until: new Date(until).toISOString(),
+        },
+        stopTexts[reason],
+      );
       if (reason === "unauthenticated") keyRefused(account);
     },
   };

@@ -23,11 +23,25 @@ const lookEveryMs = 1_000;
 const leaseMs = 15_000;
 
 /**
- * Reads through the API what truncated events may have reported. Makes one pass at a time per account over all waiting
- * events. Later events wait for the next pass, so that a burst costs one or two passes.
+ * Reads through the API what truncated events may have reported. Makes one pass at a time per
+ * account over all waiting events. Later events wait for the next pass, so that a burst costs one
+ * or two passes.
  */
 export function createHydrating(parts: HydratingParts) {
-  const { run, settings, store, services, clock, supervise, log, metrics, tracing, intake, polling, mayPoll } = parts;
+  const {
+    run,
+    settings,
+    store,
+    services,
+    clock,
+    supervise,
+    log,
+    metrics,
+    tracing,
+    intake,
+    polling,
+    mayPoll,
+  } = parts;
   const tasks = new Map<string, Supervised>();
   let task: Supervised | undefined;
   let isClosed = false;
@@ -48,13 +62,23 @@ export function createHydrating(parts: HydratingParts) {
     messages: {
       async poll(account, messageId, signal) {
         // As if the service could not be called: passes wait, and end when their time is up.
-        if (services.client(account) !== null && !(await mayPoll(account))) return { type: "held", reason: "quota", until: null };
+        if (services.client(account) !== null && !(await mayPoll(account)))
+          return { type: "held", reason: "quota", until: null };
         return polling.poll(account, messageId, signal);
       },
       async submit({ account, source, because }, messageId, { wamid, status, errorCode }) {
         if (!isSentByWebhook(status)) return false;
         const state = (await store.messageState(account, wamid)) ?? unobserved;
-        return intake(state, { account, source, because, origin: "hydrate", messageId, wamid, status, errorCode });
+        return intake(state, {
+          account,
+          source,
+          because,
+          origin: "hydrate",
+          messageId,
+          wamid,
+          status,
+          errorCode,
+        });
       },
     },
     clock,
@@ -63,7 +87,8 @@ export function createHydrating(parts: HydratingParts) {
       metrics.hydration.polls.inc({ account }, polled);
       if (changed > 0) metrics.hydration.found.inc({ account }, changed);
     },
-    onSettled: ({ account }, state, events) => metrics.hydration.settled.inc({ account, state }, events),
+    onSettled: ({ account }, state, events) =>
+      metrics.hydration.settled.inc({ account, state }, events),
   };
 
   async function hydrate(account: string, signal: AbortSignal): Promise<number | null> {
@@ -86,18 +111,34 @@ export function createHydrating(parts: HydratingParts) {
     metrics.hydration.passes.inc({ account });
     const { events, gaveUp, ...counts } = tally;
     const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
-    if (gaveUp === null) log.info(line, "truncated events: the messages that could be meant are read");
-    else log.warn({ ...line, reason: gaveUp }, "truncated events: not all messages that could be meant could be read");
+    if (gaveUp === null)
+      log.info(line, "truncated events: the messages that could be meant are read");
+    else
+      log.warn(
+        { ...line, reason: gaveUp },
+        "truncated events: not all messages that could be meant could be read",
+      );
   }
 
   function wake(account: string): void {
     if (isClosed) return;
     const known = tasks.get(account);
     if (known !== undefined) known.wake();
-    else tasks.set(account, supervise({ name: `hydration for account ${account}`, firstMs: 0, run: (signal) => hydrate(account, signal) }));
+    else
+      tasks.set(
+        account,
+        supervise({
+          name: `hydration for account ${account}`,
+          firstMs: 0,
+          run: (signal) => hydrate(account, signal),
+        }),
+      );
   }
 
-  /** Resumes what waited when the relay was stopped. On a shared store, finds what other processes accepted, too. */
+  /**
+   * Resumes what waited when the relay was stopped. On a shared store, finds what other processes
+   * accepted, too.
+   */
   async function wakeOurs(): Promise<number | null> {
     for (const account of await store.waitingAccounts()) if (await isOurs(account)) wake(account);
     return store.isShared ? lookEveryMs : null;

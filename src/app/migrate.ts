@@ -28,11 +28,13 @@ export interface MigrationReport extends CopyReport {
 const grouped = (value: number): string => value.toLocaleString("en-US");
 
 /**
- * Copies a store into an empty one, or resumes that, counts both sides, and audits the copy. Relays may use the source.
- * Throws `StoreRefused` when a side is unsuitable, and `StoreUnavailable` when a server becomes unavailable.
+ * Copies a store into an empty one, or resumes that, counts both sides, and audits the copy. Relays
+ * may use the source. Throws `StoreRefused` when a side is unsuitable, and `StoreUnavailable` when
+ * a server becomes unavailable.
  */
 export async function migrate({ from, to, progress }: MigratingParts): Promise<MigrationReport> {
-  if (from.driver === "sqlite" && !existsSync(from.path)) throw new StoreRefused(`there is no store at ${from.path}`);
+  if (from.driver === "sqlite" && !existsSync(from.path))
+    throw new StoreRefused(`there is no store at ${from.path}`);
   const startedAt = performance.now();
   const report = await copy({ from, to, progress });
   const tookMs = Math.round(performance.now() - startedAt);
@@ -47,7 +49,10 @@ async function copy({ from, to, progress }: MigratingParts): Promise<CopyReport>
     to: sides.adopt(await openTarget(to), (target) => target.close()),
     now: systemClock.now,
     progress: (walk, table, done, of) =>
-      progress(of === 0 ? 1 : done / of, `${walkText(walk)} ${table}: ${grouped(done)} of ${grouped(of)}`),
+      progress(
+        of === 0 ? 1 : done / of,
+        `${walkText(walk)} ${table}: ${grouped(done)} of ${grouped(of)}`,
+      ),
   });
 }
 
@@ -63,11 +68,18 @@ async function openSource(storage: StorageSettings): Promise<CopySource> {
 }
 
 async function openTarget(storage: StorageSettings): Promise<CopyTarget> {
-  if (storage.driver === "postgres") return openPostgresTarget(postgresSettings(storage), postgresName(storage));
-  return openSqliteTarget(storage.path, `"wamid-relay migrate", process ${process.pid} on ${hostname()}`);
+  if (storage.driver === "postgres")
+    return openPostgresTarget(postgresSettings(storage), postgresName(storage));
+  return openSqliteTarget(
+    storage.path,
+    `"wamid-relay migrate", process ${process.pid} on ${hostname()}`,
+  );
 }
 
-async function audit(storage: StorageSettings, progress: MigratingParts["progress"]): Promise<AuditReport> {
+async function audit(
+  storage: StorageSettings,
+  progress: MigratingParts["progress"],
+): Promise<AuditReport> {
   const { inspecting, now, close } = await openStoreForReading(storage);
   try {
     return await inspecting.audit({ now: now(), isRunning: false }, ({ checked, of }) =>

@@ -30,19 +30,35 @@ export async function observe(run: Run) {
     privacy,
     tracing,
     health: createHealth(),
-    metrics: createMetrics({ version: instance.version, node: process.versions.node, storage: settings.storage.driver }),
+    metrics: createMetrics({
+      version: instance.version,
+      node: process.versions.node,
+      storage: settings.storage.driver,
+    }),
   };
 }
 
 /** Null without an endpoint: then nothing of OpenTelemetry is loaded. */
-async function openTracing(settings: Settings["traces"], log: Logger, privacy: Privacy): Promise<Tracing | null> {
+async function openTracing(
+  settings: Settings["traces"],
+  log: Logger,
+  privacy: Privacy,
+): Promise<Tracing | null> {
   const { endpoint = "" } = settings;
   if (endpoint === "") return null;
   const { createTracing } = await import("./tracing.ts");
-  return createTracing({ settings: { ...settings, endpoint }, version: relayVersion(), log, privacy });
+  return createTracing({
+    settings: { ...settings, endpoint },
+    version: relayVersion(),
+    log,
+    privacy,
+  });
 }
 
-/** The settings in effect. `apply` hands new ones to the parts that follow, in the order in which the parts were created. */
+/**
+ * The settings in effect. `apply` hands new ones to the parts that follow, in the order in which
+ * the parts were created.
+ */
 export function createLiveSettings(initial: Settings) {
   let settings = initial;
   const followers: ((next: Settings) => void)[] = [];

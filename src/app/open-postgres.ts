@@ -10,14 +10,22 @@ import type { StopView } from "../service/accounts.ts";
 import { planCaps, planId } from "../service/limits/caps.ts";
 import { quotaReasons } from "../service/limits/stops.ts";
 import type { Plan } from "../service/settings.ts";
-import { openPostgresStore, openPostgresForReading as openReading, readFactsAt } from "../store/postgres/open.ts";
+import {
+  openPostgresStore,
+  openPostgresForReading as openReading,
+  readFactsAt,
+} from "../store/postgres/open.ts";
 import type { PostgresStorage } from "../store/settings.ts";
 import type { Work } from "../store/sql/ops.ts";
 import { storedStops } from "../store/work/budgets.ts";
 import { notesOf } from "../store/work/state-rows.ts";
 import type { Engine, OpenOptions } from "./engine.ts";
 
-export const postgresSettings = ({ url, schema, tls }: PostgresStorage) => ({ url: url.reveal(), schema, tls });
+export const postgresSettings = ({ url, schema, tls }: PostgresStorage) => ({
+  url: url.reveal(),
+  schema,
+  tls,
+});
 
 /** The store on PostgreSQL. Throws `StoreRefused` for what no waiting repairs. */
 export async function openPostgres(
@@ -25,8 +33,20 @@ export async function openPostgres(
   { role, instance = randomUUID(), rules, hooks, clock: given }: OpenOptions,
 ): Promise<Engine> {
   const held = new Map<string, Lease>();
-  const presence = { id: instance, role, host: hostname(), pid: process.pid, version: relayVersion() };
-  const opened = await openPostgresStore(postgresSettings(storage), { rules, hooks, presence, held: () => held, clock: given });
+  const presence = {
+    id: instance,
+    role,
+    host: hostname(),
+    pid: process.pid,
+    version: relayVersion(),
+  };
+  const opened = await openPostgresStore(postgresSettings(storage), {
+    rules,
+    hooks,
+    presence,
+    held: () => held,
+    clock: given,
+  });
   const { store, clock, processes, database } = opened;
   const elapsed = createElapsed(Date.now, () => performance.now());
   return {
@@ -34,26 +54,49 @@ export async function openPostgres(
     clock,
     lanes: {
       ...lanesOf(store, clock, true),
-      leases: (lanes) => createRouteLeases(lanes, { worker: instance, store: store.leases, clock, elapsed, held, failed: hooks.failed }),
+      leases: (lanes) =>
+        createRouteLeases(lanes, {
+          worker: instance,
+          store: store.leases,
+          clock,
+          elapsed,
+          held,
+          failed: hooks.failed,
+        }),
     },
     processes,
     database,
-    budgets: (account, baseUrl) => ({ step: (request) => store.stepBudget(budgetPlace(account, baseUrl), request) }),
+    budgets: (account, baseUrl) => ({
+      step: (request) => store.stepBudget(budgetPlace(account, baseUrl), request),
+    }),
   };
 }
 
-export type ReadingEngine = Omit<Awaited<ReturnType<typeof openPostgresForReading>>, "look" | "processes" | "database"> &
+export type ReadingEngine = Omit<
+  Awaited<ReturnType<typeof openPostgresForReading>>,
+  "look" | "processes" | "database"
+> &
   Pick<Engine, "database">;
 
-/** Opens the database of relays for reading, as long as a command runs. Throws `StoreRefused` when that fails. */
+/**
+ * Opens the database of relays for reading, as long as a command runs. Throws `StoreRefused` when
+ * that fails.
+ */
 export async function openPostgresForReading(storage: PostgresStorage) {
   const opened = await openReading(postgresSettings(storage));
   const { look } = opened;
-  return { ...opened, notesOf: (routes: readonly string[]) => look(notesOf(routes)), quotaStops: storedQuotaStops(look) };
+  return {
+    ...opened,
+    notesOf: (routes: readonly string[]) => look(notesOf(routes)),
+    quotaStops: storedQuotaStops(look),
+  };
 }
 
-/** Of the server of a store, or of one to come. Throws `StoreUnavailable` when it does not answer. */
-export const readServer = (storage: PostgresStorage): Promise<DatabaseFacts> => readFactsAt(postgresSettings(storage));
+/**
+ * Of the server of a store, or of one to come. Throws `StoreUnavailable` when it does not answer.
+ */
+export const readServer = (storage: PostgresStorage): Promise<DatabaseFacts> =>
+  readFactsAt(postgresSettings(storage));
 
 /** An account at another base URL is another one. */
 const budgetPlace = (account: string, baseUrl: string): string =>
@@ -67,7 +110,14 @@ function storedQuotaStops(look: <T>(work: Work<T>) => Promise<T>) {
     return quotaReasons.flatMap((reason) => {
       const stop = stored.stops[reason];
       if (stop === undefined) return [];
-      return [{ account, reason, resource: stop.resource, until: Math.max(stop.renewsAt ?? 0, stop.until) }];
+      return [
+        {
+          account,
+          reason,
+          resource: stop.resource,
+          until: Math.max(stop.renewsAt ?? 0, stop.until),
+        },
+      ];
     });
   };
 }

@@ -5,7 +5,10 @@ import { notesOf } from "../store/work/state-rows.ts";
 import type { Engine, OpenOptions } from "./engine.ts";
 import type { ReadingEngine } from "./open-postgres.ts";
 
-/** Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that fails. */
+/**
+ * Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that
+ * fails.
+ */
 export async function openStore(storage: StorageSettings, options: OpenOptions): Promise<Engine> {
   if (storage.driver === "postgres") {
     const { openPostgres } = await import("./open-postgres.ts");
@@ -14,7 +17,13 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
   const { instance, rules, hooks, clock = systemClock } = options;
   const { openSqliteStore } = await import("../store/sqlite/open.ts");
   const store = openSqliteStore(storage.path, rules, hooks, instance);
-  return { store, clock, lanes: lanesOf(store, clock), processes: async () => [], database: async () => null };
+  return {
+    store,
+    clock,
+    lanes: lanesOf(store, clock),
+    processes: async () => [],
+    database: async () => null,
+  };
 }
 
 /** Throws `StoreRefused` when the store cannot be opened. */

@@ -12,15 +12,17 @@ import { openStoreForReading } from "./open-store.ts";
 export type ReadingSettings = Pick<Settings, "storage" | "routes" | "sources" | "accounts">;
 
 /**
- * The reading part of the control API over a store, for commands: without socket and token, whether relays run or not.
- * Throws `StoreRefused` when the store cannot be opened. `failed` receives the cause of an answer 500.
+ * The reading part of the control API over a store, for commands: without socket and token, whether
+ * relays run or not. Throws `StoreRefused` when the store cannot be opened. `failed` receives the
+ * cause of an answer 500.
  */
 export async function createReadingApi(
   settings: ReadingSettings,
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
   const { storage, routes, accounts } = settings;
-  const { read, inspecting, now, notesOf, quotaStops, database, close } = await openStoreForReading(storage);
+  const { read, inspecting, now, notesOf, quotaStops, database, close } =
+    await openStoreForReading(storage);
   const breakers = () => storedBreakers(routes, notesOf, now());
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
@@ -56,7 +58,15 @@ export async function createReadingApi(
     read,
   });
   addEndpoints(http, noToken, {
-    ...createReadHandlers({ read, browse: read, inspecting, now, breakers, isRunning: false, settings: () => settings }),
+    ...createReadHandlers({
+      read,
+      browse: read,
+      inspecting,
+      now,
+      breakers,
+      isRunning: false,
+      settings: () => settings,
+    }),
     getOverview: overview,
   });
   return {

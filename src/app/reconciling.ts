@@ -27,7 +27,10 @@ interface ReconcilingParts extends Stored {
   readonly watching: Watching;
 }
 
-/** One API call ends after this and returns whether there is more, so that the relay can stop and the client show progress. */
+/**
+ * One API call ends after this and returns whether there is more, so that the relay can stop and
+ * the client show progress.
+ */
 const longestMs = 5_000;
 
 /** Longer than the minute between scheduled passes, so that the same process keeps the lead. */
@@ -35,7 +38,20 @@ const leaseMs = 90_000;
 
 /** Polls on the configured schedule and on request. */
 export function createReconciling(parts: ReconcilingParts) {
-  const { run, settings, store, services, usage, intake, polling, watching, clock, supervise, log, metrics } = parts;
+  const {
+    run,
+    settings,
+    store,
+    services,
+    usage,
+    intake,
+    polling,
+    watching,
+    clock,
+    supervise,
+    log,
+    metrics,
+  } = parts;
   const passes = createPasses({
     ...polling,
     settings: () => settings().reconcile,
@@ -43,7 +59,14 @@ export function createReconciling(parts: ReconcilingParts) {
     clock,
     facts: usage.facts,
     async submit(account, { wamid, messageId, state }, { status, errorCode }) {
-      const isNews = await intake(state, { account, origin: "reconcile", messageId, wamid, status, errorCode });
+      const isNews = await intake(state, {
+        account,
+        origin: "reconcile",
+        messageId,
+        wamid,
+        status,
+        errorCode,
+      });
       if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
       return isNews;
     },
@@ -60,10 +83,15 @@ export function createReconciling(parts: ReconcilingParts) {
 
   function failed(account: string, error: unknown): void {
     // The store reports itself when it is unavailable.
-    if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "polling a message failed");
+    if (!(error instanceof StoreUnavailable))
+      log.error({ err: error, account }, "polling a message failed");
   }
 
-  async function pass(account: string, dueBy: number, signal: AbortSignal): Promise<AccountSummary> {
+  async function pass(
+    account: string,
+    dueBy: number,
+    signal: AbortSignal,
+  ): Promise<AccountSummary> {
     const summary = await passes.pass(account, dueBy, AbortSignal.any([signal, closing.signal]));
     report(summary);
     // What cannot be stored is replaced by the next pass, a minute later.
@@ -83,7 +111,8 @@ export function createReconciling(parts: ReconcilingParts) {
     if (scheduled.has(account) || clock.now() < passes.faultyUntil(account)) return;
     scheduled.add(account);
     try {
-      if (await store.holdLease(`reconcile ${account}`, leaseMs)) await pass(account, clock.now(), closing.signal);
+      if (await store.holdLease(`reconcile ${account}`, leaseMs))
+        await pass(account, clock.now(), closing.signal);
     } catch (error) {
       failed(account, error);
     } finally {
@@ -112,14 +141,23 @@ export function createReconciling(parts: ReconcilingParts) {
     async reconcile({ dryRun, dueBy: given, ...of }, { gone }) {
       if (dryRun) {
         const dueBy = clock.now();
-        return { dueBy, accounts: await Promise.all(accountsOf(of).map((each) => passes.plan(each, dueBy))) };
+        return {
+          dueBy,
+          accounts: await Promise.all(accountsOf(of).map((each) => passes.plan(each, dueBy))),
+        };
       }
       if (closing.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping");
       const dueBy = Math.min(given ?? clock.now(), clock.now());
       const signal = AbortSignal.any([gone(), AbortSignal.timeout(longestMs)]);
-      const accounts = await Promise.all(accountsOf(of).map((each) => kept(pass(each, dueBy, signal))));
+      const accounts = await Promise.all(
+        accountsOf(of).map((each) => kept(pass(each, dueBy, signal))),
+      );
       await usage.written();
-      return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
+      return {
+        dueBy,
+        more: accounts.some(({ more }) => more),
+        accounts: accounts.map(({ more, ...summary }) => summary),
+      };
     },
     listAccounts: ({ accounts }) => viewAccounts(parts, accounts),
   };
@@ -131,7 +169,10 @@ export function createReconciling(parts: ReconcilingParts) {
       passes.forgetFaults();
       schedule.wake();
     },
-    /** Ends the passes in flight and releases their claims. To be called before the clients are closed. */
+    /**
+     * Ends the passes in flight and releases their claims. To be called before the clients are
+     * closed.
+     */
     async close(): Promise<void> {
       closing.abort();
       await Promise.allSettled([schedule.close(), ...inFlight]);
@@ -139,13 +180,24 @@ export function createReconciling(parts: ReconcilingParts) {
   };
 }
 
-/** Those that a request means, of the callable ones. Throws `bad_request` for a name that is not among them. */
-function chooseAccounts({ account, accounts: limited }: OfAccounts, callable: readonly string[], { accounts }: Pick<Settings, "accounts">) {
+/**
+ * Those that a request means, of the callable ones. Throws `bad_request` for a name that is not
+ * among them.
+ */
+function chooseAccounts(
+  { account, accounts: limited }: OfAccounts,
+  callable: readonly string[],
+  { accounts }: Pick<Settings, "accounts">,
+) {
   const all = callable.filter((each) => limited === undefined || limited.includes(each));
   if (account === undefined) return all;
   if (all.includes(account)) return [account];
   refuseUnknown("bad_request", "account", account, Object.keys(accounts));
-  throw new RelayError("bad_request", `the account "${account}" has no baseUrl and apiKey in the settings`, all);
+  throw new RelayError(
+    "bad_request",
+    `the account "${account}" has no baseUrl and apiKey in the settings`,
+    all,
+  );
 }
 
 async function viewAccounts(
@@ -166,7 +218,9 @@ async function viewAccounts(
           account,
           isCallable: polled.has(account),
           plan,
-          stops: stops.filter((stop) => stop.account === account).map(({ account: _, ...stop }) => stop),
+          stops: stops
+            .filter((stop) => stop.account === account)
+            .map(({ account: _, ...stop }) => stop),
           budget: budgetView(await usage.facts(account)),
           lastPass: pass === undefined ? null : passView(pass),
           nextPassAt: polled.has(account) ? nextPassAt : null,
@@ -176,7 +230,11 @@ async function viewAccounts(
   return { data };
 }
 
-function passView({ account: _, unansweredAt: __, ...view }: LastPass): AccountsView["data"][number]["lastPass"] {
+function passView({
+  account: _,
+  unansweredAt: __,
+  ...view
+}: LastPass): AccountsView["data"][number]["lastPass"] {
   return view;
 }
 
@@ -215,9 +273,16 @@ function createReport(log: Logger, metrics: Metrics) {
       ...(lastsUntil === null ? {} : { lastsUntil: new Date(lastsUntil).toISOString() }),
     };
     if (postponed > 0) {
-      const lasts = lastsUntil === null ? "" : `: at this rate it would be used up on ${new Date(lastsUntil).toISOString().slice(0, 10)}`;
-      log.warn(line, `reconciled; ${postponed} polls wait, so that the month's quota lasts${lasts}`);
-    } else if (stopped !== null) log.warn(line, "reconciled, as far as the service could be polled");
+      const lasts =
+        lastsUntil === null
+          ? ""
+          : `: at this rate it would be used up on ${new Date(lastsUntil).toISOString().slice(0, 10)}`;
+      log.warn(
+        line,
+        `reconciled; ${postponed} polls wait, so that the month's quota lasts${lasts}`,
+      );
+    } else if (stopped !== null)
+      log.warn(line, "reconciled, as far as the service could be polled");
     else log.info(line, "reconciled");
   };
 }

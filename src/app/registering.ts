@@ -14,12 +14,20 @@ interface RegisteringParts extends Pick<Background, "settings" | "store" | "cloc
   readonly service: Pick<Service, "registered">;
 }
 
-export function createRegistering({ settings, store, clock, service }: RegisteringParts): TrackPort {
+export function createRegistering({
+  settings,
+  store,
+  clock,
+  service,
+}: RegisteringParts): TrackPort {
   const { now } = clock;
   const { registered } = service;
 
   /** Throws `bad_request` for a registration that is refused whatever is stored. */
-  function checked(registration: Registration, limited: OfAccounts["accounts"]): MessageRegistration {
+  function checked(
+    registration: Registration,
+    limited: OfAccounts["accounts"],
+  ): MessageRegistration {
     const account = chooseAccount(registration.account, settings(), limited);
     if (registration.sentAt !== undefined && registration.sentAt > now() + clocksDifferBy) {
       throw badRequest([{ path: "sentAt", message: "lies in the future" }]);
@@ -27,7 +35,10 @@ export function createRegistering({ settings, store, clock, service }: Registeri
     return { ...registration, account };
   }
 
-  function checkedOrRefused(registration: Registration, limited: OfAccounts["accounts"]): MessageRegistration | RelayError {
+  function checkedOrRefused(
+    registration: Registration,
+    limited: OfAccounts["accounts"],
+  ): MessageRegistration | RelayError {
     try {
       return checked(registration, limited);
     } catch (error) {
@@ -50,7 +61,8 @@ export function createRegistering({ settings, store, clock, service }: Registeri
       const stored = await store.registerEach(good, now());
       let at = 0;
       return all.map((each): RegistrationOutcome => {
-        if (each instanceof RelayError) return { result: "invalid", error: each.message, details: each.details };
+        if (each instanceof RelayError)
+          return { result: "invalid", error: each.message, details: each.details };
         const { account, sentAt } = each;
         const outcome = stored[at++] as (typeof stored)[number];
         if (outcome.result === "conflict") {

@@ -29,9 +29,22 @@ interface Parts {
 
 export type Reloading = ReturnType<typeof createReloading>;
 
-/** Reloads the settings, and reports each result in the log, the metrics, `/readyz` and `/v1/reload`. */
-export function createReloading({ file, initial, current, apply, lastUse, now, log, metrics }: Parts) {
-  const fixedPart = (settings: Settings) => Object.fromEntries(restartParts.map((section) => [section, settings[section]]));
+/**
+ * Reloads the settings, and reports each result in the log, the metrics, `/readyz` and
+ * `/v1/reload`.
+ */
+export function createReloading({
+  file,
+  initial,
+  current,
+  apply,
+  lastUse,
+  now,
+  log,
+  metrics,
+}: Parts) {
+  const fixedPart = (settings: Settings) =>
+    Object.fromEntries(restartParts.map((section) => [section, settings[section]]));
   const startedAt = now();
   let last: ReloadView = {
     result: "applied",
@@ -54,7 +67,10 @@ export function createReloading({ file, initial, current, apply, lastUse, now, l
     metrics.reloadTimestamp.set(last.loadedAt / 1000);
   }
 
-  function* applying({ settings: next, overridden }: RereadSettings, trigger: ReloadView["trigger"]): Steps<ReloadView> {
+  function* applying(
+    { settings: next, overridden }: RereadSettings,
+    trigger: ReloadView["trigger"],
+  ): Steps<ReloadView> {
     yield;
     const changed = changedPaths(current(), next);
     yield;
@@ -63,7 +79,18 @@ export function createReloading({ file, initial, current, apply, lastUse, now, l
     yield* apply(next);
     // Compared with the start, so that a later reload still names what the restart is needed for.
     const needRestart = changedPaths(keptAfterReload(initial, next), fixedPart(next));
-    return { result: "applied", trigger, at, file, loadedAt: at, changed, needRestart, overridden, dropped, faults: [] };
+    return {
+      result: "applied",
+      trigger,
+      at,
+      file,
+      loadedAt: at,
+      changed,
+      needRestart,
+      overridden,
+      dropped,
+      faults: [],
+    };
   }
 
   function refused(error: unknown, trigger: ReloadView["trigger"]): ReloadView {
@@ -75,25 +102,41 @@ export function createReloading({ file, initial, current, apply, lastUse, now, l
   }
 
   /** Never throws. */
-  async function reloadOnce(read: () => MaybePromise<RereadSettings>, trigger: ReloadView["trigger"]): Promise<ReloadView> {
+  async function reloadOnce(
+    read: () => MaybePromise<RereadSettings>,
+    trigger: ReloadView["trigger"],
+  ): Promise<ReloadView> {
     if (closed) return last;
     try {
       last = await runInTurns(applying(await read(), trigger));
       const { changed, needRestart, overridden } = last;
       log.info({ trigger, changed, needRestart, overridden }, "settings reloaded");
-      if (last.dropped.length > 0) log.warn({ dropped: last.dropped }, "removed a secret that verified an event within the last hour");
+      if (last.dropped.length > 0)
+        log.warn(
+          { dropped: last.dropped },
+          "removed a secret that verified an event within the last hour",
+        );
     } catch (error) {
       last = refused(error, trigger);
       const err = error instanceof SettingsError ? {} : { err: error };
-      log.error({ trigger, faults: last.faults, ...err }, "settings not reloaded; those before stay in effect");
+      log.error(
+        { trigger, faults: last.faults, ...err },
+        "settings not reloaded; those before stay in effect",
+      );
     }
     observe();
     return last;
   }
 
   return {
-    /** Applies what `read` returns, or reports why not. One reload at a time, in order; others are served between its steps. */
-    reload(read: () => MaybePromise<RereadSettings>, trigger: ReloadView["trigger"]): Promise<ReloadView> {
+    /**
+     * Applies what `read` returns, or reports why not. One reload at a time, in order; others are
+     * served between its steps.
+     */
+    reload(
+      read: () => MaybePromise<RereadSettings>,
+      trigger: ReloadView["trigger"],
+    ): Promise<ReloadView> {
       const one = running.then(() => reloadOnce(read, trigger));
       running = one;
       return one;
@@ -114,14 +157,26 @@ export function createReloading({ file, initial, current, apply, lastUse, now, l
   };
 }
 
-/** A secret that verified an event so lately is probably still in use: the service's next webhook with it gets 401. */
+/**
+ * A secret that verified an event so lately is probably still in use: the service's next webhook
+ * with it gets 401.
+ */
 const inUseMs = 3_600_000;
 
-function droppedSecrets(before: Settings, after: Settings, lastUse: Parts["lastUse"], now: number): ReloadView["dropped"] {
-  const kept = new Set(inboundSecrets(after).map(({ source, secret }) => `${source} ${secret.fingerprint()}`));
+function droppedSecrets(
+  before: Settings,
+  after: Settings,
+  lastUse: Parts["lastUse"],
+  now: number,
+): ReloadView["dropped"] {
+  const kept = new Set(
+    inboundSecrets(after).map(({ source, secret }) => `${source} ${secret.fingerprint()}`),
+  );
   return inboundSecrets(before).flatMap(({ source, secret: each }) => {
     const secret = each.fingerprint();
     const lastAt = lastUse(source, secret) ?? 0;
-    return kept.has(`${source} ${secret}`) || now - lastAt > inUseMs ? [] : [{ source, secret, lastAt }];
+    return kept.has(`${source} ${secret}`) || now - lastAt > inUseMs
+      ? []
+      : [{ source, secret, lastAt }];
   });
 }

@@ -15,7 +15,10 @@ interface ReloadableRules extends Rules {
 const unrouted = { ordered: true, firstWait: 0 };
 
 /** The pure rules that the store runs inside its transaction, from the current settings. */
-export function createRules(settings: Settings, failed: NonNullable<Rules["failed"]>): ReloadableRules {
+export function createRules(
+  settings: Settings,
+  failed: NonNullable<Rules["failed"]>,
+): ReloadableRules {
   let planner: Planner;
   let timings: Map<string, { ordered: boolean; firstWait: number }>;
   let parkFor: number;
@@ -26,7 +29,12 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
       routes.map(({ name, match, emit, truncated }) => ({ name, match, emit, truncated })),
       tracking.unknown,
     );
-    timings = new Map(routes.map(({ name, to }) => [name, { ordered: to.order === "message", firstWait: to.retry.schedule[0] ?? 0 }]));
+    timings = new Map(
+      routes.map(({ name, to }) => [
+        name,
+        { ordered: to.order === "message", firstWait: to.retry.schedule[0] ?? 0 },
+      ]),
+    );
     parkFor = tracking.parkFor;
     callable = new Set(Object.keys(accounts).filter((name) => isCallable(accounts[name])));
   }
@@ -38,7 +46,8 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
     plan: (event, tracking) => planner(event, tracking),
     failed,
     timing: (route) => timings.get(route) ?? unrouted,
-    hydration: ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: callable.has(account) }),
+    hydration: ({ event, account, hasSubject }) =>
+      startOf({ event, hasSubject, hasKey: callable.has(account) }),
     get parkFor() {
       return parkFor;
     },
@@ -48,14 +57,24 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
 
 const noFields = fieldsSchema.parse({});
 
-/** Where a source has the tracked fields in its data. Only the `standard` format lets the settings say it. */
+/**
+ * Where a source has the tracked fields in its data. Only the `standard` format lets the settings
+ * say it.
+ */
 export const fieldsOf = (source: SourceSettings | undefined): FieldPaths =>
   source?.kind === "events" && source.format === "standard" ? source.fields : noFields;
 
 export function inboundSources(settings: Settings): InboundSource[] {
   return Object.entries(settings.sources).map(([name, source]): InboundSource => {
     const { account, kind, signature } = source;
-    const inbound = { name, account, kind, mode: "ack", signature, fields: fieldsOf(source) } as const;
+    const inbound = {
+      name,
+      account,
+      kind,
+      mode: "ack",
+      signature,
+      fields: fieldsOf(source),
+    } as const;
     if (source.kind === "automation-request") return { ...inbound, mode: source.mode };
     if (source.format === "standard") return inbound;
     const { format, accounts = {}, verifyTokens, header, pathSecrets } = source;

@@ -10,13 +10,25 @@ import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallCap } from "../service/endpoints.ts";
 import type { Background } from "./store.ts";
 
-/** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
-export function chooseAccount(given: string | undefined, settings: Pick<Settings, "accounts">, limited: OfAccounts["accounts"]): string {
-  const accounts = Object.keys(settings.accounts).filter((name) => limited === undefined || limited.includes(name));
+/**
+ * The account that a request names, or the only one of the settings. Throws `bad_request` for
+ * another one, and for a choice.
+ */
+export function chooseAccount(
+  given: string | undefined,
+  settings: Pick<Settings, "accounts">,
+  limited: OfAccounts["accounts"],
+): string {
+  const accounts = Object.keys(settings.accounts).filter(
+    (name) => limited === undefined || limited.includes(name),
+  );
   if (given !== undefined) refuseUnknown("bad_request", "account", given, accounts);
   const account = given ?? onlyAccount(accounts);
   if (account !== undefined) return account;
-  const message = accounts.length === 0 ? "the settings have no account" : `name an account, one of ${accounts.join(", ")}`;
+  const message =
+    accounts.length === 0
+      ? "the settings have no account"
+      : `name an account, one of ${accounts.join(", ")}`;
   throw new RelayError("bad_request", message, accounts);
 }
 
@@ -26,7 +38,14 @@ interface SendingParts extends Background {
 }
 
 /** `close` resolves when the calls in flight have ended and are stored. */
-export function createSending({ store, services, clock, settings, registered, ...watchers }: SendingParts) {
+export function createSending({
+  store,
+  services,
+  clock,
+  settings,
+  registered,
+  ...watchers
+}: SendingParts) {
   const { now } = clock;
   const calling = createCalling(services, now);
   const once = createOnce({
@@ -42,7 +61,11 @@ export function createSending({ store, services, clock, settings, registered, ..
     hooks: sendingHooks(watchers),
   });
 
-  function callerOf(account: string, cap: CallCap, { gone, maxWait = settings().send.maxWait }: SendCaller): Caller {
+  function callerOf(
+    account: string,
+    cap: CallCap,
+    { gone, maxWait = settings().send.maxWait }: SendCaller,
+  ): Caller {
     return {
       disconnected: gone,
       maxWait,
@@ -57,7 +80,10 @@ export function createSending({ store, services, clock, settings, registered, ..
   }
 
   const port: SendingPort = {
-    sendMessage({ account: given, accounts, key: givenKey, resend, reference, metadata, ...body }, caller) {
+    sendMessage(
+      { account: given, accounts, key: givenKey, resend, reference, metadata, ...body },
+      caller,
+    ) {
       const account = chooseAccount(given, settings(), accounts);
       const key = givenKey ?? uuidv7(now());
       return once.send(
@@ -78,7 +104,10 @@ export function createSending({ store, services, clock, settings, registered, ..
         callerOf(account, "messages", caller),
       );
     },
-    startRun({ account: given, accounts, automation, reference, resend, metadata, ...body }, caller) {
+    startRun(
+      { account: given, accounts, automation, reference, resend, metadata, ...body },
+      caller,
+    ) {
       const account = chooseAccount(given, settings(), accounts);
       return once.send(
         {
@@ -88,7 +117,10 @@ export function createSending({ store, services, clock, settings, registered, ..
           resend,
           call: calling(account, "runs", async (client, options) => {
             const { runId } = await client.startRun(automation, body, options);
-            return { answer: { account, reference, runId, automation }, sent: { type: "run", runId, reference, metadata } };
+            return {
+              answer: { account, reference, runId, automation },
+              sent: { type: "run", runId, reference, metadata },
+            };
           }),
         },
         callerOf(account, "requests", caller),
@@ -104,7 +136,11 @@ function maskPhone(phone: string): string {
   return `${phone.length < 10 ? "" : phone.slice(0, 3)}…${phone.slice(-2)}`;
 }
 
-function sendingHooks({ log, privacy, metrics }: Pick<Background, "log" | "privacy" | "metrics">): OnceHooks {
+function sendingHooks({
+  log,
+  privacy,
+  metrics,
+}: Pick<Background, "log" | "privacy" | "metrics">): OnceHooks {
   return {
     ended({ key: { account, kind }, about, resend }, outcome, tookMs, reason) {
       metrics.sends.inc({ account, kind, outcome });
@@ -118,11 +154,17 @@ function sendingHooks({ log, privacy, metrics }: Pick<Background, "log" | "priva
         ...(resend > 0 ? { resend } : {}),
       };
       if (outcome === "unknown")
-        log.error(line, "nobody knows whether it was sent; its key answers outcome_unknown until it is sent again on purpose");
+        log.error(
+          line,
+          "nobody knows whether it was sent; its key answers outcome_unknown until it is sent again on purpose",
+        );
       else log.info(line, "send");
     },
     notStored({ key: { account, kind } }, end, error) {
-      log.error({ account, kind, end, err: error }, "what became of a send cannot be stored; it is tried again while this process lives");
+      log.error(
+        { account, kind, end, err: error },
+        "what became of a send cannot be stored; it is tried again while this process lives",
+      );
     },
   };
 }

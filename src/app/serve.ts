@@ -30,9 +30,26 @@ import { createWebServers } from "./web-server.ts";
 
 type Parts = Stored & Delivering & { readonly service: Service };
 
-/** The last phase: webhooks, the control API, and the ports of both. Nothing listens until `listen`. */
+/**
+ * The last phase: webhooks, the control API, and the ports of both. Nothing listens until `listen`.
+ */
 export function serve(parts: Parts) {
-  const { run, live, settings, instance, redactor, log, metrics, health, store, clock, arrivals, accepting, service, proxy } = parts;
+  const {
+    run,
+    live,
+    settings,
+    instance,
+    redactor,
+    log,
+    metrics,
+    health,
+    store,
+    clock,
+    arrivals,
+    accepting,
+    service,
+    proxy,
+  } = parts;
   const { role, cleanup, reread } = run;
   const { initial } = live;
   const address = clientAddress(initial.server.trustProxy);
@@ -55,7 +72,10 @@ export function serve(parts: Parts) {
   });
   const diagnose = createRelayDiagnosis(parts, reloading);
 
-  const { web, controlWeb, all } = createWebServers(parts, role === "work" ? null : receiver.handle);
+  const { web, controlWeb, all } = createWebServers(
+    parts,
+    role === "work" ? null : receiver.handle,
+  );
   cleanup.together(async () => {
     const cancel = clock.after(initial.server.shutdownTimeout, () => {
       // Senders that still wait get an answer before their connections are closed.
@@ -77,7 +97,8 @@ export function serve(parts: Parts) {
     settings: reloading.status(),
   });
   addEndpoints(controlWeb.http, noToken, createProbeHandlers(instance, readiness));
-  const text = async () => metrics.text(await readGauges(parts, diagnose, listening, receiver.inFlight()));
+  const text = async () =>
+    metrics.text(await readGauges(parts, diagnose, listening, receiver.inFlight()));
   addMetricsRoute(controlWeb.http, { contentType: metrics.contentType, text });
   if (web !== controlWeb) {
     const shortly = () => {
@@ -86,7 +107,16 @@ export function serve(parts: Parts) {
     };
     addEndpoints(web.http, noToken, createProbeHandlers(instance, shortly));
   }
-  if (role !== "work") addRelayRoutes(controlWeb.http, { ...parts, intake, diagnose, listening, reloading, address, role });
+  if (role !== "work")
+    addRelayRoutes(controlWeb.http, {
+      ...parts,
+      intake,
+      diagnose,
+      listening,
+      reloading,
+      address,
+      role,
+    });
 
   return {
     http: controlWeb.http,
@@ -130,7 +160,11 @@ export function serve(parts: Parts) {
   };
 }
 
-function createRelayReceiver(parts: Parts, intake: Intake, address: (request: IncomingMessage) => string): Receiver {
+function createRelayReceiver(
+  parts: Parts,
+  intake: Intake,
+  address: (request: IncomingMessage) => string,
+): Receiver {
   const { live, tracing, clock, service } = parts;
   const receiver = createReceiver({
     sources: inboundSources(live.initial),
@@ -146,7 +180,19 @@ function createRelayReceiver(parts: Parts, intake: Intake, address: (request: In
 }
 
 function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise<Diagnosis> {
-  const { settings, instance, health, store, clock, backlog, database, service, dispatcher, breakers, backupFailure } = parts;
+  const {
+    settings,
+    instance,
+    health,
+    store,
+    clock,
+    backlog,
+    database,
+    service,
+    dispatcher,
+    breakers,
+    backupFailure,
+  } = parts;
   return createDiagnosis({
     startedAt: instance.startedAt,
     now: clock.now,
@@ -157,10 +203,16 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise
     breakers,
     alarms: async () => inForce(await store.alarms()),
     // A console asks every second.
-    database: createCount<DatabaseFacts | null>(clock.now, database, null, { least: 10_000, most: 10_000, times: 1 }),
+    database: createCount<DatabaseFacts | null>(clock.now, database, null, {
+      least: 10_000,
+      most: 10_000,
+      times: 1,
+    }),
     stops: service.stops,
     unreachable: async () =>
-      (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) => (since === null ? [] : [{ account, since }])),
+      (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) =>
+        since === null ? [] : [{ account, since }],
+      ),
     storeFailure: health.failure,
     backupFailure,
     reload: reloading.last,
@@ -174,18 +226,38 @@ async function readGauges(
   listening: Listening,
   requestsInFlight: number,
 ): Promise<Gauges> {
-  const [{ facts, backlog, attention }, listeners] = await Promise.all([diagnose(), answerOr(listening.lags, [])]);
+  const [{ facts, backlog, attention }, listeners] = await Promise.all([
+    diagnose(),
+    answerOr(listening.lags, []),
+  ]);
   const known = new Set(facts.routes.map(({ route }) => route));
-  const others = backlog.filter(({ route }) => !known.has(route)).map((entry) => routeFacts(entry.route, entry));
+  const others = backlog
+    .filter(({ route }) => !known.has(route))
+    .map((entry) => routeFacts(entry.route, entry));
   const lanes = dispatcher.states();
   const routes = [...facts.routes, ...others].map(({ breaker, ...of }) => {
     const { stopped = null, inFlight = 0 } = lanes.get(of.route) ?? {};
-    return { ...of, inFlight, stopped: (stopped ?? breaker.stop) !== null, breaker: breaker.state, pausedUntil: breaker.pausedUntil };
+    return {
+      ...of,
+      inFlight,
+      stopped: (stopped ?? breaker.stop) !== null,
+      breaker: breaker.state,
+      pausedUntil: breaker.pausedUntil,
+    };
   });
   const sources = Object.entries(settings().sources).map(([source, { kind, ...of }]) => ({
     source,
     format: "format" in of ? of.format : kind,
   }));
   const accounts = service.limiters();
-  return { attention, routes, accounts, sources, listeners, requestsInFlight, storing: health.storing(), now: clock.now() };
+  return {
+    attention,
+    routes,
+    accounts,
+    sources,
+    listeners,
+    requestsInFlight,
+    storing: health.storing(),
+    now: clock.now(),
+  };
 }

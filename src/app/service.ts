@@ -17,7 +17,9 @@ import { createWatching } from "./watching.ts";
 
 export type Service = ReturnType<typeof startService>;
 
-/** The third phase: calling the messaging service, and detecting when its webhooks do not arrive. */
+/**
+ * The third phase: calling the messaging service, and detecting when its webhooks do not arrive.
+ */
 export function startService(stored: Stored) {
   const { run, live, settings, redactor, log, tracing, store, budgets, clock, accepting } = stored;
   const { calls, random, cleanup } = run;
@@ -47,11 +49,20 @@ export function startService(stored: Stored) {
   const intake = createStatusIntake(stored);
   const watching = createWatching(shared);
   const polling = createPolling({ services, now: clock.now, polled: watching.polled });
-  const pollingFor = (origin: "hydrate" | "reconcile") => tracing?.polling(polling, origin) ?? polling;
-  const reconciling = createReconciling({ ...shared, intake, polling: pollingFor("reconcile"), watching });
+  const pollingFor = (origin: "hydrate" | "reconcile") =>
+    tracing?.polling(polling, origin) ?? polling;
+  const reconciling = createReconciling({
+    ...shared,
+    intake,
+    polling: pollingFor("reconcile"),
+    watching,
+  });
   const mayPoll = async (account: string) => budgetOf(await usage.facts(account)).spare > 0;
   const hydrating = createHydrating({ ...shared, intake, polling: pollingFor("hydrate"), mayPoll });
-  const sending = createSending({ ...shared, registered: (account) => watching.registered(account, undefined) });
+  const sending = createSending({
+    ...shared,
+    registered: (account) => watching.registered(account, undefined),
+  });
 
   // Stores the last sends and counts, after the last request.
   cleanup.defer(async () => {
@@ -59,7 +70,14 @@ export function startService(stored: Stored) {
     await usage.written();
   });
   // The callers first: their waiting calls are released instead of failing with the clients.
-  cleanup.together(() => Promise.all([reconciling.close(), hydrating.close(), services.close(shutdownTimeout), watching.close()]));
+  cleanup.together(() =>
+    Promise.all([
+      reconciling.close(),
+      hydrating.close(),
+      services.close(shutdownTimeout),
+      watching.close(),
+    ]),
+  );
   live.follow((next) => {
     services.reload(accountsOf(next));
     reconciling.reload();
@@ -72,11 +90,16 @@ export function startService(stored: Stored) {
     reconcile: reconciling.handlers,
     limiters: services.limiters,
     stops: services.stops,
-    /** Ends the quota stops of an account on an operator's request; resolves with those that were in force. */
+    /**
+     * Ends the quota stops of an account on an operator's request; resolves with those that were in
+     * force.
+     */
     async resumeAccount(account: string): Promise<readonly string[]> {
       const ended = await services.resume(account).catch((error: unknown) => {
         if (!(error instanceof ServiceError)) throw error;
-        throw new StoreUnavailable("whether the account's stops have ended is not known: the processes that share it cannot be reached");
+        throw new StoreUnavailable(
+          "whether the account's stops have ended is not known: the processes that share it cannot be reached",
+        );
       });
       log.info({ account, ended }, "an operator ended the stops of the account's quotas");
       return ended;

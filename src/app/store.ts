@@ -10,9 +10,15 @@ import { createSupervisor } from "./supervise.ts";
 export type Stored = Awaited<ReturnType<typeof startStore>>;
 
 /** What works in the background needs. */
-export type Background = Pick<Stored, "settings" | "store" | "clock" | "supervise" | "log" | "privacy" | "metrics">;
+export type Background = Pick<
+  Stored,
+  "settings" | "store" | "clock" | "supervise" | "log" | "privacy" | "metrics"
+>;
 
-/** The second phase: the store with the rules that it runs, its clock, background tasks, and the entry for events. */
+/**
+ * The second phase: the store with the rules that it runs, its clock, background tasks, and the
+ * entry for events.
+ */
 export async function startStore(observed: Observed) {
   const { run, live, instance, log, health, tracing } = observed;
   const rules = createRules(live.initial, (error, event) => planningFailed(observed, error, event));

@@ -23,10 +23,17 @@ export type Supervisor = ReturnType<typeof createSupervisor>;
 const retryMs = { first: 500, longest: 10_000 };
 
 /**
- * Runs all background tasks. A task that fails is retried with a growing wait, and its failure is logged once until it
- * succeeds. A store that is unavailable is not logged here, because it reports that itself.
+ * Runs all background tasks. A task that fails is retried with a growing wait, and its failure is
+ * logged once until it succeeds. A store that is unavailable is not logged here, because it reports
+ * that itself.
  */
-export function createSupervisor({ clock, log }: { readonly clock: Clock; readonly log: Pick<Logger, "error"> }) {
+export function createSupervisor({
+  clock,
+  log,
+}: {
+  readonly clock: Clock;
+  readonly log: Pick<Logger, "error">;
+}) {
   const entries = new Set<Supervised & { retry(): void }>();
 
   function supervise({ name, firstMs, run }: Task): Supervised {

@@ -6,7 +6,13 @@ import { RelayError } from "../model/errors.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import type { HydrationPass } from "../model/hydration.ts";
 import type { Privacy } from "../observe/logger.ts";
-import { createTraces, readTraceparent, type Traces, type TracesParts, traceparentOf } from "../observe/traces.ts";
+import {
+  createTraces,
+  readTraceparent,
+  type Traces,
+  type TracesParts,
+  traceparentOf,
+} from "../observe/traces.ts";
 import type { Polling } from "../service/polling.ts";
 import type { AcceptOutcome } from "../store/port.ts";
 import type { Accepting } from "./accept.ts";
@@ -19,8 +25,8 @@ interface Spans {
 }
 
 /**
- * One span per stage. Each function wraps a part of the relay; without traces, the parts are used as they are. Loaded only
- * when an endpoint is configured.
+ * One span per stage. Each function wraps a part of the relay; without traces, the parts are used
+ * as they are. Loaded only when an endpoint is configured.
  */
 export function createTracing({ privacy, ...parts }: TracesParts & { readonly privacy: Privacy }) {
   const traces = createTraces({ ...parts, privacy });
@@ -29,17 +35,27 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
   return {
     close: traces.close,
     /** Keeps the sender's `traceparent` with the event, and when its request began. */
-    traced<E extends Pick<ReceivedEvent, "headers">>(event: E, traceparent: unknown, startedAt: number): E {
+    traced<E extends Pick<ReceivedEvent, "headers">>(
+      event: E,
+      traceparent: unknown,
+      startedAt: number,
+    ): E {
       const sender = readTraceparent(traceparent);
-      const headers = sender === null ? event.headers : { ...event.headers, traceparent: traceparentOf(sender) };
+      const headers =
+        sender === null ? event.headers : { ...event.headers, traceparent: traceparentOf(sender) };
       return { ...event, headers, startedAt };
     },
     accepting: (accepting: Accepting) => traceAccepting(accepting, spans),
     attempts: (hooks: LaneHooks) => traceAttempts(hooks, spans),
-    polling: (polling: Polling, origin: "hydrate" | "reconcile") => tracePolling(polling, origin, spans),
+    polling: (polling: Polling, origin: "hydrate" | "reconcile") =>
+      tracePolling(polling, origin, spans),
     sending: (sending: SendingPort) => traceSending(sending, spans),
     /** A hydration pass is over. It belongs to the trace of the truncated event that caused it. */
-    hydrated({ account, because }: HydrationPass, { polled, changed, gaveUp }: PassTally, tookMs: number): void {
+    hydrated(
+      { account, because }: HydrationPass,
+      { polled, changed, gaveUp }: PassTally,
+      tookMs: number,
+    ): void {
       const root = traces.rootOf({ account, eventId: because, headers: null });
       traces.record(traces.childOf(root), () => ({
         name: "hydrate",
@@ -59,8 +75,15 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
   };
 }
 
-/** Calls `ended` with the result of `run`, or with null and its error, and with the time that it took. */
-function timed<T>(run: () => Promise<T>, ended: (tookMs: number, result: T | null, error?: unknown) => void, from = performance.now()) {
+/**
+ * Calls `ended` with the result of `run`, or with null and its error, and with the time that it
+ * took.
+ */
+function timed<T>(
+  run: () => Promise<T>,
+  ended: (tookMs: number, result: T | null, error?: unknown) => void,
+  from = performance.now(),
+) {
   return run().then(
     (result) => {
       ended(performance.now() - from, result);
@@ -93,17 +116,23 @@ function traceAccepting(accepting: Accepting, { traces, privacy }: Spans): Accep
           "relay.kind": privacy.kind(envelope.event),
           ...(subject.type === "message" ? { "relay.message": privacy.wamid(subject.wamid) } : {}),
           ...(subject.type === "run" ? { "relay.run": privacy.id("run", subject.runId) } : {}),
-          ...(outcome === null ? {} : { "relay.seq": outcome.seq, "relay.outcome": outcome.result }),
+          ...(outcome === null
+            ? {}
+            : { "relay.seq": outcome.seq, "relay.outcome": outcome.result }),
           ...(outcome?.result === "accepted" ? { "relay.disposition": outcome.disposition } : {}),
         },
-        error: error === undefined ? undefined : privacy.text(error instanceof Error ? error.message : String(error)),
+        error:
+          error === undefined
+            ? undefined
+            : privacy.text(error instanceof Error ? error.message : String(error)),
       }));
     };
   }
 
   return {
     ...accepting,
-    accept: (event, proxyRoute) => timed(() => accepting.accept(event, proxyRoute), received(event), event.startedAt),
+    accept: (event, proxyRoute) =>
+      timed(() => accepting.accept(event, proxyRoute), received(event), event.startedAt),
     quarantine: (body) =>
       timed(
         () => accepting.quarantine(body),
@@ -115,7 +144,11 @@ function traceAccepting(accepting: Accepting, { traces, privacy }: Spans): Accep
             kind: SpanKind.SERVER,
             parent: sender,
             tookMs,
-            attributes: { "relay.account": body.account, "relay.source": body.source, "relay.outcome": "quarantined" },
+            attributes: {
+              "relay.account": body.account,
+              "relay.source": body.source,
+              "relay.outcome": "quarantined",
+            },
             error: privacy.text(body.error),
           }));
         },
@@ -167,14 +200,23 @@ function traceAttempts(hooks: LaneHooks, { traces, privacy }: Spans): LaneHooks 
         },
         ...(isDelivered
           ? {}
-          : { error: result.kind === "failed" ? privacy.text(response?.toString("utf8") ?? result.error) : decision.kind }),
+          : {
+              error:
+                result.kind === "failed"
+                  ? privacy.text(response?.toString("utf8") ?? result.error)
+                  : decision.kind,
+            }),
       }));
       hooks.attempted(report);
     },
   };
 }
 
-function tracePolling(polling: Polling, origin: "hydrate" | "reconcile", { traces, privacy }: Spans): Polling {
+function tracePolling(
+  polling: Polling,
+  origin: "hydrate" | "reconcile",
+  { traces, privacy }: Spans,
+): Polling {
   return {
     ...polling,
     poll: (account, messageId, signal) =>
@@ -192,7 +234,12 @@ function tracePolling(polling: Polling, origin: "hydrate" | "reconcile", { trace
               "relay.message_id": privacy.id("message", messageId),
               "relay.outcome": answer?.type ?? "aborted",
             },
-            error: answer?.type === "failed" ? answer.error : answer?.type === "held" ? answer.reason : undefined,
+            error:
+              answer?.type === "failed"
+                ? answer.error
+                : answer?.type === "held"
+                  ? answer.reason
+                  : undefined,
           })),
       ),
   };
@@ -208,7 +255,8 @@ function traceSending(sending: SendingPort, { traces }: Spans): SendingPort {
     const parent = readTraceparent(traceparent);
     return timed(send, (tookMs, sent, error) => {
       // Not its text: the service's answer may quote the request.
-      const code = sent === null ? (error instanceof RelayError ? error.code : "internal") : undefined;
+      const code =
+        sent === null ? (error instanceof RelayError ? error.code : "internal") : undefined;
       traces.record(traces.childOf(parent), () => ({
         name: "send",
         kind: SpanKind.SERVER,
@@ -225,7 +273,9 @@ function traceSending(sending: SendingPort, { traces }: Spans): SendingPort {
   }
 
   return {
-    sendMessage: (order, caller) => traced("message", order.account, caller, () => sending.sendMessage(order, caller)),
-    startRun: (order, caller) => traced("run", order.account, caller, () => sending.startRun(order, caller)),
+    sendMessage: (order, caller) =>
+      traced("message", order.account, caller, () => sending.sendMessage(order, caller)),
+    startRun: (order, caller) =>
+      traced("run", order.account, caller, () => sending.startRun(order, caller)),
   };
 }

@@ -4,12 +4,16 @@ import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { Background, Stored } from "./store.ts";
 
-export interface UpkeepParts extends Pick<Background, "settings" | "store" | "clock" | "supervise" | "metrics"> {
+export interface UpkeepParts
+  extends Pick<Background, "settings" | "store" | "clock" | "supervise" | "metrics"> {
   readonly backlog: Stored["backlog"];
   readonly health: Pick<Health, "storing">;
 }
 
-/** Most rows of one step. The store takes fewer: as many as fit into some milliseconds of the writing thread. */
+/**
+ * Most rows of one step. The store takes fewer: as many as fit into some milliseconds of the
+ * writing thread.
+ */
 const stepRows = 2_000;
 /** When a step expires fewer rows than this, no more are due now. */
 const fewRows = 50;
@@ -25,8 +29,19 @@ const sampleEveryMs = 60_000;
 /** How long a leader lease lasts, and how often the other processes try to get it. */
 const leaseMs = { lasts: 15_000, retry: 5_000 };
 
-/** The slow work beside receiving and delivering, in small steps: parked events, retention, left exchanges, the store's health. */
-export function startUpkeep({ settings, store, backlog, clock, supervise, health, metrics }: UpkeepParts): void {
+/**
+ * The slow work beside receiving and delivering, in small steps: parked events, retention, left
+ * exchanges, the store's health.
+ */
+export function startUpkeep({
+  settings,
+  store,
+  backlog,
+  clock,
+  supervise,
+  health,
+  metrics,
+}: UpkeepParts): void {
   /** One process of those that share a store does this: the same one, as long as it lives. */
   const asLeader = (name: string, run: () => Promise<number>) => async (): Promise<number> => {
     if (!(await store.holdLease(name, leaseMs.lasts))) return leaseMs.retry;
@@ -57,7 +72,8 @@ export function startUpkeep({ settings, store, backlog, clock, supervise, health
   }
 
   async function probe(): Promise<number> {
-    if ((await store.isInPlace()) && !health.storing()) await store.probe(clock.now()).catch(() => {});
+    if ((await store.isInPlace()) && !health.storing())
+      await store.probe(clock.now()).catch(() => {});
     return probeEveryMs;
   }
 
@@ -66,7 +82,10 @@ export function startUpkeep({ settings, store, backlog, clock, supervise, health
     return exchangesEveryMs;
   }
 
-  /** The gauges of the history. A process that starts samples at once, so that a minute is left out at most. */
+  /**
+   * The gauges of the history. A process that starts samples at once, so that a minute is left out
+   * at most.
+   */
   async function sample(): Promise<number> {
     const routes = await backlog();
     const now = clock.now();
@@ -81,11 +100,22 @@ export function startUpkeep({ settings, store, backlog, clock, supervise, health
   supervise({ name: "retention", firstMs: stepPauseMs, run: asLeader("retention", purge) });
   supervise({ name: "store probe", firstMs: probeEveryMs, run: probe });
   // A relay that is alone on its store did this when it started.
-  if (store.isShared) supervise({ name: "ending exchanges", firstMs: exchangesEveryMs, run: asLeader("exchanges", endExchanges) });
+  if (store.isShared)
+    supervise({
+      name: "ending exchanges",
+      firstMs: exchangesEveryMs,
+      run: asLeader("exchanges", endExchanges),
+    });
 }
 
-/** At start: ends the exchanges that a crash cut short. Nobody answered, and their steps have gone on by their error exits. */
-export async function endLeftExchanges(store: Pick<Store, "endLeftExchanges" | "isShared">, now: number): Promise<void> {
+/**
+ * At start: ends the exchanges that a crash cut short. Nobody answered, and their steps have gone
+ * on by their error exits.
+ */
+export async function endLeftExchanges(
+  store: Pick<Store, "endLeftExchanges" | "isShared">,
+  now: number,
+): Promise<void> {
   try {
     await store.endLeftExchanges(now, stoppedDuring);
   } catch (error) {

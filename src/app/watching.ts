@@ -25,13 +25,27 @@ const lookEveryMs = 15_000;
 const leaseMs = 45_000;
 
 /**
- * The alarms: whatever needs action for long enough. Each process notes what it sees of accounts, because webhooks arrive at
- * some and others poll the service. A leader compares what the store then has with the alarms in force.
+ * The alarms: whatever needs action for long enough. Each process notes what it sees of accounts,
+ * because webhooks arrive at some and others poll the service. A leader compares what the store
+ * then has with the alarms in force.
  */
-export function createWatching({ store, settings, services, clock, supervise, log, metrics }: WatchingParts) {
+export function createWatching({
+  store,
+  settings,
+  services,
+  clock,
+  supervise,
+  log,
+  metrics,
+}: WatchingParts) {
   const { now } = clock;
   const windowMs = () => settings().silence.after;
-  const notes = createNotes({ store, clock, windowMs, missed: (account) => metrics.reconcile.missed.inc({ account }) });
+  const notes = createNotes({
+    store,
+    clock,
+    windowMs,
+    missed: (account) => metrics.reconcile.missed.inc({ account }),
+  });
   const changes = createAlarmChanges({ store, settings, clock, log });
   const lasting = createLastingConditions(now);
   /** Why all polls of an account failed last, as seen here. */
@@ -70,14 +84,20 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   function* alarmsOf(account: string, watch: AccountWatch, before: Alarms): Generator<Alarm> {
     const { polls, keyRefusedAt, registered, lastEventAt } = watch;
     const quotaUsedUp = services.limiters().get(account)?.stops.quota != null;
-    const silence = findSilence({ ...countsOf(watch, now(), windowMs()), registered, quotaUsedUp }, now(), windowMs());
+    const silence = findSilence(
+      { ...countsOf(watch, now(), windowMs()), registered, quotaUsedUp },
+      now(),
+      windowMs(),
+    );
     const known = before.get(alarmKey({ alarm: "silence", account, route: null }));
     const of = { account, route: null };
-    if (silence !== null) yield known ?? { ...of, alarm: "silence", since: now(), ...silenceText(silence) };
+    if (silence !== null)
+      yield known ?? { ...of, alarm: "silence", since: now(), ...silenceText(silence) };
     // Without an event since, the silence only ended because no more messages are sent.
     else if (known !== undefined && lastEventAt <= known.since) yield known;
     const keyText = "the service refuses the API key: missing, misspelled or revoked";
-    if (keyRefusedAt !== null) yield { ...of, alarm: "key", since: keyRefusedAt, text: keyText, causes: [] };
+    if (keyRefusedAt !== null)
+      yield { ...of, alarm: "key", since: keyRefusedAt, text: keyText, causes: [] };
     if (polls !== null) yield { ...of, alarm: "polls", ...polls, causes: [] };
   }
 
@@ -155,20 +175,43 @@ type Note = { -readonly [name in keyof AccountNote]: AccountNote[name] };
 function createNotes({ store, clock: { now }, windowMs, missed }: NotesParts) {
   let notes = new Map<string, Note>();
   /** Statuses that polls found, in order of time. */
-  const pending: { readonly account: string; readonly wamid: string; readonly status: string; readonly at: number }[] = [];
+  const pending: {
+    readonly account: string;
+    readonly wamid: string;
+    readonly status: string;
+    readonly at: number;
+  }[] = [];
 
   const of = (account: string): Note =>
-    kept(notes, account, () => ({ account, since: now(), events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 }));
+    kept(notes, account, () => ({
+      account,
+      since: now(),
+      events: 0,
+      truncated: 0,
+      refused: 0,
+      registered: 0,
+      missed: 0,
+    }));
 
   /** Whether a webhook brought the status to any process. */
-  async function hasArrived({ account, wamid, status }: (typeof pending)[number]): Promise<boolean> {
+  async function hasArrived({
+    account,
+    wamid,
+    status,
+  }: (typeof pending)[number]): Promise<boolean> {
     const seqs = await store.read.eventsOf("message", account, wamid, 0, mostEvents);
     const events = await Promise.all(seqs.map((seq) => store.read.getEvent(seq)));
-    return events.some((event) => event !== null && event.origin === "webhook" && event.status === status);
+    return events.some(
+      (event) => event !== null && event.origin === "webhook" && event.status === status,
+    );
   }
 
   async function countMissed(): Promise<void> {
-    for (let first = pending[0]; first !== undefined && now() - first.at >= graceMs; first = pending[0]) {
+    for (
+      let first = pending[0];
+      first !== undefined && now() - first.at >= graceMs;
+      first = pending[0]
+    ) {
       const isLate = await hasArrived(first);
       pending.shift();
       if (isLate) continue;
@@ -194,7 +237,8 @@ function createNotes({ store, clock: { now }, windowMs, missed }: NotesParts) {
       } catch (error) {
         for (const [account, older] of written) {
           const newer = of(account);
-          for (const name of ["events", "truncated", "refused", "registered", "missed"] as const) newer[name] += older[name];
+          for (const name of ["events", "truncated", "refused", "registered", "missed"] as const)
+            newer[name] += older[name];
           notes.set(account, { ...older, ...newer });
         }
         throw error;

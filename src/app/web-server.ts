@@ -4,11 +4,19 @@ import { type AddressInfo, Socket } from "node:net";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
 import { type ListenTls, listenOptions, tlsOptions } from "../net/tls.ts";
-import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly, WebhookRequest } from "../receive/http.ts";
+import {
+  dropBody,
+  errorAnswer,
+  isTooMuchToDrop,
+  send,
+  sendEarly,
+  WebhookRequest,
+} from "../receive/http.ts";
 import { apiHook } from "./hooks.ts";
 import type { Observed } from "./observe.ts";
 
-// An import makes Node load all exports of node:http, with WebSocket and another fetch: 45 ms of each start.
+// An import makes Node load all exports of node:http, with WebSocket and another fetch: 45 ms of
+// each start.
 const { createServer } = process.getBuiltinModule("node:http");
 
 /** While stopping: an idle kept-alive connection would delay the end for its whole timeout. */
@@ -21,11 +29,15 @@ const longestStreamSilenceMs = 300_000;
 
 const noHost = errorAnswer("bad_request", "the Host header is missing");
 const twoHosts = errorAnswer("bad_request", "there are several Host headers");
-const unknownExpectation = errorAnswer("expectation_failed", "the only expectation supported is 100-continue");
-const tooPipelined = errorAnswer("overloaded", `more than ${mostPipelined} requests on this connection wait for their answers`, [
-  "retry-after",
-  "1",
-]);
+const unknownExpectation = errorAnswer(
+  "expectation_failed",
+  "the only expectation supported is 100-continue",
+);
+const tooPipelined = errorAnswer(
+  "overloaded",
+  `more than ${mostPipelined} requests on this connection wait for their answers`,
+  ["retry-after", "1"],
+);
 
 type ListenAddress = Pick<Settings["server"], "host" | "port" | "tls">;
 
@@ -51,7 +63,8 @@ export function createWebServer(
       const take = (request: WebhookRequest, response: ServerResponse): void => {
         // Without a socket, it waits for the answer to an earlier request of its connection.
         if (response.socket === null && !isAdmitted(request, response)) return;
-        if (request.headers.host === undefined && request.httpVersion === "1.1") sendEarly(request, response, noHost, true);
+        if (request.headers.host === undefined && request.httpVersion === "1.1")
+          sendEarly(request, response, noHost, true);
         else if (hasTwoHosts(request.rawHeaders)) sendEarly(request, response, twoHosts, true);
         else if (!webhooks(request, response)) {
           endAfterBody(request, response);
@@ -68,14 +81,22 @@ export function createWebServer(
         requireHostHeader: false,
       };
       const { tls } = settings;
-      const secure = tls && { ...options, ...listenOptions(tls), handshakeTimeout: settings.requestTimeout };
+      const secure = tls && {
+        ...options,
+        ...listenOptions(tls),
+        handshakeTimeout: settings.requestTimeout,
+      };
       const server: Server<typeof WebhookRequest> =
-        secure === undefined ? createServer(options, take) : process.getBuiltinModule("node:https").createServer(secure, take);
+        secure === undefined
+          ? createServer(options, take)
+          : process.getBuiltinModule("node:https").createServer(secure, take);
       server.on("checkContinue", (request, response) => {
         continueWhenRead(request, response);
         take(request, response);
       });
-      server.on("checkExpectation", (request, response) => sendEarly(request, response, unknownExpectation, true));
+      server.on("checkExpectation", (request, response) =>
+        sendEarly(request, response, unknownExpectation, true),
+      );
       server.on("connect", (_request, socket: Socket) => answerMalformed(socket));
       return server;
     },
@@ -86,7 +107,8 @@ export function createWebServer(
   http.addHook("onSend", async ({ raw }, reply) => {
     const isEventStream = String(reply.getHeader("content-type")).startsWith("text/event-stream");
     // A request made by `inject` has no such socket.
-    if (raw.socket instanceof Socket) reply.raw.setTimeout(isEventStream ? longestStreamSilenceMs : settings.requestTimeout);
+    if (raw.socket instanceof Socket)
+      reply.raw.setTimeout(isEventStream ? longestStreamSilenceMs : settings.requestTimeout);
   });
   const server = http.server as Server;
   const sockets = new Set<Socket>();
@@ -97,7 +119,10 @@ export function createWebServer(
   // With TLS, the handshake is bytes of the connection, and none of what it carries.
   server.on("connection", opened).on("secureConnection", opened);
 
-  /** Connections that have sent nothing yet, such as those of load balancers. A listener for their data would slow Node's parser. */
+  /**
+   * Connections that have sent nothing yet, such as those of load balancers. A listener for their
+   * data would slow Node's parser.
+   */
   const silentOnes = () => new Set([...sockets].filter(({ bytesRead }) => bytesRead === 0));
 
   return {
@@ -110,11 +135,13 @@ export function createWebServer(
     },
     /** For later connections. Has no effect on a port without TLS. */
     renewTls(tls: ListenTls | undefined): void {
-      if (tls !== undefined && "setSecureContext" in server) (server as HttpsServer).setSecureContext(tlsOptions(tls));
+      if (tls !== undefined && "setSecureContext" in server)
+        (server as HttpsServer).setSecureContext(tlsOptions(tls));
     },
     /** Stops listening; resolves when the last request is answered. */
     async close(): Promise<void> {
-      // Node closes only those that have had an answer. One that is about to send has this long to do so.
+      // Node closes only those that have had an answer. One that is about to send has this long to
+      // do so.
       let waited: ReadonlySet<Socket> = new Set();
       const closingIdle = setInterval(() => {
         server.closeIdleConnections();
@@ -138,7 +165,10 @@ function hasTwoHosts(rawHeaders: readonly string[]): boolean {
   return hosts > 1;
 }
 
-/** Sends 100-continue when the body is first read, and so not before a final answer that needs no body. */
+/**
+ * Sends 100-continue when the body is first read, and so not before a final answer that needs no
+ * body.
+ */
 function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const read = request._read;
   request._read = (size) => {
@@ -149,8 +179,8 @@ function continueWhenRead(request: IncomingMessage, response: ServerResponse): v
 }
 
 /**
- * Fastify may end an answer, and close the connection, before the request has arrived. Unread bytes would reset the
- * connection, so the body is read and dropped first.
+ * Fastify may end an answer, and close the connection, before the request has arrived. Unread bytes
+ * would reset the connection, so the body is read and dropped first.
  */
 function endAfterBody(request: IncomingMessage, response: ServerResponse): void {
   const { headers } = request;
@@ -167,11 +197,13 @@ function endAfterBody(request: IncomingMessage, response: ServerResponse): void 
 }
 
 /**
- * One read of a socket can hold two thousand requests, and one turn of the event loop up to 32 such reads, so a few such
- * connections would delay all others for seconds. A sender that pipelines too many requests gets the answers so far, a 503
- * and the end of the connection.
+ * One read of a socket can hold two thousand requests, and one turn of the event loop up to 32 such
+ * reads, so a few such connections would delay all others for seconds. A sender that pipelines too
+ * many requests gets the answers so far, a 503 and the end of the connection.
  */
-function createPipelineLimit(closeWithin: number): (request: IncomingMessage, response: ServerResponse) => boolean {
+function createPipelineLimit(
+  closeWithin: number,
+): (request: IncomingMessage, response: ServerResponse) => boolean {
   /** Requests of this turn, or not answered yet. */
   const counts = new WeakMap<Socket, number>();
   return (request, response) => {
@@ -180,11 +212,13 @@ function createPipelineLimit(closeWithin: number): (request: IncomingMessage, re
     if (count > mostPipelined + 1) return false;
     counts.set(socket, count);
     if (count <= mostPipelined) {
-      response.once("close", () => setImmediate(() => counts.set(socket, (counts.get(socket) ?? 0) - 1)));
+      response.once("close", () =>
+        setImmediate(() => counts.set(socket, (counts.get(socket) ?? 0) - 1)),
+      );
       return true;
     }
-    // An internal of Node: a result that it does not know ends the read with an error (control/http.ts). Nothing public
-    // does, and the rest of 50 such reads takes a second.
+    // An internal of Node: a result that it does not know ends the read with an error
+    // (control/http.ts). Nothing public does, and the rest of 50 such reads takes a second.
     if (socket.parser) socket.parser.onIncoming = () => stopParsing;
     socket.pause();
     // Node would resume the socket with the next answer.
@@ -196,12 +230,22 @@ function createPipelineLimit(closeWithin: number): (request: IncomingMessage, re
   };
 }
 
-/** The public port, and that of the control API: the same without `server.control`. `webhooks` is null in a process that takes none. */
-export function createWebServers({ live, log, metrics }: Observed, webhooks: WebhookHandler | null) {
+/**
+ * The public port, and that of the control API: the same without `server.control`. `webhooks` is
+ * null in a process that takes none.
+ */
+export function createWebServers(
+  { live, log, metrics }: Observed,
+  webhooks: WebhookHandler | null,
+) {
   const { server } = live.initial;
 
   /** `missing`: the error text for an unknown page. */
-  function create(address: ListenAddress, handler: WebhookHandler | null, missing: string | undefined): WebServer {
+  function create(
+    address: ListenAddress,
+    handler: WebhookHandler | null,
+    missing: string | undefined,
+  ): WebServer {
     const web = createWebServer(
       { ...address, requestTimeout: server.requestTimeout },
       {
@@ -221,10 +265,14 @@ export function createWebServers({ live, log, metrics }: Observed, webhooks: Web
   const web = create(
     server,
     webhooks,
-    control === undefined ? undefined : "no such page: the control API and the metrics have their own port (server.control)",
+    control === undefined
+      ? undefined
+      : "no such page: the control API and the metrics have their own port (server.control)",
   );
   const controlWeb =
-    control === undefined ? web : create(control, null, "no such page: this is server.control; webhooks are at server.port");
+    control === undefined
+      ? web
+      : create(control, null, "no such page: this is server.control; webhooks are at server.port");
   live.follow((next) => {
     const { server: renewed } = keptAfterReload(live.initial, next);
     web.renewTls(renewed.tls);

@@ -10,7 +10,11 @@ import { optionOf } from "./typed.ts";
 export function build(command: Command, io: Io): void {
   withTimeOptions(
     withRelayOptions(command).addOption(
-      optionOf("--day <date>", "received on this day (UTC), such as 2026-11-20", day).conflicts(["from", "to", "since"]),
+      optionOf("--day <date>", "received on this day (UTC), such as 2026-11-20", day).conflicts([
+        "from",
+        "to",
+        "since",
+      ]),
     ),
   )
     .option("--source <name>", "only from this source")
@@ -34,7 +38,10 @@ Examples:
     )
     .action(async (options) => {
       const { day: from, source, json } = options;
-      const times = from === undefined ? timeFilter(command, options) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
+      const times =
+        from === undefined
+          ? timeFilter(command, options)
+          : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
       const bar = createProgressBar(io, json === true);
       const onProgress = ({ checked, of }: AuditProgress): void => {
         if (of > 0) bar.show(checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
@@ -64,18 +71,30 @@ export function auditLines({ days, events, routes, deliveries, gone }: RelayAudi
       ...sumColumns(events),
     }),
     "",
-    ...tableLines([...routes, { ...deliveries, route: "all" }], { ROUTE: ({ route }) => route, ...sumColumns(deliveries) }),
+    ...tableLines([...routes, { ...deliveries, route: "all" }], {
+      ROUTE: ({ route }) => route,
+      ...sumColumns(deliveries),
+    }),
     "",
-    ...(gone.deleted === 0 ? [] : [`${withCommas(gone.deleted)} more events were received before, and retention deleted them`]),
+    ...(gone.deleted === 0
+      ? []
+      : [
+          `${withCommas(gone.deleted)} more events were received before, and retention deleted them`,
+        ]),
   ];
 }
 
 function sumColumns<Word extends string>(sums: Readonly<Record<Word, number>>) {
   const cellOf = (word: Word) => (row: Readonly<Record<Word, number>>) => withCommas(row[word]);
-  return Object.fromEntries((Object.keys(sums) as Word[]).map((word) => [word.toUpperCase(), cellOf(word)]));
+  return Object.fromEntries(
+    (Object.keys(sums) as Word[]).map((word) => [word.toUpperCase(), cellOf(word)]),
+  );
 }
 
-/** Whether the sums match, of how many rows, and how fast. When they do not, the rows on standard error, and exit code 3. */
+/**
+ * Whether the sums match, of how many rows, and how fast. When they do not, the rows on standard
+ * error, and exit code 3.
+ */
 export function printVerdict(
   io: Io,
   { json }: { readonly json?: boolean | undefined },
@@ -92,8 +111,11 @@ export function printVerdict(
   if (balanced) return;
   for (const { rule, event, eventId, route, what } of offenders) {
     const id = eventId === null ? "" : ` (${eventId})`;
-    io.err(`${rule}: ${event === null ? "" : `event ${event}${id}: `}${route === null ? "" : `route ${route}: `}${what}`);
+    io.err(
+      `${rule}: ${event === null ? "" : `event ${event}${id}: `}${route === null ? "" : `route ${route}: `}${what}`,
+    );
   }
-  for (const [rule, count] of Object.entries(broken)) io.err(`${rule}: ${withCommas(count)} in all`);
+  for (const [rule, count] of Object.entries(broken))
+    io.err(`${rule}: ${withCommas(count)} in all`);
   process.exitCode = 3;
 }

@@ -31,9 +31,14 @@ Examples:
       const { backUp } = await import("../store/sqlite/backup.ts");
       const report = await onStoreFile(options, io, file, backUp);
       const { bytes, at, audit, tookMs } = report;
-      print(io, options, { ...report, at: isoTime(at), audit: { ...audit, at: isoTime(audit.at) } }, () => [
-        `${file}: ${bytesText(bytes)} in ${secondsText(tookMs)}, the store as of ${isoTime(at)}`,
-      ]);
+      print(
+        io,
+        options,
+        { ...report, at: isoTime(at), audit: { ...audit, at: isoTime(audit.at) } },
+        () => [
+          `${file}: ${bytesText(bytes)} in ${secondsText(tookMs)}, the store as of ${isoTime(at)}`,
+        ],
+      );
       printVerdict(io, options, audit, "audit of the backup: ");
     });
 }
@@ -73,7 +78,10 @@ Examples:
 }
 
 async function onStoreFile<Report>(
-  options: SettingsOptions & { readonly force?: boolean | undefined; readonly json?: boolean | undefined },
+  options: SettingsOptions & {
+    readonly force?: boolean | undefined;
+    readonly json?: boolean | undefined;
+  },
   io: Io,
   file: string,
   act: (order: BackupOrder) => Promise<Report>,
@@ -97,7 +105,11 @@ async function onStoreFile<Report>(
       progress(step, { checked, of }) {
         const unit = step === "copying" ? "pages" : "events";
         if (step === "checking") bar.show(null, "checking every table");
-        else bar.show(of === 0 ? 0 : checked / of, `${step}: ${withCommas(checked)} of ${withCommas(of)} ${unit}`);
+        else
+          bar.show(
+            of === 0 ? 0 : checked / of,
+            `${step}: ${withCommas(checked)} of ${withCommas(of)} ${unit}`,
+          );
       },
     });
   } catch (error) {

@@ -67,7 +67,11 @@ async function check({ config, envFile, json }: FileOptions, io: Io): Promise<vo
   report([], await warnOf(settings, json === true ? { err: () => {} } : io));
   if (json === true) return;
   const { accounts, sources, routes } = settings;
-  const counts = [counted(accounts, "account"), counted(sources, "source"), counted(routes, "route")].join(", ");
+  const counts = [
+    counted(accounts, "account"),
+    counted(sources, "source"),
+    counted(routes, "route"),
+  ].join(", ");
   io.out(`${config} is valid: ${counts}`);
 }
 
@@ -76,5 +80,7 @@ async function print(options: FileOptions, io: Io): Promise<void> {
   const { readForLooking } = await import("./settings-option.ts");
   const { settings, missing } = readForLooking(options, io);
   for (const fault of missing) io.err(`note: ${faultLine(fault)}`);
-  printText(io, options, printableSettings(settings), () => printSettings(settings).trimEnd().split("\n"));
+  printText(io, options, printableSettings(settings), () =>
+    printSettings(settings).trimEnd().split("\n"),
+  );
 }

@@ -23,11 +23,19 @@ Examples:
     )
     .action(async (options) => {
       const open = async (client: ControlClient) => {
-        // Refused here, a token without the scope read gives a clear error instead of an empty console.
+        // Refused here, a token without the scope read gives a clear error instead of an empty
+        // console.
         await client.getInstance();
         return { ...(await client.createSessionCode()), base: client.url };
       };
-      const { code, expiresAt, base } = await withRelay(command, options, io, "read", open, "process");
+      const { code, expiresAt, base } = await withRelay(
+        command,
+        options,
+        io,
+        "read",
+        open,
+        "process",
+      );
       const url = `${base}/console/#code=${code}`;
       print(io, options, { url, expiresAt }, () => [url]);
       if (!options.open || options.json === true) return;
@@ -36,13 +44,27 @@ Examples:
     });
 }
 
-async function openBrowser(url: string, env: Io["env"], platform = process.platform): Promise<string | null> {
-  if (platform !== "darwin" && platform !== "win32" && !env["DISPLAY"] && !env["WAYLAND_DISPLAY"]) return "no desktop to open a browser on";
+async function openBrowser(
+  url: string,
+  env: Io["env"],
+  platform = process.platform,
+): Promise<string | null> {
+  if (platform !== "darwin" && platform !== "win32" && !env["DISPLAY"] && !env["WAYLAND_DISPLAY"])
+    return "no desktop to open a browser on";
   const [program, args] =
-    platform === "darwin" ? ["open", [url]] : platform === "win32" ? ["cmd", ["/c", "start", '""', url]] : ["xdg-open", [url]];
+    platform === "darwin"
+      ? ["open", [url]]
+      : platform === "win32"
+        ? ["cmd", ["/c", "start", '""', url]]
+        : ["xdg-open", [url]];
   const { spawn } = await import("node:child_process");
   return new Promise((resolve) => {
-    const child = spawn(program, args, { stdio: "ignore", detached: true, windowsVerbatimArguments: true, env });
+    const child = spawn(program, args, {
+      stdio: "ignore",
+      detached: true,
+      windowsVerbatimArguments: true,
+      env,
+    });
     child.once("error", ({ message }) => resolve(`cannot open a browser: ${message}`));
     child.once("spawn", () => {
       child.unref();

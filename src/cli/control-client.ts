@@ -40,11 +40,19 @@ export class ControlClient extends RelayClient {
       const send = (token: string | undefined) =>
         fetch(`${path}${path.includes("?") ? "&" : "?"}reveal=${reveal}`, {
           ...init,
-          headers: { ...init.headers, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
+          headers: {
+            ...init.headers,
+            ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+          },
         });
       let answer = await send(first);
       for (const token of others) if (answer.status === 401) answer = await send(token);
-      if (answer.ok) checkAnswer(`${init.method} ${path.slice(url.length).split("?")[0]}`, answer.status, await answer.clone().text());
+      if (answer.ok)
+        checkAnswer(
+          `${init.method} ${path.slice(url.length).split("?")[0]}`,
+          answer.status,
+          await answer.clone().text(),
+        );
       return answer;
     };
     super({ url, fetch: checked as typeof globalThis.fetch });
@@ -71,15 +79,25 @@ function checkAnswer(request: string, status: number, text: string): void {
   }
   const [issue] = schema?.safeParse(answer).error?.issues ?? [];
   if (issue === undefined) return;
-  throw new CommandFailed(`the answer is not that of this version's relay (${issue.path.map(String).join(".")}: ${issue.message})`);
+  throw new CommandFailed(
+    `the answer is not that of this version's relay (${issue.path.map(String).join(".")}: ${issue.message})`,
+  );
 }
 
-export function connectRelay(at: Reachable, tokens: readonly string[], reveal?: boolean): ControlClient {
+export function connectRelay(
+  at: Reachable,
+  tokens: readonly string[],
+  reveal?: boolean,
+): ControlClient {
   return new ControlClient({ url: at.url, fetch: fetchOf(at), tokens, reveal });
 }
 
 /** `refuse` is called after each request: throws {@link CommandFailed} when the store failed. */
-export function injected(http: FastifyInstance, parts: Omit<ClientParts, "url" | "fetch">, refuse?: () => void): ControlClient {
+export function injected(
+  http: FastifyInstance,
+  parts: Omit<ClientParts, "url" | "fetch">,
+  refuse?: () => void,
+): ControlClient {
   const url = "http://store";
   const fetch: Fetch = async (path, { method, headers, body }) => {
     const answer = await http.inject({
@@ -89,7 +107,10 @@ export function injected(http: FastifyInstance, parts: Omit<ClientParts, "url" |
       ...(typeof body === "string" ? { payload: body } : {}),
     });
     refuse?.();
-    return new Response(answer.payload, { status: answer.statusCode, headers: answer.headers as Record<string, string> });
+    return new Response(answer.payload, {
+      status: answer.statusCode,
+      headers: answer.headers as Record<string, string>,
+    });
   };
   return new ControlClient({ url, fetch, ...parts });
 }
@@ -117,7 +138,8 @@ function proxyHint(status: number): string {
 }
 
 export function failureOf(error: unknown): unknown {
-  if (!(error instanceof RelayClientError)) return isForUser(error) ? new CommandFailed(error.message) : error;
+  if (!(error instanceof RelayClientError))
+    return isForUser(error) ? new CommandFailed(error.message) : error;
   const { message, code, status, cause } = error;
   if (cause instanceof CommandFailed) return cause;
   if (code === "unauthorized")
@@ -125,13 +147,18 @@ export function failureOf(error: unknown): unknown {
       `the relay refuses the token (${message}): use one of its control.tokens, and send it SIGHUP after you change them`,
     );
   // Only the service's own text, which may be in another language.
-  if (code === "service_refused") return new CommandFailed(`the messaging service refuses it: ${message}`);
+  if (code === "service_refused")
+    return new CommandFailed(`the messaging service refuses it: ${message}`);
   return new CommandFailed(code === "bad_answer" ? `${message}${proxyHint(status)}` : message);
 }
 
 /** {@link failureOf}. Ends in wrong usage where the relay refuses what an option gave. */
 export function failureFor(command: Command, error: unknown): unknown {
-  if (error instanceof RelayClientError && error.code === "bad_request" && Array.isArray(error.details))
+  if (
+    error instanceof RelayClientError &&
+    error.code === "bad_request" &&
+    Array.isArray(error.details)
+  )
     refuseOptions(
       command,
       error.details.filter((each) => typeof each?.path === "string"),
@@ -142,7 +169,9 @@ export function failureFor(command: Command, error: unknown): unknown {
 /** Adds the next step to the refusal of a name that the relay does not know. */
 export function orLookUp(step: string): (error: unknown) => never {
   return (error) => {
-    throw error instanceof RelayClientError && error.code === "not_found" ? new CommandFailed(`${error.message}; ${step}`) : error;
+    throw error instanceof RelayClientError && error.code === "not_found"
+      ? new CommandFailed(`${error.message}; ${step}`)
+      : error;
   };
 }
 
@@ -157,7 +186,10 @@ class Unreachable extends CommandFailed {
   constructor({ url, tls }: Reachable, error: unknown) {
     const { cause } = error as { cause?: { errors?: unknown[] } };
     // A name with several addresses fails with one error for each.
-    const { code, message = "unknown fault" } = (cause?.errors?.[0] ?? cause ?? error) as { code?: string; message?: string };
+    const { code, message = "unknown fault" } = (cause?.errors?.[0] ?? cause ?? error) as {
+      code?: string;
+      message?: string;
+    };
     const hint = hints[code ?? ""] ?? (tls === undefined ? "" : tlsHint(code ?? "", tls));
     super(`no answer from ${new URL(url).origin} (${code ?? message})${hint}`);
     this.refused = code === "ECONNREFUSED";
@@ -165,8 +197,11 @@ class Unreachable extends CommandFailed {
 }
 
 function tlsHint(code: string, { ca }: ListenTls): string {
-  if (/CERT|SIGNATURE/.test(code)) return "; its certificate is not that of the settings: if you renewed it, send SIGHUP to the relay";
-  return ca !== undefined ? "; commands present the certificate of the port: does its tls.ca accept that?" : "";
+  if (/CERT|SIGNATURE/.test(code))
+    return "; its certificate is not that of the settings: if you renewed it, send SIGHUP to the relay";
+  return ca !== undefined
+    ? "; commands present the certificate of the port: does its tls.ca accept that?"
+    : "";
 }
 
 export type Listener =
@@ -177,19 +212,28 @@ export type Listener =
 /** What listens there. Sends no token: another server may listen on that port. */
 export async function probeListener(at: Reachable, timeoutMs: number): Promise<Listener> {
   try {
-    const { instance, version } = await new RelayClient({ url: at.url, fetch: fetchOf(at) as typeof fetch, timeoutMs }).getHealth();
+    const { instance, version } = await new RelayClient({
+      url: at.url,
+      fetch: fetchOf(at) as typeof fetch,
+      timeoutMs,
+    }).getHealth();
     if (typeof instance !== "string" || typeof version !== "string") return { kind: "stranger" };
     return { kind: "relay", instance, version };
   } catch (error) {
     const failure = failureOf(error);
     if (failure instanceof Unreachable && failure.refused) return { kind: "nobody" };
-    if (error instanceof RelayClientError && error.code !== "no_answer") return { kind: "stranger" };
+    if (error instanceof RelayClientError && error.code !== "no_answer")
+      return { kind: "stranger" };
     throw failure;
   }
 }
 
-export async function readReadiness(at: Reachable): Promise<{ readonly status: number; readonly json: Readonly<Record<string, unknown>> }> {
-  const answer = await fetchOf(at)(`${at.url}/readyz`, { signal: AbortSignal.timeout(probeWithinMs) });
+export async function readReadiness(
+  at: Reachable,
+): Promise<{ readonly status: number; readonly json: Readonly<Record<string, unknown>> }> {
+  const answer = await fetchOf(at)(`${at.url}/readyz`, {
+    signal: AbortSignal.timeout(probeWithinMs),
+  });
   const json: unknown = await answer.json().catch(() => ({}));
   return { status: answer.status, json: json as Record<string, unknown> };
 }
@@ -199,7 +243,10 @@ export function fetchOf(at: Reachable, options?: Agent.Options): Fetch {
   let own: Promise<typeof fetch> | undefined;
   return async (url, init) => {
     try {
-      own ??= at.tls === undefined && options === undefined ? Promise.resolve(fetch) : ownFetch(at.tls, options);
+      own ??=
+        at.tls === undefined && options === undefined
+          ? Promise.resolve(fetch)
+          : ownFetch(at.tls, options);
       return await (await own)(url, init);
     } catch (error) {
       // The client reports its own timeout.
@@ -209,8 +256,19 @@ export function fetchOf(at: Reachable, options?: Agent.Options): Fetch {
 }
 
 /** Node's own `fetch` takes no TLS settings. */
-async function ownFetch(tls: ListenTls | undefined, options: Agent.Options = {}): Promise<typeof fetch> {
-  const [undici, { ownPortOptions }] = await Promise.all([import("undici"), import("../net/tls.ts")]);
-  const dispatcher = new undici.Agent({ allowH2: false, ...(tls && { connect: ownPortOptions(tls) }), ...options });
-  return ((url: string, init: RequestInit) => undici.fetch(url, { ...(init as object), dispatcher })) as typeof fetch;
+async function ownFetch(
+  tls: ListenTls | undefined,
+  options: Agent.Options = {},
+): Promise<typeof fetch> {
+  const [undici, { ownPortOptions }] = await Promise.all([
+    import("undici"),
+    import("../net/tls.ts"),
+  ]);
+  const dispatcher = new undici.Agent({
+    allowH2: false,
+    ...(tls && { connect: ownPortOptions(tls) }),
+    ...options,
+  });
+  return ((url: string, init: RequestInit) =>
+    undici.fetch(url, { ...(init as object), dispatcher })) as typeof fetch;
 }

@@ -11,7 +11,10 @@ export function build(command: Command, io: Io): void {
 }
 
 function buildList(command: Command, io: Io): void {
-  withFilters(withRelayOptions(command).description("list deliveries, those of the newest events first"), deliveryFilters)
+  withFilters(
+    withRelayOptions(command).description("list deliveries, those of the newest events first"),
+    deliveryFilters,
+  )
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <place>", "next of the previous page", place)
     .option("--show-pii", "show ids in clear that contain a wamid or a phone number")
@@ -26,21 +29,36 @@ Examples:
     )
     .action(async (options) => {
       const filter = chosen(command, options, deliveryFilters);
-      await printList(command, options, io, (client, place) => client.listDeliveries({ ...filter, ...place }), "more", {
-        EVENT: ({ event }) => event,
-        ROUTE: ({ route }) => route,
-        STATE: ({ state }) => state,
-        ATTEMPTS: ({ attempts }) => attempts,
-        "NEXT OR SETTLED (UTC)": ({ nextAt, settledAt }) => timeText(nextAt ?? settledAt),
-        ID: ({ id }) => id,
-        REASON: ({ reason, state, cause }) =>
-          reason ?? (state === "held" ? "behind an earlier delivery of its message" : state === "waiting" ? cause : null),
-      });
+      await printList(
+        command,
+        options,
+        io,
+        (client, place) => client.listDeliveries({ ...filter, ...place }),
+        "more",
+        {
+          EVENT: ({ event }) => event,
+          ROUTE: ({ route }) => route,
+          STATE: ({ state }) => state,
+          ATTEMPTS: ({ attempts }) => attempts,
+          "NEXT OR SETTLED (UTC)": ({ nextAt, settledAt }) => timeText(nextAt ?? settledAt),
+          ID: ({ id }) => id,
+          REASON: ({ reason, state, cause }) =>
+            reason ??
+            (state === "held"
+              ? "behind an earlier delivery of its message"
+              : state === "waiting"
+                ? cause
+                : null),
+        },
+      );
     });
 }
 
 function buildGroups(command: Command, io: Io): void {
-  withFilters(withRelayOptions(command).description("count undelivered deliveries by route, state and cause"), groupFilters)
+  withFilters(
+    withRelayOptions(command).description("count undelivered deliveries by route, state and cause"),
+    groupFilters,
+  )
     .option("--json", "print {data} as JSON")
     .addHelpText(
       "after",
@@ -51,8 +69,11 @@ Examples:
     )
     .action(async (options) => {
       const filter = chosen(command, options, groupFilters);
-      const found = await withRelay(command, options, io, "read", (client) => client.groupDeliveries(filter));
-      if (found.data.length === 0 && options.json !== true) io.err("no undelivered delivery matches");
+      const found = await withRelay(command, options, io, "read", (client) =>
+        client.groupDeliveries(filter),
+      );
+      if (found.data.length === 0 && options.json !== true)
+        io.err("no undelivered delivery matches");
       print(io, options, found, ({ data }) =>
         tableLines(data, {
           ROUTE: ({ route }) => route,

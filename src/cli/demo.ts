@@ -12,12 +12,22 @@ export function build(command: Command, io: Io): void {
 
 function declare(command: Command) {
   return typed(command)
-    .addOption(choice("--format <format>", "whose webhooks: the service's, or those of Meta's Cloud API", ["standard", "meta"], "standard"))
+    .addOption(
+      choice(
+        "--format <format>",
+        "whose webhooks: the service's, or those of Meta's Cloud API",
+        ["standard", "meta"],
+        "standard",
+      ),
+    )
     .option("--seed <text>", "another seed gives other people and other faults", "demo")
     .option("--messages <count>", "messages sent through the client", count, 600)
     .option("--rate <sends>", "sends per second", count, 150)
     .option("--keep", "keep the folder with settings, database and log")
-    .option("--stay", "keep the relay and its console up until Ctrl-C, also when the output is no terminal")
+    .option(
+      "--stay",
+      "keep the relay and its console up until Ctrl-C, also when the output is no terminal",
+    )
     .option("--json", "print the counts and checks as JSON, and no progress")
     .addHelpText(
       "after",
@@ -32,14 +42,20 @@ Examples:
     );
 }
 
-async function demo({ keep = false, stay = false, json = false, ...order }: OptionsOf<typeof declare>, io: Io): Promise<void> {
+async function demo(
+  { keep = false, stay = false, json = false, ...order }: OptionsOf<typeof declare>,
+  io: Io,
+): Promise<void> {
   const { runDemo } = await import("./demo/run.ts");
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-demo-"));
   const signal = stopSignal();
   // The folder stays for debugging when the sums do not match.
   let isKept = true;
   try {
-    isKept = !(await runDemo({ ...order, stays: stay || (io.isTerminal && !json), json, folder, signal }, io));
+    isKept = !(await runDemo(
+      { ...order, stays: stay || (io.isTerminal && !json), json, folder, signal },
+      io,
+    ));
     if (isKept) process.exitCode = 1;
   } catch (error) {
     if (!signal.aborted) throw error;

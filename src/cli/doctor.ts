@@ -41,13 +41,24 @@ Examples:
 }
 
 async function doctor(
-  { config, envFile, deep = false, offline = false, handshake = false, strict = false, json = false }: Options,
+  {
+    config,
+    envFile,
+    deep = false,
+    offline = false,
+    handshake = false,
+    strict = false,
+    json = false,
+  }: Options,
   io: Io,
 ): Promise<void> {
   const { runChecks } = await import("./doctor/run.ts");
   const found = await runChecks({ config, env: io.env, envFile, deep, offline, handshake });
   // Last, so that they read as one list.
-  const checks = [...found.filter(({ level }) => level !== "skip"), ...found.filter(({ level }) => level === "skip")];
+  const checks = [
+    ...found.filter(({ level }) => level !== "skip"),
+    ...found.filter(({ level }) => level === "skip"),
+  ];
   const count = (of: string): number => checks.filter(({ level }) => level === of).length;
   const [failed, warned] = [count("fail"), count("warn")];
   const isOk = failed === 0 && !(strict && warned > 0);
@@ -56,5 +67,8 @@ async function doctor(
       return `${level.padEnd(4)}  ${check.padEnd(19)}  ${message}${todo === undefined ? "" : ` → ${todo}`}`;
     }),
   );
-  if (!isOk) throw new CommandFailed(`${failed} of ${checks.length} checks failed${strict && warned > 0 ? `, ${warned} warned` : ""}`);
+  if (!isOk)
+    throw new CommandFailed(
+      `${failed} of ${checks.length} checks failed${strict && warned > 0 ? `, ${warned} warned` : ""}`,
+    );
 }

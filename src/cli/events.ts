@@ -37,24 +37,39 @@ Examples:
     )
     .action(async (options) => {
       const filter = chosen(command, options, eventFilters);
-      await printList(command, options, io, (client, place) => client.listEvents({ ...filter, ...place }), "older ones", {
-        "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
-        SEQ: ({ seq }) => seq,
-        EVENT: ({ event }) => event,
-        STATUS: ({ status, errorCode }) => [status, errorCode].filter((word) => word !== null).join(" "),
-        DISPOSITION: ({ disposition }) => disposition,
-        DELIVERIES: ({ deliveries }) => deliveriesText(deliveries),
-        ABOUT: ({ subject }) => subject?.key ?? null,
-        ACCOUNT: ({ account }) => account,
-        // A quarantined body has no id.
-        ID: ({ id, fault }) => id ?? fault,
-      });
+      await printList(
+        command,
+        options,
+        io,
+        (client, place) => client.listEvents({ ...filter, ...place }),
+        "older ones",
+        {
+          "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
+          SEQ: ({ seq }) => seq,
+          EVENT: ({ event }) => event,
+          STATUS: ({ status, errorCode }) =>
+            [status, errorCode].filter((word) => word !== null).join(" "),
+          DISPOSITION: ({ disposition }) => disposition,
+          DELIVERIES: ({ deliveries }) => deliveriesText(deliveries),
+          ABOUT: ({ subject }) => subject?.key ?? null,
+          ACCOUNT: ({ account }) => account,
+          // A quarantined body has no id.
+          ID: ({ id, fault }) => id ?? fault,
+        },
+      );
     });
 }
 
 function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveries"]): string {
-  const states = ["delivered", "dead", "waiting", "held"] as const satisfies readonly DeliveryState[];
-  return states.flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`])).join(", ");
+  const states = [
+    "delivered",
+    "dead",
+    "waiting",
+    "held",
+  ] as const satisfies readonly DeliveryState[];
+  return states
+    .flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`]))
+    .join(", ");
 }
 
 function withEvent(command: Command) {
@@ -63,9 +78,17 @@ function withEvent(command: Command) {
     .option("--account <name>", "the account, if several have an event of this id");
 }
 
-async function readEvent(command: Command, id: string, options: OptionsOf<typeof withEvent>, io: Io, showPii?: boolean) {
+async function readEvent(
+  command: Command,
+  id: string,
+  options: OptionsOf<typeof withEvent>,
+  io: Io,
+  showPii?: boolean,
+) {
   const { orLookUp } = await import("./control-client.ts");
-  const unknown = orLookUp('"wamid-relay events list --query" finds events by id, reference or the last digits of a phone');
+  const unknown = orLookUp(
+    '"wamid-relay events list --query" finds events by id, reference or the last digits of a phone',
+  );
   return withRelay(command, { ...options, showPii }, io, "read", (client) =>
     client.getEvent({ id, account: options.account }).catch(unknown),
   );
@@ -73,7 +96,9 @@ async function readEvent(command: Command, id: string, options: OptionsOf<typeof
 
 function buildShow(command: Command, io: Io): void {
   withEvent(command)
-    .description("show one event: its origin and secret, its transition, the verdict of each route, each attempt, and the body")
+    .description(
+      "show one event: its origin and secret, its transition, the verdict of each route, each attempt, and the body",
+    )
     .option("--body", "print only the body, byte for byte as it was received (not masked)")
     .option("--show-pii", "show wamids and phone numbers in clear")
     .option("--json", "print it as JSON")
@@ -98,9 +123,17 @@ Examples:
 
 function buildSave(command: Command, io: Io): void {
   withEvent(command)
-    .description("save an event as a fixture for trigger, with phones, wamids, names and ids of people replaced")
-    .option("--out <file>", "write it to this file; - prints it (default: fixtures/<kind>.<status>.json)")
-    .option("--salt <text>", "over several saves, the same salt replaces the same by the same; keep it secret (default: a new one)")
+    .description(
+      "save an event as a fixture for trigger, with phones, wamids, names and ids of people replaced",
+    )
+    .option(
+      "--out <file>",
+      "write it to this file; - prints it (default: fixtures/<kind>.<status>.json)",
+    )
+    .option(
+      "--salt <text>",
+      "over several saves, the same salt replaces the same by the same; keep it secret (default: a new one)",
+    )
     .option("--force", "replace the file if it exists")
     .option("--json", "print {file, replaced} as JSON")
     .addHelpText(
@@ -114,42 +147,62 @@ Examples:
   wamid-relay events save 01998d3e-7c1a-7000-8000-00000000002a --out fixtures/button-reply.json --salt "our team's"`,
     )
     .action(async (id, options) => {
-      if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
+      if (options.out === "-" && options.json === true)
+        command.error("error: --out - and --json both want standard output");
       const event = await readEvent(command, id, options, io, true);
       const { anonymise } = await import("../sandbox/fixtures/anonymise.ts");
       const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
-      const { text, replaced } = anonymise(await jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
+      const { text, replaced } = anonymise(await jsonOf(event), {
+        salt: options.salt ?? randomBytes(16).toString("hex"),
+        wamids,
+      });
       if (options.out === "-") {
         process.stdout.write(text);
         return;
       }
       const file = options.out ?? join(ownFixtures, `${fileName(event)}.json`);
-      if (options.force !== true && existsSync(file)) throw new CommandFailed(`${file} exists; --force replaces it, --out names another`);
+      if (options.force !== true && existsSync(file))
+        throw new CommandFailed(`${file} exists; --force replaces it, --out names another`);
       try {
         mkdirSync(dirname(file), { recursive: true });
         writeFileSync(file, text);
       } catch (error) {
         throw fileFailure(`cannot write ${file}`, error);
       }
-      const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
-      print(io, options, { file, replaced }, () => [`saved ${file}; replaced: ${counts.join(", ")}`]);
-      if (options.json !== true) io.err("note: look it over before you share it; free text may hold personal data that was not found");
+      const counts = Object.entries(replaced).map(
+        ([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`,
+      );
+      print(io, options, { file, replaced }, () => [
+        `saved ${file}; replaced: ${counts.join(", ")}`,
+      ]);
+      if (options.json !== true)
+        io.err(
+          "note: look it over before you share it; free text may hold personal data that was not found",
+        );
     });
 }
 
 /** A compressed body must not become larger than what the relay itself takes in one request. */
 const longestBytes = 8 * 1024 * 1024;
 
-/** Names can be found in JSON only, by their keys. A fixture has no headers: a compressed body is saved as the text it stands for. */
+/**
+ * Names can be found in JSON only, by their keys. A fixture has no headers: a compressed body is
+ * saved as the text it stands for.
+ */
 async function jsonOf({ headers, body }: RelayEventDetail): Promise<string> {
   const { decodeAnswer } = await import("../service/answers.ts");
-  const { bytes } = decodeAnswer({ status: 200, headers, bytes: Buffer.from(body, "base64") }, longestBytes).answer;
+  const { bytes } = decodeAnswer(
+    { status: 200, headers, bytes: Buffer.from(body, "base64") },
+    longestBytes,
+  ).answer;
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     JSON.parse(text);
     return text;
   } catch {
-    throw new CommandFailed("the body is not JSON, so names cannot be found in it; events show --body gives the bytes");
+    throw new CommandFailed(
+      "the body is not JSON, so names cannot be found in it; events show --body gives the bytes",
+    );
   }
 }
 

@@ -6,8 +6,18 @@ import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
-    .argument("<name>", "wamid, event id or seq, delivery id, reference, run id, or the service's id; masked or not", givenArgument)
-    .addOption(choice("--as <what>", "what the name is, if several things have it", ["event", "message", "run"]))
+    .argument(
+      "<name>",
+      "wamid, event id or seq, delivery id, reference, run id, or the service's id; masked or not",
+      givenArgument,
+    )
+    .addOption(
+      choice("--as <what>", "what the name is, if several things have it", [
+        "event",
+        "message",
+        "run",
+      ]),
+    )
     .option("--account <name>", "the account, if several have something of this name")
     .option("--limit <count>", "most events of each message", count, 50)
     .option("--after <seq>", "only events after this one: the last of the previous page", count)
@@ -28,14 +38,22 @@ Examples:
     )
     .action(async (name, options) => {
       const { as, account, after, limit } = options;
-      const [{ storyLines }, { orLookUp }] = await Promise.all([import("./story-lines.ts"), import("./control-client.ts")]);
-      const unknown = orLookUp('"wamid-relay events list" lists the events, and its --query finds the last digits of a phone');
+      const [{ storyLines }, { orLookUp }] = await Promise.all([
+        import("./story-lines.ts"),
+        import("./control-client.ts"),
+      ]);
+      const unknown = orLookUp(
+        '"wamid-relay events list" lists the events, and its --query finds the last digits of a phone',
+      );
       // Only the running relay knows whether a circuit breaker is open.
       const found = await withRelay(command, options, io, "read", (client) =>
         client.explain({ name, as, account, after, limit }).catch(unknown),
       );
-      print(io, options, found, ({ data }) => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));
+      print(io, options, found, ({ data }) =>
+        data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]),
+      );
       if (options.json === true) return;
-      for (const { next } of found.data) if (next !== null) io.err(`there are later events: --after ${next}, or a greater --limit`);
+      for (const { next } of found.data)
+        if (next !== null) io.err(`there are later events: --after ${next}, or a greater --limit`);
     });
 }

@@ -27,10 +27,13 @@ Examples:
         import("./control-client.ts"),
       ]);
       const at = controlAddress(readPart("server", options, io));
-      if (at === null) throw new CommandFailed("server.port is 0, so the relay's address is not known");
+      if (at === null)
+        throw new CommandFailed("server.port is 0, so the relay's address is not known");
       const found = await probeListener(at, answerWithinMs);
       if (found.kind !== "relay")
-        throw new CommandFailed(found.kind === "nobody" ? `nothing listens at ${at.url}` : `no wamid-relay at ${at.url}`);
+        throw new CommandFailed(
+          found.kind === "nobody" ? `nothing listens at ${at.url}` : `no wamid-relay at ${at.url}`,
+        );
       io.out(`alive at ${at.url}`);
     });
 }

@@ -6,7 +6,15 @@ import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { envText, type SettingsParts, settingsText, type Variable } from "./init/texts.ts";
 import { CommandFailed, fileFailure, type Io } from "./io.ts";
-import { choice, givenArgument, givenFlag, httpUrl, matching, portFrom, wordOf } from "./options.ts";
+import {
+  choice,
+  givenArgument,
+  givenFlag,
+  httpUrl,
+  matching,
+  portFrom,
+  wordOf,
+} from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -15,7 +23,11 @@ const providers = ["standard", "meta"] as const;
 
 export function build(command: Command, io: Io): void {
   declare(command).action((options) =>
-    runInit(command, options, io, { input: process.stdin, output: process.stderr, isTerminal: process.stdin.isTTY }),
+    runInit(command, options, io, {
+      input: process.stdin,
+      output: process.stderr,
+      isTerminal: process.stdin.isTTY,
+    }),
   );
 }
 
@@ -24,18 +36,52 @@ type Options = OptionsOf<typeof declare>;
 function declare(command: Command) {
   return typed(command)
     .addOption(
-      choice("--provider <name>", "standard: a service with the relay's envelope; meta: Meta's Cloud API (default: standard)", providers),
+      choice(
+        "--provider <name>",
+        "standard: a service with the relay's envelope; meta: Meta's Cloud API (default: standard)",
+        providers,
+      ),
     )
-    .option("--service-name <name>", "the service's short name: its events carry the header x-<name>-signature", serviceName)
+    .option(
+      "--service-name <name>",
+      "the service's short name: its events carry the header x-<name>-signature",
+      serviceName,
+    )
     .option("--downstream <url>", "where the relay delivers events", httpUrl)
-    .addOption(choice("--storage <driver>", "sqlite: one file and one process; postgres: any number of processes", drivers))
+    .addOption(
+      choice(
+        "--storage <driver>",
+        "sqlite: one file and one process; postgres: any number of processes",
+        drivers,
+      ),
+    )
     .option("--postgres-url <url>", "with --storage postgres: its address", postgresUrl)
     .option("--port <port>", "listen on this port", portFrom(1), 8080)
-    .option("--base-url <url>", "the service's base URL, to send messages and poll statuses", httpUrl)
-    .option("--webhook-secret <text>", "the service's webhook secret (default: the environment variable WEBHOOK_SECRET)", secretText)
-    .option("--app-secret <text>", "with --provider meta: the app secret (default: the environment variable META_APP_SECRET)", secretText)
-    .option("--verify-token <text>", "with --provider meta: the verify token (default: a random one)", secretText)
-    .option("--api-key <text>", "the service's API key (default: the environment variable MESSAGING_API_KEY)", secretText)
+    .option(
+      "--base-url <url>",
+      "the service's base URL, to send messages and poll statuses",
+      httpUrl,
+    )
+    .option(
+      "--webhook-secret <text>",
+      "the service's webhook secret (default: the environment variable WEBHOOK_SECRET)",
+      secretText,
+    )
+    .option(
+      "--app-secret <text>",
+      "with --provider meta: the app secret (default: the environment variable META_APP_SECRET)",
+      secretText,
+    )
+    .option(
+      "--verify-token <text>",
+      "with --provider meta: the verify token (default: a random one)",
+      secretText,
+    )
+    .option(
+      "--api-key <text>",
+      "the service's API key (default: the environment variable MESSAGING_API_KEY)",
+      secretText,
+    )
     .option("--dir <folder>", "write the files to this folder", givenArgument, ".")
     .option("-y, --yes", "ask nothing, use the defaults")
     .option("--json", "print {settings, envFile, schema, placeholders, verifyToken, next} as JSON")
@@ -66,12 +112,15 @@ const serviceName = (text: string): string => wordText(text).toLowerCase();
 
 function postgresUrl(text: string): string {
   if (readPostgresUrl(text) === null)
-    throw new InvalidArgumentError("It must be a URL such as postgres://user:password@host:5432/database.");
+    throw new InvalidArgumentError(
+      "It must be a URL such as postgres://user:password@host:5432/database.",
+    );
   return secretText(text);
 }
 
 function secretText(text: string): string {
-  if (text === "" || /[\p{Cc}]/u.test(text)) throw new InvalidArgumentError("It must be one line of text.");
+  if (text === "" || /[\p{Cc}]/u.test(text))
+    throw new InvalidArgumentError("It must be one line of text.");
   if (["'", '"', "`"].every((quote) => text.includes(quote)))
     throw new InvalidArgumentError("It must not contain all three kinds of quotes.");
   return text;
@@ -83,9 +132,18 @@ interface Terminal {
   readonly isTerminal: boolean | undefined;
 }
 
-export async function runInit(command: Command, options: Options, io: Io, terminal: Terminal): Promise<void> {
+export async function runInit(
+  command: Command,
+  options: Options,
+  io: Io,
+  terminal: Terminal,
+): Promise<void> {
   const folder = resolve(options.dir);
-  const [settings, envFile, schema] = [join(folder, "relay.yaml"), join(folder, ".env"), join(folder, "relay.schema.json")];
+  const [settings, envFile, schema] = [
+    join(folder, "relay.yaml"),
+    join(folder, ".env"),
+    join(folder, "relay.schema.json"),
+  ];
   const existing = [settings, envFile].filter((path) => existsSync(path));
   if (existing.length > 0) throw alreadyThere(existing);
   const answers = await answersOf(command, options, terminal);
@@ -100,30 +158,65 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   const own = (name: string, option: string | undefined, comment: string): Variable => {
     const given = option ?? givenVariable(io, name);
     if (given === undefined) placeholders.push(name);
-    // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
+    // Random, so that a relay that runs with the placeholder accepts no event that anybody else
+    // signed.
     return [name, given ?? `${placeholderPrefix}${random(16)}`, comment];
   };
   const { port, baseUrl, appSecret, webhookSecret, apiKey } = options;
   const isMeta = answers.provider === "meta";
-  const isCallable = !isMeta && (baseUrl ?? apiKey ?? givenVariable(io, "MESSAGING_API_KEY")) !== undefined;
+  const isCallable =
+    !isMeta && (baseUrl ?? apiKey ?? givenVariable(io, "MESSAGING_API_KEY")) !== undefined;
   const verifyToken = isMeta ? (options.verifyToken ?? random(16)) : null;
   const variables: Variable[] = [
     isMeta
-      ? own("META_APP_SECRET", appSecret, "App secret of the app at Meta, which signs its webhooks.")
-      : own("WEBHOOK_SECRET", webhookSecret, "Secret of the webhook at the messaging service, which signs its events."),
+      ? own(
+          "META_APP_SECRET",
+          appSecret,
+          "App secret of the app at Meta, which signs its webhooks.",
+        )
+      : own(
+          "WEBHOOK_SECRET",
+          webhookSecret,
+          "Secret of the webhook at the messaging service, which signs its events.",
+        ),
   ];
-  if (verifyToken !== null) variables.push(["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."]);
-  if (isCallable) variables.push(own("MESSAGING_API_KEY", apiKey, "API key of the account at the messaging service."));
+  if (verifyToken !== null)
+    variables.push([
+      "META_VERIFY_TOKEN",
+      verifyToken,
+      "Verify token for the dashboard of the app at Meta.",
+    ]);
+  if (isCallable)
+    variables.push(
+      own("MESSAGING_API_KEY", apiKey, "API key of the account at the messaging service."),
+    );
   const signing = isMeta ? random(32) : `whsec_${randomBytes(32).toString("base64")}`;
-  const use = isMeta ? "as Meta does. Give it to the downstream as its app secret." : "(Standard Webhooks). Give it to the downstream.";
+  const use = isMeta
+    ? "as Meta does. Give it to the downstream as its app secret."
+    : "(Standard Webhooks). Give it to the downstream.";
   variables.push(
-    ["RELAY_TOKEN", random(32), "Bearer token of the control API. The wamid-relay commands use it too."],
+    [
+      "RELAY_TOKEN",
+      random(32),
+      "Bearer token of the control API. The wamid-relay commands use it too.",
+    ],
     ["DOWNSTREAM_SECRET", signing, `Signs deliveries ${use}`],
   );
   if (answers.storage === "postgres")
-    variables.push(["POSTGRES_URL", answers.postgresUrl, "Address of the PostgreSQL database, with user and password."]);
+    variables.push([
+      "POSTGRES_URL",
+      answers.postgresUrl,
+      "Address of the PostgreSQL database, with user and password.",
+    ]);
   const database = join(folder, "data", "relay.db");
-  const text = settingsText({ ...answers, port, baseUrl, isCallable, database, isPrivate: isPrivateHost(answers.downstream) });
+  const text = settingsText({
+    ...answers,
+    port,
+    baseUrl,
+    isCallable,
+    database,
+    isPrivate: isPrivateHost(answers.downstream),
+  });
   const files: File[] = [
     { path: envFile, text: envText(variables), mode: 0o600, flag: "wx" },
     { path: settings, text, mode: 0o644, flag: "wx" },
@@ -135,7 +228,10 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   const steps = [
     ["config check", "check the settings"],
     ["serve", "start the relay"],
-    [isMeta ? "trigger meta.status" : "trigger message.status", "in a second terminal: post a signed sample event"],
+    [
+      isMeta ? "trigger meta.status" : "trigger message.status",
+      "in a second terminal: post a signed sample event",
+    ],
   ].map(([words = "", note = ""]) => ({ command: commandText(words, settings, io), note }));
   const next = steps.map(({ command }) => command);
   const width = Math.max(...next.map(({ length }) => length));
@@ -144,7 +240,12 @@ export async function runInit(command: Command, options: Options, io: Io, termin
     `Wrote ${fromHere(envFile)} with new secrets. Keep it out of version control.`,
     `Wrote ${fromHere(schema)} for editors.`,
     "",
-    ...(placeholders.length === 0 ? [] : [`Put the real secrets into ${fromHere(envFile)} in place of: ${placeholders.join(", ")}.`, ""]),
+    ...(placeholders.length === 0
+      ? []
+      : [
+          `Put the real secrets into ${fromHere(envFile)} in place of: ${placeholders.join(", ")}.`,
+          "",
+        ]),
     ...(verifyToken === null
       ? []
       : [
@@ -187,7 +288,9 @@ function writeAll(folder: string, files: readonly File[], check: () => void): vo
 
 function alreadyThere(paths: readonly string[]): CommandFailed {
   const [verb, them] = paths.length === 1 ? ["exists", "it"] : ["exist", "them"];
-  return new CommandFailed(`${paths.map(fromHere).join(" and ")} already ${verb}; move ${them} away, or give --dir another folder`);
+  return new CommandFailed(
+    `${paths.map(fromHere).join(" and ")} already ${verb}; move ${them} away, or give --dir another folder`,
+  );
 }
 
 /** Relative to the working directory where it is below it. */
@@ -202,29 +305,42 @@ function givenVariable(io: Io, name: string): string | undefined {
   try {
     return secretText(value);
   } catch {
-    throw new CommandFailed(`the environment variable ${name} does not fit into an env file: it must be one line of text`);
+    throw new CommandFailed(
+      `the environment variable ${name} does not fit into an env file: it must be one line of text`,
+    );
   }
 }
 
 function commandText(words: string, settings: string, io: Io): string {
   const { npm_lifecycle_event: script, npm_command: npm } = io.env;
-  const program = script === "relay" ? "npm run -s relay --" : npm === "exec" ? "npx wamid-relay" : "wamid-relay";
+  const program =
+    script === "relay" ? "npm run -s relay --" : npm === "exec" ? "npx wamid-relay" : "wamid-relay";
   const path = fromHere(settings);
   if (path === "relay.yaml") return `${program} ${words}`;
   return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
 }
 
-type Answers = Pick<SettingsParts, "provider" | "serviceName" | "downstream" | "storage"> & { readonly postgresUrl: string };
+type Answers = Pick<SettingsParts, "provider" | "serviceName" | "downstream" | "storage"> & {
+  readonly postgresUrl: string;
+};
 
 /** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
 async function answersOf(command: Command, options: Options, terminal: Terminal): Promise<Answers> {
   const { serviceName: name, downstream, postgresUrl: url, yes = false } = options;
   const wrong = (message: string): never => command.error(`error: ${message}`);
-  if (url !== undefined && options.storage === "sqlite") wrong("--postgres-url is for --storage postgres");
-  const ofService = givenFlag(command, options, ["serviceName", "baseUrl", "apiKey", "webhookSecret"]);
+  if (url !== undefined && options.storage === "sqlite")
+    wrong("--postgres-url is for --storage postgres");
+  const ofService = givenFlag(command, options, [
+    "serviceName",
+    "baseUrl",
+    "apiKey",
+    "webhookSecret",
+  ]);
   const ofMeta = givenFlag(command, options, ["appSecret", "verifyToken"]);
-  if (options.provider === "meta" && ofService !== undefined) wrong(`${ofService} is for --provider standard`);
-  if (options.provider !== "meta" && ofMeta !== undefined) wrong(`${ofMeta} is for --provider meta`);
+  if (options.provider === "meta" && ofService !== undefined)
+    wrong(`${ofService} is for --provider standard`);
+  if (options.provider !== "meta" && ofMeta !== undefined)
+    wrong(`${ofMeta} is for --provider meta`);
   const isAsking = !yes && terminal.isTerminal === true;
   if (!isAsking && !yes) {
     const missing = [
@@ -232,11 +348,17 @@ async function answersOf(command: Command, options: Options, terminal: Terminal)
       ...(downstream === undefined ? ["--downstream"] : []),
     ];
     if (missing.length > 0)
-      wrong(`standard input is no terminal, so nothing can be asked; give ${missing.join(" and ")}, or --yes for the defaults`);
+      wrong(
+        `standard input is no terminal, so nothing can be asked; give ${missing.join(" and ")}, or --yes for the defaults`,
+      );
   }
   const ask = isAsking ? createQuestions(terminal) : null;
-  const answer = async <T extends string>(given: T | undefined, question: string, fallback: T, read: (text: string) => T): Promise<T> =>
-    given ?? (ask === null ? fallback : ask.next(question, fallback, read));
+  const answer = async <T extends string>(
+    given: T | undefined,
+    question: string,
+    fallback: T,
+    read: (text: string) => T,
+  ): Promise<T> => given ?? (ask === null ? fallback : ask.next(question, fallback, read));
   try {
     const provider = await answer(
       options.provider ?? (ofService === undefined ? undefined : "standard"),
@@ -247,8 +369,14 @@ async function answersOf(command: Command, options: Options, terminal: Terminal)
     const serviceQuestion = "Short name of the messaging service (header x-<name>-signature)";
     return {
       provider,
-      serviceName: provider === "meta" ? "" : await answer(name, serviceQuestion, "acme", serviceName),
-      downstream: await answer(downstream, "Downstream URL, where events are delivered", "http://127.0.0.1:3000/webhooks", httpUrl),
+      serviceName:
+        provider === "meta" ? "" : await answer(name, serviceQuestion, "acme", serviceName),
+      downstream: await answer(
+        downstream,
+        "Downstream URL, where events are delivered",
+        "http://127.0.0.1:3000/webhooks",
+        httpUrl,
+      ),
       ...(await storageOf()),
     };
   } finally {
@@ -257,9 +385,22 @@ async function answersOf(command: Command, options: Options, terminal: Terminal)
 
   async function storageOf(): Promise<Pick<Answers, "storage" | "postgresUrl">> {
     const given = options.storage ?? (url === undefined ? undefined : "postgres");
-    const storage = await answer(given, "Storage: sqlite (one file) or postgres (several processes)", "sqlite", wordOf(drivers));
+    const storage = await answer(
+      given,
+      "Storage: sqlite (one file) or postgres (several processes)",
+      "sqlite",
+      wordOf(drivers),
+    );
     if (storage === "sqlite") return { storage, postgresUrl: "" };
-    return { storage, postgresUrl: await answer(url, "PostgreSQL URL", "postgres://relay@127.0.0.1:5432/relay", postgresUrl) };
+    return {
+      storage,
+      postgresUrl: await answer(
+        url,
+        "PostgreSQL URL",
+        "postgres://relay@127.0.0.1:5432/relay",
+        postgresUrl,
+      ),
+    };
   }
 }
 
@@ -273,12 +414,19 @@ function createQuestions({ input, output }: Terminal) {
   });
   return {
     /** Repeats the question until the answer is valid. An empty answer is the fallback. */
-    async next<T extends string>(question: string, fallback: T, read: (text: string) => T): Promise<T> {
+    async next<T extends string>(
+      question: string,
+      fallback: T,
+      read: (text: string) => T,
+    ): Promise<T> {
       for (;;) {
         lines.setPrompt(`${question} [${fallback}]: `);
         if (!isClosed) lines.prompt();
         const { value, done } = await answers.next();
-        if (done === true) throw new CommandFailed("the input ended before all questions were answered; nothing was written");
+        if (done === true)
+          throw new CommandFailed(
+            "the input ended before all questions were answered; nothing was written",
+          );
         const text = value.trim();
         if (text === "") return fallback;
         try {

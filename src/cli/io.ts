@@ -24,12 +24,18 @@ export class CommandFailed extends Error {
 /** In the system's words, without the call and the path that Node's message repeats. */
 export function fileFailure(what: string, error: unknown): CommandFailed {
   const { errno, message } = error as NodeJS.ErrnoException;
-  return new CommandFailed(`${what}: ${errno === undefined ? message : getSystemErrorMessage(errno)}`, { cause: error });
+  return new CommandFailed(
+    `${what}: ${errno === undefined ? message : getSystemErrorMessage(errno)}`,
+    { cause: error },
+  );
 }
 
 /** Whether an error's message is for the user. Those of a store say what to do. */
 export function isForUser(error: unknown): error is Error {
-  return error instanceof Error && ["CommandFailed", "StoreRefused", "StoreUnavailable"].includes(error.name);
+  return (
+    error instanceof Error &&
+    ["CommandFailed", "StoreRefused", "StoreUnavailable"].includes(error.name)
+  );
 }
 
 export function processIo(): Io {
@@ -50,19 +56,22 @@ export function processIo(): Io {
 }
 
 /**
- * A second signal means "now". One that comes this soon is a duplicate: Ctrl-C under `npm run` reaches the process
- * from the terminal and from npm.
+ * A second signal means "now". One that comes this soon is a duplicate: Ctrl-C under `npm run`
+ * reaches the process from the terminal and from npm.
  */
 const doubledSignalMs = 1_000;
-/** Minimum lifetime after the first signal: in its last moments Node has no listeners, and a duplicate would kill it. */
+/**
+ * Minimum lifetime after the first signal: in its last moments Node has no listeners, and a
+ * duplicate would kill it.
+ */
 const heldMs = 100;
 
 const shellCheckMs = 500;
 
 /**
- * Aborted by SIGINT or SIGTERM, whose name is the reason; another signal ends the process at once. Also aborted when `closed`
- * resolves, and when the shell between this process and `npm run` ends: npm sends its signals to the shell, and some shells die of
- * one without passing it on.
+ * Aborted by SIGINT or SIGTERM, whose name is the reason; another signal ends the process at once.
+ * Also aborted when `closed` resolves, and when the shell between this process and `npm run` ends:
+ * npm sends its signals to the shell, and some shells die of one without passing it on.
  */
 export function stopSignal(closed?: Promise<void>): AbortSignal {
   const stopping = new AbortController();
@@ -87,7 +96,10 @@ export function stopSignal(closed?: Promise<void>): AbortSignal {
   return stopping.signal;
 }
 
-/** Controls, and what turns the direction of text: stored text comes from outside, and could rewrite the screen. */
+/**
+ * Controls, and what turns the direction of text: stored text comes from outside, and could rewrite
+ * the screen.
+ */
 const acting = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 const short: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
@@ -99,9 +111,17 @@ export function printable(text: string): string {
 
 /** `io` whose lines a terminal shows as they are, whatever is in them. */
 export function safeIo(io: Io): Io {
-  return { ...io, out: (line) => io.out(printable(line)), err: (line) => io.err(printable(line)), draw: io.draw ?? io.out };
+  return {
+    ...io,
+    out: (line) => io.out(printable(line)),
+    err: (line) => io.err(printable(line)),
+    draw: io.draw ?? io.out,
+  };
 }
 
 function asEscape(character: string): string {
-  return Array.from({ length: character.length }, (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
+  return Array.from(
+    { length: character.length },
+    (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`,
+  ).join("");
 }

@@ -17,17 +17,39 @@ function declare(command: Command) {
       several,
     )
     .option("--allow-remote", "let --forward-to name another machine")
-    .option("--events <patterns>", 'only these event kinds, such as message.status or "message.*,automation.*"')
+    .option(
+      "--events <patterns>",
+      'only these event kinds, such as message.status or "message.*,automation.*"',
+    )
     .option("--source <names>", "only from these sources, separated by commas")
     .option("--status <words>", "only with these statuses, such as failed,read")
     .option("--where <json>", "only events whose data meets this condition, as where of a route")
     .option("--tracked", "only about registered messages and runs")
-    .option("--since <time>", "start with the events received since then: 30m, 2h, or 2026-11-20T08:00:00Z")
-    .addOption(optionOf("--latest", "start now, whatever was missed under this name").conflicts("since"))
-    .option("--as <name>", "name of a cursor: the relay stores the position, and the next listen continues there")
-    .option("-H, --headers <header>", 'add this header to each post, as "name: value"; may be repeated', header)
-    .option("--secret <text>", "sign each post with this in the Standard Webhooks way, as a route's to.secret; whsec_… or plain text")
-    .option("--max-attempts <count>", "skip an event after this many answers that are not 2xx (default: never)", count)
+    .option(
+      "--since <time>",
+      "start with the events received since then: 30m, 2h, or 2026-11-20T08:00:00Z",
+    )
+    .addOption(
+      optionOf("--latest", "start now, whatever was missed under this name").conflicts("since"),
+    )
+    .option(
+      "--as <name>",
+      "name of a cursor: the relay stores the position, and the next listen continues there",
+    )
+    .option(
+      "-H, --headers <header>",
+      'add this header to each post, as "name: value"; may be repeated',
+      header,
+    )
+    .option(
+      "--secret <text>",
+      "sign each post with this in the Standard Webhooks way, as a route's to.secret; whsec_… or plain text",
+    )
+    .option(
+      "--max-attempts <count>",
+      "skip an event after this many answers that are not 2xx (default: never)",
+      count,
+    )
     .option("--show-pii", "show wamids in clear, and bodies with --json")
     .option("--json", "print a line of JSON for each thing that happens")
     .addHelpText(
@@ -45,23 +67,48 @@ Examples:
 }
 
 async function listenTo(command: Command, options: Options, io: Io): Promise<void> {
-  const { forwardTo = [], allowRemote, headers = {}, secret, events, status, where, tracked, since, latest, as } = options;
+  const {
+    forwardTo = [],
+    allowRemote,
+    headers = {},
+    secret,
+    events,
+    status,
+    where,
+    tracked,
+    since,
+    latest,
+    as,
+  } = options;
   const { json = false, showPii = false, maxAttempts = null } = options;
   const wrong = (message: string): never => command.error(`error: ${message}`);
-  const needing = forwardTo.length > 0 ? undefined : givenFlag(command, options, ["headers", "secret", "maxAttempts"]);
+  const needing =
+    forwardTo.length > 0
+      ? undefined
+      : givenFlag(command, options, ["headers", "secret", "maxAttempts"]);
   if (needing !== undefined) wrong(`${needing} is for --forward-to`);
-  const [{ queryOf }, { failureFor }, { createTargets }, { relayAddress }, { runListen }, { printHints }, { systemClock }] =
-    await Promise.all([
-      import("../client/connection.ts"),
-      import("./control-client.ts"),
-      import("./listen/forward.ts"),
-      import("./listen/relay.ts"),
-      import("./listen/run.ts"),
-      import("./hints.ts"),
-      import("../model/clock.ts"),
-    ]);
+  const [
+    { queryOf },
+    { failureFor },
+    { createTargets },
+    { relayAddress },
+    { runListen },
+    { printHints },
+    { systemClock },
+  ] = await Promise.all([
+    import("../client/connection.ts"),
+    import("./control-client.ts"),
+    import("./listen/forward.ts"),
+    import("./listen/relay.ts"),
+    import("./listen/run.ts"),
+    import("./hints.ts"),
+    import("../model/clock.ts"),
+  ]);
   const relay = await relayAddress(command, options, io);
-  const targets = forwardTo.length === 0 ? null : createTargets({ forwardTo, allowRemote, headers, secret }, systemClock.now, wrong);
+  const targets =
+    forwardTo.length === 0
+      ? null
+      : createTargets({ forwardTo, allowRemote, headers, secret }, systemClock.now, wrong);
   await printHints({ event: events, status }, options, io);
   const source = options.source ?? targets?.sources?.join(",");
   await runListen(io, {
@@ -82,7 +129,10 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   });
 }
 
-function header(text: string, earlier: Readonly<Record<string, string>> = {}): Record<string, string> {
+function header(
+  text: string,
+  earlier: Readonly<Record<string, string>> = {},
+): Record<string, string> {
   const colon = text.indexOf(":");
   if (colon < 1) throw new InvalidArgumentError('It must be "name: value".');
   return { ...earlier, [text.slice(0, colon).trim()]: text.slice(colon + 1).trim() };

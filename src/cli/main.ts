@@ -13,10 +13,15 @@ export async function createProgram(io: Io, loaded: string | undefined): Promise
       writeOut: (text) => text.trimEnd().split("\n").forEach(io.out),
       writeErr: (text) => text.trimEnd().split("\n").forEach(io.err),
     })
-    .configureHelp({ subcommandTerm: (command) => `${command.name()} ${command.usage()}`.trimEnd() });
+    .configureHelp({
+      subcommandTerm: (command) => `${command.name()} ${command.usage()}`.trimEnd(),
+    });
   program.hook("preAction", (_, command) => {
-    const empty = command.options.find((option) => [command.getOptionValue(option.attributeName())].flat().includes(""));
-    if (empty !== undefined) command.error(`error: option '${empty.flags}' argument '' is invalid. ${emptyText}`);
+    const empty = command.options.find((option) =>
+      [command.getOptionValue(option.attributeName())].flat().includes(""),
+    );
+    if (empty !== undefined)
+      command.error(`error: option '${empty.flags}' argument '' is invalid. ${emptyText}`);
   });
   for (const { name, group, usage, summary, load } of commands) {
     const command = program.command(name).description(summary).helpGroup(`${group}:`);
@@ -42,7 +47,8 @@ export async function main(argv: readonly string[], given: Io = processIo()): Pr
   const [first, second] = argv[0] === "--" ? argv.slice(1) : argv;
   const program = await createProgram(io, first === "help" ? second : first);
   // Commander's help for an unknown command does not say that it is unknown.
-  const isUnknown = first === "help" && second !== undefined && !commands.some(({ name }) => name === second);
+  const isUnknown =
+    first === "help" && second !== undefined && !commands.some(({ name }) => name === second);
   try {
     await program.parseAsync(isUnknown ? [second] : argv, { from: "user" });
     return Number(process.exitCode ?? 0);

@@ -56,12 +56,20 @@ function placeOf(text: string): Place {
   return { driver: "sqlite", path: path.length === 0 ? defaultPath : path.join(":") };
 }
 
-async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf<typeof declare>, io: Io): Promise<void> {
-  if (from.driver === to.driver) throw new CommandFailed(`--from and --to are both ${from.driver}; one must be sqlite, the other postgres`);
+async function runMigrate(
+  { config, envFile, from, to, json = false }: OptionsOf<typeof declare>,
+  io: Io,
+): Promise<void> {
+  if (from.driver === to.driver)
+    throw new CommandFailed(
+      `--from and --to are both ${from.driver}; one must be sqlite, the other postgres`,
+    );
   const { readSettings } = await import("./settings-option.ts");
   const { storage } = readSettings({ config, envFile }, io);
   if (storage.driver !== "postgres") {
-    throw new CommandFailed(`${config} has storage.driver ${storage.driver}; give settings with storage.driver postgres`);
+    throw new CommandFailed(
+      `${config} has storage.driver ${storage.driver}; give settings with storage.driver postgres`,
+    );
   }
   const [{ migrate }, { storePlace }, { StoreUnavailable }] = await Promise.all([
     import("../app/migrate.ts"),
@@ -72,16 +80,20 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
   const bar = createProgressBar(io, json);
   const report = await migrate({ from: at(from), to: at(to), progress: bar.show })
     .catch((error: unknown) => {
-      if (error instanceof StoreUnavailable) throw new CommandFailed(`${error.message}; the same command goes on where it was`);
+      if (error instanceof StoreUnavailable)
+        throw new CommandFailed(`${error.message}; the same command goes on where it was`);
       throw error;
     })
     .finally(bar.end);
-  const audit = report.audit === null ? null : { ...report.audit, at: new Date(report.audit.at).toISOString() };
+  const audit =
+    report.audit === null ? null : { ...report.audit, at: new Date(report.audit.at).toISOString() };
   const finishedAt = report.finishedAt === null ? null : new Date(report.finishedAt).toISOString();
   const names = { from: storePlace(at(from)), to: storePlace(at(to)) };
   print(io, { json }, { ...report, audit, finishedAt }, () => reportLines(report, names));
   if (report.finishedAt === null) {
-    throw new CommandFailed(`the counts differ; no relay starts on ${names.to}: take another target, and keep both for a look`);
+    throw new CommandFailed(
+      `the counts differ; no relay starts on ${names.to}: take another target, and keep both for a look`,
+    );
   }
   if (audit === null) return;
   printVerdict(io, { json }, audit, "audit of the target: ");
@@ -92,7 +104,10 @@ interface Names {
   readonly to: string;
 }
 
-function reportLines({ result, finishedAt, counts, closedMs, tookMs }: MigrationReport, { from, to }: Names): string[] {
+function reportLines(
+  { result, finishedAt, counts, closedMs, tookMs }: MigrationReport,
+  { from, to }: Names,
+): string[] {
   if (result === "before") {
     const at = finishedAt === null ? "" : ` at ${new Date(finishedAt).toISOString()}`;
     return [`${from} was copied to ${to} before${at}: nothing was written`];

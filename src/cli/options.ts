@@ -3,7 +3,15 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { nearest } from "../model/nearest.ts";
 import { durationUnits, inUnits, mostMs, mostRate, perSecond } from "../model/unit-text.ts";
 import { emptyText } from "./io.ts";
-import { type Always, type Given, type OptionsOf, optionOf, type Typed, type TypedOption, typed } from "./typed.ts";
+import {
+  type Always,
+  type Given,
+  type OptionsOf,
+  optionOf,
+  type Typed,
+  type TypedOption,
+  typed,
+} from "./typed.ts";
 
 export function matching(form: RegExp, fault: string) {
   return (text: string): string => {
@@ -12,10 +20,16 @@ export function matching(form: RegExp, fault: string) {
   };
 }
 
-/** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
+/**
+ * A non-empty argument: an empty one comes from an unset variable of a script, and would name no
+ * resource.
+ */
 export const givenArgument = matching(/./s, emptyText);
 
-/** Files in the working directory that are the default of `--config`: the first that exists, else the last. */
+/**
+ * Files in the working directory that are the default of `--config`: the first that exists, else
+ * the last.
+ */
 const settingsPaths = ["relay.yaml", "config/relay.yaml"] as const;
 
 export function defaultSettingsPath(): string {
@@ -27,33 +41,59 @@ export const ownFixtures = "fixtures";
 export function withConfigOption(command: Command) {
   return typed(command)
     .option("-c, --config <path>", "settings file", defaultSettingsPath())
-    .option("--env-file <path>", "file with variables for the settings (default: .env beside the settings file, if it exists)");
+    .option(
+      "--env-file <path>",
+      "file with variables for the settings (default: .env beside the settings file, if it exists)",
+    );
 }
 export type SettingsOptions = OptionsOf<typeof withConfigOption>;
 
 export function withRelayOptions(command: Command) {
   return withConfigOption(command)
     .option("--relay <url>", "use the relay at this URL instead of the one of the settings file")
-    .option("--token-env <name>", "with --relay: the environment variable that holds the token", "RELAY_TOKEN");
+    .option(
+      "--token-env <name>",
+      "with --relay: the environment variable that holds the token",
+      "RELAY_TOKEN",
+    );
 }
-export type RelayOptions = OptionsOf<typeof withRelayOptions> & { readonly showPii?: boolean | undefined };
+export type RelayOptions = OptionsOf<typeof withRelayOptions> & {
+  readonly showPii?: boolean | undefined;
+};
 
-export function withTimeOptions<Options, Arguments extends unknown[]>(command: Typed<Options, Arguments>) {
+export function withTimeOptions<Options, Arguments extends unknown[]>(
+  command: Typed<Options, Arguments>,
+) {
   return command
-    .option("--from <time>", "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)", time)
+    .option(
+      "--from <time>",
+      "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)",
+      time,
+    )
     .option("--to <time>", "received before this time", time)
-    .addOption(optionOf("--since <duration>", "received within this time until now, such as 30m, 2h, 7d", ago).conflicts("from"));
+    .addOption(
+      optionOf(
+        "--since <duration>",
+        "received within this time until now, such as 30m, 2h, 7d",
+        ago,
+      ).conflicts("from"),
+    );
 }
 
 export type TimeOptions = OptionsOf<typeof withTimeOptions<unknown, []>>;
 
 /** Ends in wrong usage for a reversed range, in which nothing would be found or replayed. */
 export function timeFilter(command: Command, { since, from = since, to }: TimeOptions) {
-  if (from !== undefined && to !== undefined && from >= to) command.error("error: --to must be after --from or --since");
+  if (from !== undefined && to !== undefined && from >= to)
+    command.error("error: --to must be after --from or --since");
   return { from, to };
 }
 
-export function choice<Flags extends string, Word extends string, Fallback extends NoInfer<Word> | undefined = undefined>(
+export function choice<
+  Flags extends string,
+  Word extends string,
+  Fallback extends NoInfer<Word> | undefined = undefined,
+>(
   flags: Flags,
   description: string,
   words: readonly Word[],
@@ -80,7 +120,9 @@ export function portFrom(lowest: 0 | 1) {
   return (text: string): number => {
     const port = /^\d{1,5}$/.test(text) ? Number(text) : -1;
     if (port < lowest || port > 65_535)
-      throw new InvalidArgumentError(`It must be a port from ${lowest} to 65535${lowest === 0 ? " (0: any free one)" : ""}.`);
+      throw new InvalidArgumentError(
+        `It must be a port from ${lowest} to 65535${lowest === 0 ? " (0: any free one)" : ""}.`,
+      );
     return port;
   };
 }
@@ -89,7 +131,10 @@ export function several(text: string, earlier: readonly string[] = []): string[]
   return [...earlier, text];
 }
 
-export function pairs(text: string, earlier: Readonly<Record<string, string>> = {}): Record<string, string> {
+export function pairs(
+  text: string,
+  earlier: Readonly<Record<string, string>> = {},
+): Record<string, string> {
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("It must be key=value.");
   return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
@@ -98,13 +143,18 @@ export function pairs(text: string, earlier: Readonly<Record<string, string>> = 
 /** For options: a date, or a time with its zone; gives ISO 8601, UTC. */
 export function time(text: string): string {
   const withZone = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
-  return isoTime(text, withZone, "It must be a date (2026-11-20) or a time with its zone (2026-11-20T08:00:00Z).");
+  return isoTime(
+    text,
+    withZone,
+    "It must be a date (2026-11-20) or a time with its zone (2026-11-20T08:00:00Z).",
+  );
 }
 
 export function isoTime(text: string, pattern: RegExp, fault: string): string {
   const day = text.slice(0, 10);
   // Date takes February 31 for March 3.
-  const at = pattern.test(text) && new Date(day).toJSON()?.startsWith(day) === true ? new Date(text) : null;
+  const at =
+    pattern.test(text) && new Date(day).toJSON()?.startsWith(day) === true ? new Date(text) : null;
   if (at === null || Number.isNaN(at.valueOf())) throw new InvalidArgumentError(fault);
   return at.toISOString();
 }
@@ -112,7 +162,8 @@ export function isoTime(text: string, pattern: RegExp, fault: string): string {
 /** For options: a duration before now; gives ISO 8601, UTC. */
 function ago(text: string): string {
   const ms = inUnits(text, durationUnits);
-  if (!(ms <= mostMs)) throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
+  if (!(ms <= mostMs))
+    throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
   return new Date(Date.now() - ms).toISOString();
 }
 
@@ -154,18 +205,29 @@ const givenAs: Readonly<Record<string, readonly string[]>> = {
   webhooks: ["webhook"],
 };
 
-/** Ends in wrong usage that names the options as they are typed. Returns when no option gave a faulty value. */
+/**
+ * Ends in wrong usage that names the options as they are typed. Returns when no option gave a
+ * faulty value.
+ */
 export function refuseOptions(command: Command, faults: readonly Fault[]): void {
   const texts = faults.map(({ path, message }) => {
     const names = givenAs[path] ?? path.split(".").flatMap((part) => givenAs[part] ?? part);
-    const possible = names.flatMap((name) => command.options.filter((option) => option.attributeName() === name));
-    const option = possible.find((each) => command.getOptionValue(each.attributeName()) !== undefined) ?? possible[0];
+    const possible = names.flatMap((name) =>
+      command.options.filter((option) => option.attributeName() === name),
+    );
+    const option =
+      possible.find((each) => command.getOptionValue(each.attributeName()) !== undefined) ??
+      possible[0];
     return { isOption: option !== undefined, text: `${option?.long ?? path}: ${message}` };
   });
-  if (texts.some(({ isOption }) => isOption)) command.error(`error: ${texts.map(({ text }) => text).join("; ")}`);
+  if (texts.some(({ isOption }) => isOption))
+    command.error(`error: ${texts.map(({ text }) => text).join("; ")}`);
 }
 
-/** Of this machine without `http://`, as comparable tools take it. The host alone is no URL: it could be a forgotten value. */
+/**
+ * Of this machine without `http://`, as comparable tools take it. The host alone is no URL: it
+ * could be a forgotten value.
+ */
 const schemeless = /^(?:localhost|127\.0\.0\.1|\[::1\]):\d/i;
 
 export function webUrl(text: string): URL | null {

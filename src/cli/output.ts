@@ -7,12 +7,16 @@ export function print<T>(
   lines: (value: T) => Iterable<string>,
 ): void {
   // JSON.stringify writes no control character but its own line breaks.
-  for (const line of json === true ? JSON.stringify(value, null, 2).split("\n") : lines(value)) io.out(line);
+  for (const line of json === true ? JSON.stringify(value, null, 2).split("\n") : lines(value))
+    io.out(line);
 }
 
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>;
 
-/** A table as lines: columns aligned, two spaces between, the last one as long as it is. Cells are made safe to print. */
+/**
+ * A table as lines: columns aligned, two spaces between, the last one as long as it is. Cells are
+ * made safe to print.
+ */
 export function tableLines<Row>(rows: readonly Row[], columns: Columns<Row>): string[] {
   const head = Object.keys(columns);
   const cells = rows.map((row) => Object.values(columns).map((cell) => String(cell(row) ?? "")));
@@ -20,7 +24,9 @@ export function tableLines<Row>(rows: readonly Row[], columns: Columns<Row>): st
   const widths = head.map((_, column) => Math.max(...safe.map((row) => length(row[column] ?? ""))));
   return safe.map((row) =>
     row
-      .map((cell, column) => (column === row.length - 1 ? cell : cell + " ".repeat((widths[column] ?? 0) - length(cell))))
+      .map((cell, column) =>
+        column === row.length - 1 ? cell : cell + " ".repeat((widths[column] ?? 0) - length(cell)),
+      )
       .join("  ")
       .trimEnd(),
   );

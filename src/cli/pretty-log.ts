@@ -3,8 +3,14 @@ import type { LogStream } from "../observe/logger.ts";
 import type { Io } from "./io.ts";
 import { printable } from "./io.ts";
 
-/** `out` itself for JSON lines; else a stream that writes each JSON line to it as text for people. */
-export async function logOutput(format: Settings["log"]["format"], out: LogStream, io: Pick<Io, "isTerminal" | "env">): Promise<LogStream> {
+/**
+ * `out` itself for JSON lines; else a stream that writes each JSON line to it as text for people.
+ */
+export async function logOutput(
+  format: Settings["log"]["format"],
+  out: LogStream,
+  io: Pick<Io, "isTerminal" | "env">,
+): Promise<LogStream> {
   if (format === "json" || (format === "auto" && !io.isTerminal)) return out;
   // Loaded only when used, so that a relay in a container starts without it.
   const { prettyFactory } = await import("pino-pretty");

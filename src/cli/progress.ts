@@ -32,10 +32,14 @@ const lineEveryMs = 2_000;
 const width = 30;
 
 /**
- * A bar that is drawn over itself on a terminal; in a pipe, and with `--json`, a plain line on standard error every two seconds.
- * `isPatient`: the first one takes its time too.
+ * A bar that is drawn over itself on a terminal; in a pipe, and with `--json`, a plain line on
+ * standard error every two seconds. `isPatient`: the first one takes its time too.
  */
-export function createProgressBar(io: Io, isJson: boolean, { now = () => performance.now(), isPatient = false } = {}) {
+export function createProgressBar(
+  io: Io,
+  isJson: boolean,
+  { now = () => performance.now(), isPatient = false } = {},
+) {
   const isDrawn = io.isTerminal && !isJson;
   const drawing = createDrawing(io);
   let shownAt = isDrawn && !isPatient ? Number.NEGATIVE_INFINITY : now();
@@ -47,7 +51,10 @@ export function createProgressBar(io: Io, isJson: boolean, { now = () => perform
       const full = Math.round(Math.min(1, part ?? 0) * width);
       if (part === null) (isDrawn ? drawing.draw : io.err)(text);
       else if (!isDrawn) io.err(`${percent}  ${text}`);
-      else drawing.draw(`[${"#".repeat(full)}${".".repeat(width - full)}] ${percent.padStart(4)}  ${text}`);
+      else
+        drawing.draw(
+          `[${"#".repeat(full)}${".".repeat(width - full)}] ${percent.padStart(4)}  ${text}`,
+        );
     },
     end: drawing.clear,
     leave: drawing.leave,
@@ -55,7 +62,13 @@ export function createProgressBar(io: Io, isJson: boolean, { now = () => perform
 }
 
 /** `12,345 lines  1,234/s  3 refused`: how many in so many ms, and how many of them failed. */
-export function speedText(count: number, what: string, tookMs: number, failed: number, failedAs: string): string {
+export function speedText(
+  count: number,
+  what: string,
+  tookMs: number,
+  failed: number,
+  failedAs: string,
+): string {
   const speed = tookMs < 200 ? "" : `  ${withCommas(Math.round((count * 1000) / tookMs))}/s`;
   return `${withCommas(count)} ${what}${speed}${failed === 0 ? "" : `  ${withCommas(failed)} ${failedAs}`}`;
 }

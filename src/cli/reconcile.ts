@@ -12,7 +12,12 @@ export function build(command: Command, io: Io): void {
     .option("--account <name>", "only this account")
     .option("--dry-run", "only print what would be polled")
     .option("--json", "print {accounts} as JSON")
-    .addOption(optionOf("--quiet", "print nothing unless the command fails (exit code 1)").conflicts(["dryRun", "json"]))
+    .addOption(
+      optionOf("--quiet", "print nothing unless the command fails (exit code 1)").conflicts([
+        "dryRun",
+        "json",
+      ]),
+    )
     .addHelpText(
       "after",
       `
@@ -38,7 +43,10 @@ Examples:
         "replay",
         async (client) => {
           const plan = await client.planReconcile({ account });
-          if (plan.accounts.length === 0) throw new CommandFailed("no account can be polled: none has baseUrl and apiKey in the settings");
+          if (plan.accounts.length === 0)
+            throw new CommandFailed(
+              "no account can be polled: none has baseUrl and apiKey in the settings",
+            );
           if (options.dryRun === true) {
             print(io, options, plan, () => planLines(plan.accounts));
             for (const line of remarks(plan.accounts)) io.err(line);
@@ -47,7 +55,10 @@ Examples:
           const total = plan.accounts.reduce((sum, { wouldPoll }) => sum + wouldPoll, 0);
           const bar = createProgressBar(io, json === true || quiet);
           const onProgress = (polled: number) =>
-            bar.show(total === 0 ? 1 : polled / total, `${withCommas(polled)} of ${withCommas(total)} polled`);
+            bar.show(
+              total === 0 ? 1 : polled / total,
+              `${withCommas(polled)} of ${withCommas(total)} polled`,
+            );
           const accounts = await client.reconcile({ account, dueBy: plan.dueBy }, { onProgress });
           bar.end();
           const code = exitCodeOf(accounts);
@@ -56,7 +67,9 @@ Examples:
           print(io, options, { accounts }, () => summaryLines(accounts));
           for (const line of remarks(accounts)) io.err(line);
           for (const each of accounts.filter(hasOnlyFailures))
-            io.err(`${each.account}: every poll failed; "wamid-relay doctor" calls the service and names the fault`);
+            io.err(
+              `${each.account}: every poll failed; "wamid-relay doctor" calls the service and names the fault`,
+            );
           if (accounts.some(({ changed }) => changed > 0)) noteWithoutRelay(client, io);
         },
         "service",
@@ -65,18 +78,34 @@ Examples:
 }
 
 /** A pass stops after several failures in a row, so one with few polls ends without. */
-const hasOnlyFailures = ({ stopped, polled, failed }: AccountReconciled): boolean => stopped === null && polled > 0 && failed === polled;
+const hasOnlyFailures = ({ stopped, polled, failed }: AccountReconciled): boolean =>
+  stopped === null && polled > 0 && failed === polled;
 
 function exitCodeOf(accounts: readonly AccountReconciled[]): number {
   const reasons = accounts.map(({ stopped }) => stopped?.reason ?? null);
-  if (accounts.some(hasOnlyFailures) || reasons.some((reason) => reason !== null && reason !== "quota")) return 1;
+  if (
+    accounts.some(hasOnlyFailures) ||
+    reasons.some((reason) => reason !== null && reason !== "quota")
+  )
+    return 1;
   // Some polls are postponed.
   return reasons.includes("quota") || accounts.some(({ postponed }) => postponed > 0) ? 3 : 0;
 }
 
 function summaryLines(accounts: readonly AccountReconciled[]): string[] {
-  const words = ["account", "polled", "changed", "unchanged", "missing", "failed", "postponed"] as const;
-  return tableLines(accounts, Object.fromEntries(words.map((word) => [word, (account) => account[word]])));
+  const words = [
+    "account",
+    "polled",
+    "changed",
+    "unchanged",
+    "missing",
+    "failed",
+    "postponed",
+  ] as const;
+  return tableLines(
+    accounts,
+    Object.fromEntries(words.map((word) => [word, (account) => account[word]])),
+  );
 }
 
 function planLines(accounts: readonly AccountPlan[]): string[] {
@@ -95,7 +124,8 @@ const stops: Readonly<Record<string, string>> = {
   unreachable: "the service cannot be reached",
   refused: "the service refuses polls",
   unreadable: "the service's answers cannot be read; is baseUrl right?",
-  "not-found": "the service answers 404 to every poll; are baseUrl and apiKey of this account, and the ids of this service?",
+  "not-found":
+    "the service answers 404 to every poll; are baseUrl and apiKey of this account, and the ids of this service?",
 };
 
 /** Counts stop here (docs/reference/endpoints.md, "POST /v1/reconcile"). */
@@ -108,12 +138,23 @@ function atLeast(count: number): string {
 function remarks(accounts: readonly (AccountReconciled | AccountPlan)[]): string[] {
   return accounts.flatMap(({ account, stopped, postponed, lastsUntil, unpollable }) => {
     const until = stopped?.until == null ? "" : ` until ${stopped.until}`;
-    const lasts = lastsUntil === null ? "" : `; polled at this rate, it would last until ${lastsUntil.slice(0, 10)}`;
+    const lasts =
+      lastsUntil === null
+        ? ""
+        : `; polled at this rate, it would last until ${lastsUntil.slice(0, 10)}`;
     const detail = stopped?.detail === undefined ? "" : ` (${stopped.detail})`;
     return [
-      ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? stopped.reason}${detail}${until}`]),
-      ...(postponed === 0 ? [] : [`${account}: ${atLeast(postponed)} polls wait so that the month's quota lasts${lasts}`]),
-      ...(unpollable === 0 ? [] : [`${account}: ${atLeast(unpollable)} open messages are known by wamid alone and cannot be polled`]),
+      ...(stopped === null
+        ? []
+        : [`${account}: stopped: ${stops[stopped.reason] ?? stopped.reason}${detail}${until}`]),
+      ...(postponed === 0
+        ? []
+        : [`${account}: ${atLeast(postponed)} polls wait so that the month's quota lasts${lasts}`]),
+      ...(unpollable === 0
+        ? []
+        : [
+            `${account}: ${atLeast(unpollable)} open messages are known by wamid alone and cannot be polled`,
+          ]),
     ];
   });
 }

@@ -7,7 +7,8 @@ import { type Columns, print, tableLines } from "./output.ts";
 import type { withRelay as WithRelay } from "./reach-relay.ts";
 
 /** Loaded when a command runs: its help needs none of what reaches a relay. */
-export const withRelay: typeof WithRelay = async (...given) => (await import("./reach-relay.ts")).withRelay(...given);
+export const withRelay: typeof WithRelay = async (...given) =>
+  (await import("./reach-relay.ts")).withRelay(...given);
 
 /** After a command that makes deliveries due. Those over PostgreSQL may have a worker elsewhere. */
 export function noteWithoutRelay({ isStore }: ControlClient, io: Io): void {
@@ -22,17 +23,29 @@ interface Page<Next, Row> {
 /** Prints the newest rows of a list. `older`: what is after them. */
 export async function printList<Next extends string | number, Row>(
   command: Command,
-  options: RelayOptions & Given & { readonly limit: number; readonly before?: Next | undefined; readonly json?: boolean | undefined },
+  options: RelayOptions &
+    Given & {
+      readonly limit: number;
+      readonly before?: Next | undefined;
+      readonly json?: boolean | undefined;
+    },
   io: Io,
-  list: (client: ControlClient, place: { before: Next | undefined; limit: number }) => Promise<Page<Next, Row>>,
+  list: (
+    client: ControlClient,
+    place: { before: Next | undefined; limit: number },
+  ) => Promise<Page<Next, Row>>,
   older: string,
   columns: Columns<Row>,
 ): Promise<void> {
   const { readPages } = await import("./control-client.ts");
   const { limit, before, json } = options;
-  const found = await withRelay(command, options, io, "read", (client) => readPages((place) => list(client, place), limit, before));
+  const found = await withRelay(command, options, io, "read", (client) =>
+    readPages((place) => list(client, place), limit, before),
+  );
   const { data, next } = found;
-  if (data.length === 0 && next === null) await (await import("./hints.ts")).printHints(options, options, io);
+  if (data.length === 0 && next === null)
+    await (await import("./hints.ts")).printHints(options, options, io);
   print(io, options, found, () => tableLines(data, columns));
-  if (next !== null && json !== true) io.err(`there are ${older}: --before ${next}, or a greater --limit`);
+  if (next !== null && json !== true)
+    io.err(`there are ${older}: --before ${next}, or a greater --limit`);
 }

@@ -34,18 +34,26 @@ Examples:
       );
       print(io, options, report, () => linesOf(report, isStatus));
       // The relay on another host or in a container may have it elsewhere.
-      if (options.relay === undefined && report.file != null && placeOf(report.file) !== placeOf(options.config)) {
+      if (
+        options.relay === undefined &&
+        report.file != null &&
+        placeOf(report.file) !== placeOf(options.config)
+      ) {
         io.err(`note: the relay reads ${report.file}, not ${options.config}`);
       }
       for (const name of report.overridden) {
-        io.err(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`);
+        io.err(
+          `warning: ${name} of the env file has no effect: the process environment has another value, which wins`,
+        );
       }
       for (const { source, secret, lastAt } of report.dropped) {
         const what = `sources.${source} no longer has the secret ${secret}, which verified an event at ${lastAt}`;
         io.err(`warning: ${what}: webhooks signed with it now get 401`);
       }
       if (report.result === "applied") return;
-      const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
+      const faults = report.faults.map(
+        ({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`,
+      );
       const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
       throw new CommandFailed([heading, ...faults].join("\n"));
     });
@@ -59,12 +67,27 @@ function refusedReport(error: unknown): Reload {
   throw error;
 }
 
-const triggers: Readonly<Record<Reload["trigger"], string>> = { start: "the start", signal: "SIGHUP", api: "POST /v1/reload" };
+const triggers: Readonly<Record<Reload["trigger"], string>> = {
+  start: "the start",
+  signal: "SIGHUP",
+  api: "POST /v1/reload",
+};
 
-function linesOf({ result, trigger, at, changed, needRestart }: Reload, isStatus: boolean): string[] {
+function linesOf(
+  { result, trigger, at, changed, needRestart }: Reload,
+  isStatus: boolean,
+): string[] {
   if (result === "refused") return [];
-  const first = isStatus ? `settings in effect since ${at}, by ${triggers[trigger]}` : "settings reloaded";
-  const heading = isStatus && trigger === "start" ? first : `${first}; ${changed.length === 0 ? "nothing changed" : "changed:"}`;
-  const restart = needRestart.length === 0 ? [] : ["these take effect after a restart:", ...needRestart.map((path) => `  ${path}`)];
+  const first = isStatus
+    ? `settings in effect since ${at}, by ${triggers[trigger]}`
+    : "settings reloaded";
+  const heading =
+    isStatus && trigger === "start"
+      ? first
+      : `${first}; ${changed.length === 0 ? "nothing changed" : "changed:"}`;
+  const restart =
+    needRestart.length === 0
+      ? []
+      : ["these take effect after a restart:", ...needRestart.map((path) => `  ${path}`)];
   return [heading, ...changed.map((path) => `  ${path}`), ...restart];
 }

@@ -25,8 +25,15 @@ function declare(command: Command) {
   return withFilters(described, replayFilters)
     .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m", rateOf)
     .option("--dry-run", "only count")
-    .option("--resume <place>", "continue at the place that an ended replay printed, with the same options", place)
-    .option("--yes", `do not ask; required for delivered ones and for more than ${askFrom} without a terminal`)
+    .option(
+      "--resume <place>",
+      "continue at the place that an ended replay printed, with the same options",
+      place,
+    )
+    .option(
+      "--yes",
+      `do not ask; required for delivered ones and for more than ${askFrom} without a terminal`,
+    )
     .option("--json", "print {matching, replayed} as JSON")
     .addHelpText(
       "after",
@@ -53,7 +60,10 @@ Examples:
     );
 }
 
-const place = matching(/^\d{1,15}\.\d{1,15}\.-?\d{1,16}\..{0,200}$/, "It must be the place that an ended replay printed.");
+const place = matching(
+  /^\d{1,15}\.\d{1,15}\.-?\d{1,16}\..{0,200}$/,
+  "It must be the place that an ended replay printed.",
+);
 
 /** Deliveries of one call: progress can be shown after each. */
 const callLimit = 5_000;
@@ -77,22 +87,33 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
       return;
     }
     const isPlain = (state === "dead" || state === "waiting") && options.disposition === undefined;
-    if (options.yes !== true && cursor === null && (!isPlain || matching > askFrom)) await confirm(words.would(matching), words.refused);
+    if (options.yes !== true && cursor === null && (!isPlain || matching > askFrom))
+      await confirm(words.would(matching), words.refused);
     const bar = createProgressBar(io, options.json === true);
     let place = cursor;
     let replayed = 0;
     const left = (why: string) => {
-      const where = place === null ? "run it again" : `go on with the same options and --resume ${place}`;
+      const where =
+        place === null ? "run it again" : `go on with the same options and --resume ${place}`;
       return new CommandFailed(`${why}; ${replayed} of ${matching} ${words.done}; ${where}`);
     };
     const stopped = stopSignal();
     try {
-      const limit = rate === null ? callLimit : Math.max(1, Math.min(callLimit, Math.round((rate * paceMs) / 1000)));
+      const limit =
+        rate === null
+          ? callLimit
+          : Math.max(1, Math.min(callLimit, Math.round((rate * paceMs) / 1000)));
       const startedAt = performance.now();
       for await (const step of client.replaySteps(filter, { cursor, limit, signal: stopped })) {
         ({ replayed, cursor: place } = step);
-        bar.show(matching === 0 ? 1 : Math.min(1, replayed / matching), `${replayed} of ${matching}`);
-        const early = rate === null || place === null ? 0 : (replayed / rate) * 1000 - (performance.now() - startedAt);
+        bar.show(
+          matching === 0 ? 1 : Math.min(1, replayed / matching),
+          `${replayed} of ${matching}`,
+        );
+        const early =
+          rate === null || place === null
+            ? 0
+            : (replayed / rate) * 1000 - (performance.now() - startedAt);
         if (early > 0) await wait(early, null, { signal: stopped }).catch(() => {});
       }
     } catch (error) {
@@ -118,7 +139,11 @@ function wordsOf({ state, disposition }: Options) {
     };
   }
   const isRoutedAgain = disposition === "ignored" || disposition === "filtered";
-  const kind = isRoutedAgain ? ` of ${disposition} events` : state === "dead" ? "" : ", delivered ones among them,";
+  const kind = isRoutedAgain
+    ? ` of ${disposition} events`
+    : state === "dead"
+      ? ""
+      : ", delivered ones among them,";
   return {
     counted: ({ matching, routes }: ReplayCount) => [
       `${counted(matching, "delivery")} ${matching === 1 ? "matches" : "match"}${matching === 0 ? "" : ":"}`,
@@ -130,13 +155,21 @@ function wordsOf({ state, disposition }: Options) {
   };
 }
 
-function remarks({ routes, notSent, invalid = [] }: ReplayCount, { disposition }: Options): string[] {
+function remarks(
+  { routes, notSent, invalid = [] }: ReplayCount,
+  { disposition }: Options,
+): string[] {
   const still = disposition === "unassigned" ? "unassigned" : "in quarantine";
   return [
-    ...invalid.map(({ reason, events }) => `note: ${counted(events, "event")} left ${still}: ${reason}`),
+    ...invalid.map(
+      ({ reason, events }) => `note: ${counted(events, "event")} left ${still}: ${reason}`,
+    ),
     ...routes
       .filter(({ stopped }) => stopped !== null)
-      .map(({ route }) => `warning: the destination of ${route} is stopped; start it with: wamid-relay resume ${route}`),
+      .map(
+        ({ route }) =>
+          `warning: the destination of ${route} is stopped; start it with: wamid-relay resume ${route}`,
+      ),
     ...notSent.map(({ route, matching }) =>
       route.startsWith("proxy:")
         ? `note: ${counted(matching, "exchange")} of ${route} not sent: the step has its answer`
@@ -146,7 +179,8 @@ function remarks({ routes, notSent, invalid = [] }: ReplayCount, { disposition }
 }
 
 async function confirm(what: string, refused: string): Promise<void> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY) throw new CommandFailed(`${what}; add --yes to do it`);
+  if (!process.stdin.isTTY || !process.stderr.isTTY)
+    throw new CommandFailed(`${what}; add --yes to do it`);
   const { createInterface } = await import("node:readline/promises");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   // Ctrl-D and Ctrl-C close the prompt: that is a no.

@@ -7,7 +7,11 @@ import { withRelay } from "./relay.ts";
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("[route]", "name of the route", givenArgument)
-    .option("--account <name>", "instead of a route: call the service again for this account, whose quota was used up", givenArgument)
+    .option(
+      "--account <name>",
+      "instead of a route: call the service again for this account, whose quota was used up",
+      givenArgument,
+    )
     .option("--json", "print {route, resumed} as JSON; with --account {account, resumed, ended}")
     .addHelpText(
       "after",
@@ -22,14 +26,26 @@ Examples:
     )
     .action(async (route, options) => {
       const { account } = options;
-      if ((route === undefined) === (account === undefined)) command.error("error: give exactly one of a route and --account <name>");
+      if ((route === undefined) === (account === undefined))
+        command.error("error: give exactly one of a route and --account <name>");
       if (account !== undefined) {
-        const answer = await withRelay(command, options, io, "replay", (client) => client.resumeAccount({ account }), "service");
+        const answer = await withRelay(
+          command,
+          options,
+          io,
+          "replay",
+          (client) => client.resumeAccount({ account }),
+          "service",
+        );
         print(io, options, answer, ({ resumed, ended }) => [
-          resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`,
+          resumed
+            ? `${account}: called again (was stopped: ${ended.join(", ")})`
+            : `${account}: was not stopped`,
         ]);
       } else if (route !== undefined) {
-        const answer = await withRelay(command, options, io, "replay", (client) => client.resumeRoute({ route }));
+        const answer = await withRelay(command, options, io, "replay", (client) =>
+          client.resumeRoute({ route }),
+        );
         print(io, options, answer, ({ resumed }) => [
           `${route}: ${resumed ? "started again" : "was neither stopped nor paused, and its breaker was not open"}`,
         ]);

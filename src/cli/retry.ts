@@ -7,7 +7,11 @@ import { noteWithoutRelay, withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
-    .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [...before, givenArgument(id)])
+    .argument(
+      "<delivery...>",
+      "delivery ids, as deliveries list shows them",
+      (id, before: string[] = []) => [...before, givenArgument(id)],
+    )
     .option("--json", "print the result of each as JSON")
     .addHelpText(
       "after",
@@ -32,15 +36,27 @@ Examples:
           try {
             data.push(await client.retryDelivery({ id }));
           } catch (error) {
-            // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
-            if (!(error instanceof RelayClientError && (error.status === 404 || error.status === 409))) throw error;
+            // A delivery that cannot be retried is no reason to leave the others; a token without
+            // the scope is.
+            if (
+              !(error instanceof RelayClientError && (error.status === 404 || error.status === 409))
+            )
+              throw error;
             const { code, message } = error;
-            data.push({ id, error: code === "not_found" ? `${message}; "wamid-relay deliveries list" lists the ids` : message });
+            data.push({
+              id,
+              error:
+                code === "not_found"
+                  ? `${message}; "wamid-relay deliveries list" lists the ids`
+                  : message,
+            });
           }
         }
         if (data.some((each) => "state" in each)) noteWithoutRelay(client, io);
       });
-      print(io, options, { data }, () => data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])));
+      print(io, options, { data }, () =>
+        data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])),
+      );
       const failed = data.flatMap((each) => ("error" in each ? [`${each.id}: ${each.error}`] : []));
       if (failed.length > 0) throw new CommandFailed(failed.join("\n"));
     });

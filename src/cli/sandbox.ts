@@ -16,32 +16,80 @@ function declare(command: Command) {
   return typed(command)
     .option("--port <port>", "listen on this port (0: any free one)", portFrom(0), 4010)
     .addOption(
-      choice("--format <format>", "whose webhooks to post: the service's, or those of Meta's Cloud API", ["standard", "meta"], "standard"),
+      choice(
+        "--format <format>",
+        "whose webhooks to post: the service's, or those of Meta's Cloud API",
+        ["standard", "meta"],
+        "standard",
+      ),
     )
     .option("--host <address>", "listen on this address; /sandbox has no key", "127.0.0.1")
     .addOption(
-      choice("--plan <plan>", "the account's plan (default: escala, or as in the state file)", ["trial", "growth", "escala", "enterprise"]),
+      choice("--plan <plan>", "the account's plan (default: escala, or as in the state file)", [
+        "trial",
+        "growth",
+        "escala",
+        "enterprise",
+      ]),
     )
-    .option("--speed <factor>", "speed of messages, retries and automations, as a factor", number, 1)
+    .option(
+      "--speed <factor>",
+      "speed of messages, retries and automations, as a factor",
+      number,
+      1,
+    )
     .option("--seed <text>", "the same seed gives the same statuses (default: others each time)")
     .option("--state <file>", "store everything in this SQLite file (default: memory only)")
     .option("--unlimited", "no caps per minute and no monthly quotas")
-    .option("--webhook <url>", `post events to this URL; may be repeated (default: the relay at ${usualWebhooks.standard})`, webhook)
+    .option(
+      "--webhook <url>",
+      `post events to this URL; may be repeated (default: the relay at ${usualWebhooks.standard})`,
+      webhook,
+    )
     .option("--no-webhook", "add no URL for events; those of the state file stay")
-    .option("--key <text>", "the API key (default: the environment variable SANDBOX_KEY, or a new one)")
-    .option("--secret <text>", "the secret that signs events (default: the environment variable SANDBOX_SECRET, or a new one)")
-    .option("--service <name>", "the service's short name: events are signed in x-<name>-signature", "acme")
-    .option("--verify-token <text>", "meta: what the handshake shows (default: SANDBOX_VERIFY_TOKEN, or made from the secret)")
-    .option("--number <id>", "meta: a phone_number_id of the account; may be repeated (default: one, made up)", several)
-    .option("--batch <updates>", "meta: gather so many updates for a request, for 1 s at most", number)
+    .option(
+      "--key <text>",
+      "the API key (default: the environment variable SANDBOX_KEY, or a new one)",
+    )
+    .option(
+      "--secret <text>",
+      "the secret that signs events (default: the environment variable SANDBOX_SECRET, or a new one)",
+    )
+    .option(
+      "--service <name>",
+      "the service's short name: events are signed in x-<name>-signature",
+      "acme",
+    )
+    .option(
+      "--verify-token <text>",
+      "meta: what the handshake shows (default: SANDBOX_VERIFY_TOKEN, or made from the secret)",
+    )
+    .option(
+      "--number <id>",
+      "meta: a phone_number_id of the account; may be repeated (default: one, made up)",
+      several,
+    )
+    .option(
+      "--batch <updates>",
+      "meta: gather so many updates for a request, for 1 s at most",
+      number,
+    )
     .option("--meta <fault:share>", `meta: ${metaFaults.join(", ")}; may be repeated`, metaFault)
     .option("--duplicate <share>", "post this share of events twice", number)
     .option("--reorder <share>", "let later events overtake this share", number)
     .option("--delay <share>", "post this share of events 5 s late", number)
     .option("--drop <share>", "never post this share of events", number)
     .option("--truncate <share>", "post this share of events with their data truncated", number)
-    .option("--wrong-signature <share>", "post this share of events with a wrong signature first", number)
-    .option("--fail <answer:share>", "answer API calls with 500, 502, 429, hang, reset or malformed; may be repeated", fail)
+    .option(
+      "--wrong-signature <share>",
+      "post this share of events with a wrong signature first",
+      number,
+    )
+    .option(
+      "--fail <answer:share>",
+      "answer API calls with 500, 502, 429, hang, reset or malformed; may be repeated",
+      fail,
+    )
     .option("--quiet", "do not print what happens")
     .option("--json", "print JSON lines: the setup, then what happens")
     .addHelpText(
@@ -72,21 +120,33 @@ function number(text: string): number {
 }
 
 /** `early:0.1`, or without a share the `fallback`. */
-function wordAndShare<Word extends string>(text: string, words: readonly Word[], fallback: string): { word: Word; share: number } {
+function wordAndShare<Word extends string>(
+  text: string,
+  words: readonly Word[],
+  fallback: string,
+): { word: Word; share: number } {
   const [given, part = fallback, ...rest] = text.split(":");
   const word = words.find((each) => each === given);
   if (word === undefined || rest.length > 0)
-    throw new InvalidArgumentError(`It must be one of ${words.join(", ")}, and a share after a colon, such as ${words[0]}:0.1.`);
+    throw new InvalidArgumentError(
+      `It must be one of ${words.join(", ")}, and a share after a colon, such as ${words[0]}:0.1.`,
+    );
   return { word, share: number(part) };
 }
 
 /** `early:0.1`; may be repeated. */
-function metaFault(text: string, before: Readonly<Record<string, number>> = {}): Record<string, number> {
+function metaFault(
+  text: string,
+  before: Readonly<Record<string, number>> = {},
+): Record<string, number> {
   const fault = wordAndShare(text, metaFaults, "");
   return { ...before, [fault.word]: fault.share };
 }
 
-type Fail = { readonly answer: 500 | 502 | 429 | "hang" | "reset" | "malformed"; readonly share: number };
+type Fail = {
+  readonly answer: 500 | 502 | 429 | "hang" | "reset" | "malformed";
+  readonly share: number;
+};
 
 /** `500`, `hang:0.1`; may be repeated. */
 function fail(text: string, before: readonly Fail[] = []): Fail[] {
@@ -99,24 +159,35 @@ function webhook(text: string, before: readonly string[] | boolean = []): string
 }
 
 async function playService(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ SandboxRefused, startSandbox }, { sandboxOptionsSchema }, { issueText }, { isLoopbackHost }] = await Promise.all([
+  const [
+    { SandboxRefused, startSandbox },
+    { sandboxOptionsSchema },
+    { issueText },
+    { isLoopbackHost },
+  ] = await Promise.all([
     import("../sandbox/start-sandbox.ts"),
     import("../sandbox/options.ts"),
     import("../model/issue-text.ts"),
     import("../net/addresses.ts"),
   ]);
   const { json = false, quiet = false } = options;
-  const idle = options.format === "meta" ? undefined : givenFlag(command, options, ["meta", "batch", "verifyToken"]);
+  const idle =
+    options.format === "meta"
+      ? undefined
+      : givenFlag(command, options, ["meta", "batch", "verifyToken"]);
   if (idle !== undefined) command.error(`error: ${idle} needs --format meta`);
   const settings = settingsOf(options, io);
-  const { issues = [] } = sandboxOptionsSchema.safeParse(settings, { error: (issue) => issueText(issue) }).error ?? {};
+  const { issues = [] } =
+    sandboxOptionsSchema.safeParse(settings, { error: (issue) => issueText(issue) }).error ?? {};
   refuseOptions(
     command,
     issues.map(({ path, message }) => ({ path: path.join("."), message })),
   );
   const origin = `http://${options.host.includes(":") ? `[${options.host}]` : options.host}`;
   if (!URL.canParse(origin) || !isLoopbackHost(origin)) {
-    io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
+    io.err(
+      `warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`,
+    );
   }
   const print = (happening: Happening): void => {
     if (json && !quiet) io.out(JSON.stringify({ at: new Date().toISOString(), ...happening }));
@@ -142,7 +213,19 @@ async function playService(command: Command, options: Options, io: Io): Promise<
 }
 
 function settingsOf(options: Options, io: Io): SandboxOptions {
-  const { plan, seed, state, unlimited, webhook: webhooks, host, port, speed, service, format, number } = options;
+  const {
+    plan,
+    seed,
+    state,
+    unlimited,
+    webhook: webhooks,
+    host,
+    port,
+    speed,
+    service,
+    format,
+    number,
+  } = options;
   const { duplicate, reorder, delay, drop, truncate, wrongSignature } = options;
   // A plan without the API has no webhooks.
   const usual = plan === "trial" || plan === "growth" ? [] : [usualWebhooks[format]];
@@ -170,7 +253,8 @@ function settingsOf(options: Options, io: Io): SandboxOptions {
 }
 
 /** Phones are in clear: the people are made up. */
-const happeningLine = (happening: Happening, now: Date) => `${now.toISOString().slice(11, 19)} ${textOf(happening)}`;
+const happeningLine = (happening: Happening, now: Date) =>
+  `${now.toISOString().slice(11, 19)} ${textOf(happening)}`;
 
 function textOf(happening: Happening): string {
   switch (happening.what) {
@@ -184,7 +268,12 @@ function textOf(happening: Happening): string {
       const { event, status: word, url, delivery } = happening;
       const { status, answered, tries, reason } = delivery;
       const outcome = status === "dropped" ? "dropped" : (answered ?? "no answer");
-      const again = status === "waiting" ? `, try ${tries}, again later` : status === "failed" ? ", given up" : "";
+      const again =
+        status === "waiting"
+          ? `, try ${tries}, again later`
+          : status === "failed"
+            ? ", given up"
+            : "";
       return `event    ${event}${word === null ? "" : ` ${word}`} → ${url} ${outcome}${again}${reason === null ? "" : ` (${reason})`}`;
     }
     case "run":

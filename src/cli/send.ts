@@ -17,8 +17,15 @@ export function build(command: Command, io: Io): void {
     .option("--from <id>", "network id of the sending number, when several are connected")
     .option("--key <text>", "idempotency key (default: a new one, which is printed)", keyText)
     .option("--reference <text>", "your own reference, such as an order number")
-    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs)
-    .option("--resend-unknown", "send again although the outcome of an earlier call under this key is unknown")
+    .option(
+      "--metadata <key=value>",
+      "your own data, for routes and payload: enriched; may be repeated",
+      pairs,
+    )
+    .option(
+      "--resend-unknown",
+      "send again although the outcome of an earlier call under this key is unknown",
+    )
     .option("--show-pii", "show the wamid, which contains the phone")
     .option("--json", "print the relay's answer as JSON")
     .addHelpText(
@@ -36,9 +43,20 @@ Examples:
   wamid-relay send --to +5491155550100 --template 0199… --var nombre=Ana --var fecha=lunes`,
     )
     .action(async (options) => {
-      const { account, to, text, template, var: variables = {}, from, reference, metadata } = options;
-      if ((text === undefined) === (template === undefined)) command.error("error: give exactly one of --text and --template");
-      if (template === undefined && options.var !== undefined) command.error("error: --var is for a --template");
+      const {
+        account,
+        to,
+        text,
+        template,
+        var: variables = {},
+        from,
+        reference,
+        metadata,
+      } = options;
+      if ((text === undefined) === (template === undefined))
+        command.error("error: give exactly one of --text and --template");
+      if (template === undefined && options.var !== undefined)
+        command.error("error: --var is for a --template");
       if (options.resendUnknown === true && options.key === undefined)
         command.error("error: --resend-unknown needs the --key that it is about");
       const idempotencyKey = options.key ?? randomUUID();
@@ -58,24 +76,40 @@ Examples:
         client
           .send(order, { idempotencyKey })
           .catch((error: unknown) => {
-            const { resend, justNow } = (isUnknown(error) ? error.details : {}) as { resend?: number; justNow?: boolean };
-            // The option is about a call before this command: an outcome that this very call leaves unknown is not sent again.
-            if (options.resendUnknown !== true || resend === undefined || justNow === true) throw error;
+            const { resend, justNow } = (isUnknown(error) ? error.details : {}) as {
+              resend?: number;
+              justNow?: boolean;
+            };
+            // The option is about a call before this command: an outcome that this very call leaves
+            // unknown is not sent again.
+            if (options.resendUnknown !== true || resend === undefined || justNow === true)
+              throw error;
             return client.send(order, { idempotencyKey, resend });
           })
           .catch((error: unknown) => {
             if (isUnknown(error))
-              throw new CommandFailed(`${error.message}; to send it again: the same command with --key ${idempotencyKey} --resend-unknown`);
+              throw new CommandFailed(
+                `${error.message}; to send it again: the same command with --key ${idempotencyKey} --resend-unknown`,
+              );
             // With the key, the same command does not send twice.
-            if (error instanceof RelayClientError && error.code === "no_answer" && options.key === undefined)
-              throw new CommandFailed(`${(failureOf(error) as Error).message} (the key was ${idempotencyKey})`);
+            if (
+              error instanceof RelayClientError &&
+              error.code === "no_answer" &&
+              options.key === undefined
+            )
+              throw new CommandFailed(
+                `${(failureOf(error) as Error).message} (the key was ${idempotencyKey})`,
+              );
             throw error;
           });
       const { replayed, ...sent } = await withRelay(command, options, io, "send", send, "service");
       print(io, options, sent, () => [
         `${replayed ? "already sent" : "sent"}  ${sent.wamid}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
       ]);
-      if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
+      if (!sent.stored)
+        io.err(
+          "wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again",
+        );
     });
 }
 

@@ -10,7 +10,14 @@ const roles = ["receive", "work", "both"] as const satisfies readonly Role[];
 
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .addOption(choice("--role <role>", "with storage.driver postgres, what this process does", roles, "both"))
+    .addOption(
+      choice(
+        "--role <role>",
+        "with storage.driver postgres, what this process does",
+        roles,
+        "both",
+      ),
+    )
     .addHelpText(
       "after",
       `
@@ -38,12 +45,13 @@ Examples:
   kill -HUP "$PID"`,
     )
     .action(async ({ config, envFile, role }) => {
-      const [{ loading }, { overriddenVariables }, { readSettings, warnOf }, { runInTurns }] = await Promise.all([
-        import("../config/load.ts"),
-        import("../config/env-file.ts"),
-        import("./settings-option.ts"),
-        import("../model/steps.ts"),
-      ]);
+      const [{ loading }, { overriddenVariables }, { readSettings, warnOf }, { runInTurns }] =
+        await Promise.all([
+          import("../config/load.ts"),
+          import("../config/env-file.ts"),
+          import("./settings-option.ts"),
+          import("../model/steps.ts"),
+        ]);
       const settings = readSettings({ config, envFile }, io);
       await warnOf(settings, io);
       const reread = async () => {
@@ -65,10 +73,12 @@ Examples:
         file: resolve(config),
         log: await logOutput(settings.log.format, logStream(1), io),
       });
-      // Node would print the error with all that it carries, such as the arguments of a Redis command.
+      // Node would print the error with all that it carries, such as the arguments of a Redis
+      // command.
       const crash = (error: unknown) => void relay.crash(error).finally(() => process.exit(1));
       process.on("uncaughtException", crash);
-      // Before the relay reports that it listens: without these listeners, a signal sent on that report would end the process.
+      // Before the relay reports that it listens: without these listeners, a signal sent on that
+      // report would end the process.
       const stopped = stopSignal();
       process.on("SIGHUP", () => void relay.reload());
       try {
@@ -85,13 +95,20 @@ Examples:
 }
 
 function listenFailure(error: unknown, server: Settings["server"]): string {
-  const { name, code, message, port: failed } = error as { name?: string; code?: string; message: string; port?: number };
+  const {
+    name,
+    code,
+    message,
+    port: failed,
+  } = error as { name?: string; code?: string; message: string; port?: number };
   const isControl = failed !== undefined && failed === server.control?.port;
   const { host, port } = (isControl && server.control) || server;
   const setting = isControl ? "server.control" : "server";
   if (name === "StoreUnavailable") return message;
-  if (code === "EADDRINUSE") return `port ${port} on ${host} is taken: change ${setting}.port, or stop the process that "ss -ltnp" names`;
-  if (code === "EACCES") return `this user may not listen on port ${port}; give ${setting}.port one above 1023`;
+  if (code === "EADDRINUSE")
+    return `port ${port} on ${host} is taken: change ${setting}.port, or stop the process that "ss -ltnp" names`;
+  if (code === "EACCES")
+    return `this user may not listen on port ${port}; give ${setting}.port one above 1023`;
   if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see ${setting}.host`;
   return `cannot listen on ${host}:${port}: ${message}`;
 }

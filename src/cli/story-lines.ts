@@ -1,4 +1,9 @@
-import type { Attempt, RelayDelivery, RelayEventDetail, RelayStory } from "../client/relay-client.ts";
+import type {
+  Attempt,
+  RelayDelivery,
+  RelayEventDetail,
+  RelayStory,
+} from "../client/relay-client.ts";
 import { type AttemptError, isOutage } from "../model/delivery.ts";
 import { meaningOf } from "../model/failure-codes.ts";
 import { giveUpText, requestText, verdictText } from "../model/words.ts";
@@ -14,7 +19,9 @@ type Delivery = RelayDelivery & {
   readonly earlierAttempts?: number;
   readonly next: NextStep;
 };
-type Event = Omit<RelayEventDetail, "headers" | "body" | "text" | "deliveries"> & { readonly deliveries: readonly Delivery[] };
+type Event = Omit<RelayEventDetail, "headers" | "body" | "text" | "deliveries"> & {
+  readonly deliveries: readonly Delivery[];
+};
 type Hydration = NonNullable<Event["hydration"]>;
 
 const responseOfStory = 120;
@@ -23,7 +30,10 @@ const mostListed = 10;
 
 export function storyLines(story: RelayStory): string[] {
   const tracked = story.message ?? story.run;
-  const parts = story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event, responseOfStory) }));
+  const parts = story.events.map((event) => ({
+    at: event.receivedAt,
+    lines: eventLines(event, responseOfStory),
+  }));
   if (tracked !== null && tracked.registeredAt !== null)
     parts.unshift({ at: tracked.registeredAt, lines: registrationLines(tracked, story.message) });
   // What came in one millisecond keeps its order: a stable sort.
@@ -46,13 +56,15 @@ export function eventDetailLines(event: RelayEventDetail, isMasked: boolean): st
 function bodyLines({ text, size }: RelayEventDetail, isMasked: boolean): string[] {
   if (text === null) return [`not UTF-8, ${size} bytes; --body prints them`];
   // Masked, it is no longer the bytes that came, but JSON unless it begins with a bracket.
-  const shown = isMasked && !text.startsWith("[body") ? JSON.stringify(JSON.parse(text), null, 2) : text;
+  const shown =
+    isMasked && !text.startsWith("[body") ? JSON.stringify(JSON.parse(text), null, 2) : text;
   return shown.split(/\r?\n/);
 }
 
 function headLines({ message, run, events }: RelayStory): string[] {
   const tracked = message ?? run;
-  if (tracked === null) return [`event ${events[0]?.id ?? "(quarantined: no id)"}, about no message or run`];
+  if (tracked === null)
+    return [`event ${events[0]?.id ?? "(quarantined: no id)"}, about no message or run`];
   const times = Object.entries(tracked.times)
     .toSorted(([, a], [, b]) => Date.parse(a) - Date.parse(b))
     .map(([status, at]) => `${status} ${timeText(at)}`);
@@ -60,21 +72,29 @@ function headLines({ message, run, events }: RelayStory): string[] {
   return [
     `${message !== null ? "message" : "run"} ${message?.wamid ?? run?.runId} of account ${tracked.account}`,
     ...field("phone", message?.phone ?? null),
-    ...field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`),
+    ...field(
+      "status",
+      `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`,
+    ),
     ...field("first seen", times.join(", ")),
     ...field("registered", tracked.registeredAt === null && "no"),
     ...field("events", events.length === 0 && "none"),
   ];
 }
 
-function registrationLines(tracked: NonNullable<RelayStory["message"] | RelayStory["run"]>, message: RelayStory["message"]): string[] {
+function registrationLines(
+  tracked: NonNullable<RelayStory["message"] | RelayStory["run"]>,
+  message: RelayStory["message"],
+): string[] {
   const facts = {
     reference: tracked.reference,
     id: message?.id,
     "sent at": message?.sentAt,
     metadata: tracked.metadata && JSON.stringify(tracked.metadata),
   };
-  const known = Object.entries(facts).flatMap(([name, value]) => (value == null ? [] : [`${name} ${value}`]));
+  const known = Object.entries(facts).flatMap(([name, value]) =>
+    value == null ? [] : [`${name} ${value}`],
+  );
   return [`${timeText(tracked.registeredAt)}  registered`, ...field("with", known.join(", "))];
 }
 
@@ -86,12 +106,17 @@ function eventLines(event: Event, mostOfResponse: number): string[] {
       : secret === null
         ? "made by the relay"
         : `verified by secret ${secret}`;
-  const others = conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`;
+  const others =
+    conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`;
   return [
     `${timeText(event.receivedAt)}  event ${seq}: ${event.event ?? "not read"}${id === null ? "" : `, ${id}`}`,
     ...field("received", `${origin} of source ${source}, ${verification}`),
     ...field("duplicates", duplicates > 0 && `${duplicates}${others}`),
-    ...field("event", event.request && `${requestText(event.request)}; events list --request ${event.request.digest}`),
+    ...field(
+      "event",
+      event.request &&
+        `${requestText(event.request)}; events list --request ${event.request.digest}`,
+    ),
     ...field("status", movement(event)),
     ...field("error code", event.errorCode && failureText(event.errorCode)),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
@@ -109,34 +134,62 @@ function failureText(code: string): string {
 function movement({ status, previousStatus, transition }: Event): string | null {
   const before = previousStatus ?? "unknown";
   if (status === null) return previousStatus && `stays ${before}`;
-  return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
+  return transition
+    ? `${before} → ${status} (a transition)`
+    : `stays ${before}, although ${status} was reported (no transition)`;
 }
 
 function dispositionText({ disposition, fault, parkedUntil, routes, releasedAs }: Event): string {
   if (releasedAs !== null) return `released as event ${releasedAs}; until then: ${fault ?? ""}`;
   if (fault !== null) return `${disposition}: ${fault}`;
-  if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
+  if (parkedUntil !== null)
+    return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
   if (disposition === "ignored") return "ignored: its message was not registered";
   return routes.length === 0 ? `${disposition}: there were no routes` : disposition;
 }
 
-export function hydrationLines({ state, reason, polled, found, foundCount, unknown }: Hydration): string[] {
+export function hydrationLines({
+  state,
+  reason,
+  polled,
+  found,
+  foundCount,
+  unknown,
+}: Hydration): string[] {
   const why = reason === null ? "" : ` (${giveUpText(reason)})`;
   const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
-  const changes = found.map(({ seq, wamid, status }) => `event ${seq}: ${status ?? "an event"}${wamid === null ? "" : ` of ${wamid}`}`);
+  const changes = found.map(
+    ({ seq, wamid, status }) =>
+      `event ${seq}: ${status ?? "an event"}${wamid === null ? "" : ` of ${wamid}`}`,
+  );
   return [
-    ...field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),
+    ...field(
+      "truncated",
+      `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`,
+    ),
     ...listed(changes, foundCount),
   ];
 }
 
 function listed(lines: readonly string[], count: number): string[] {
   const shown = lines.slice(0, mostListed);
-  return [...shown, ...(count > shown.length ? [`… ${count - shown.length} more`] : [])].map((line) => `      ${line}`);
+  return [...shown, ...(count > shown.length ? [`… ${count - shown.length} more`] : [])].map(
+    (line) => `      ${line}`,
+  );
 }
 
 function deliveryLines(delivery: Delivery, mostOfResponse: number): string[] {
-  const { id, route, state, replays, earlierAttempts = 0, attemptHistory, next, settledAt, reason } = delivery;
+  const {
+    id,
+    route,
+    state,
+    replays,
+    earlierAttempts = 0,
+    attemptHistory,
+    next,
+    settledAt,
+    reason,
+  } = delivery;
   const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
   const why = reason === null ? "" : `: ${reason}`;
   const replayed = replays === 0 ? "" : `, replayed ${counted(replays, "time")}`;
@@ -149,20 +202,32 @@ function deliveryLines(delivery: Delivery, mostOfResponse: number): string[] {
   ];
 }
 
-function attemptLine({ number, at, status, error, response, tookMs }: Attempt, mostOfResponse: number): string {
-  const isShown = response !== null && (status === null || status >= 300 || mostOfResponse > responseOfStory);
+function attemptLine(
+  { number, at, status, error, response, tookMs }: Attempt,
+  mostOfResponse: number,
+): string {
+  const isShown =
+    response !== null && (status === null || status >= 300 || mostOfResponse > responseOfStory);
   return `${number}. ${timeText(at)} ${attemptText(status, error)} in ${tookMs} ms${isShown ? ` | ${response.slice(0, mostOfResponse)}` : ""}`;
 }
 
-/** The outcome of an attempt in a few words: `answered 503`, `accepted`, `no answer: timeout`, `not accepted: full`. */
+/**
+ * The outcome of an attempt in a few words: `answered 503`, `accepted`, `no answer: timeout`, `not
+ * accepted: full`.
+ */
 function attemptText(status: number | null, error: string | null): string {
   if (status !== null) return `answered ${status}`;
   if (error === null) return "accepted";
   if (error === "rejected") return "answered 2xx, but failIfBody matches its body";
-  return error === "refused" || isOutage(error as AttemptError) ? `not accepted: ${error}` : `no answer: ${error}`;
+  return error === "refused" || isOutage(error as AttemptError)
+    ? `not accepted: ${error}`
+    : `no answer: ${error}`;
 }
 
-function nextText({ kind, at, behind, ahead, reason }: NextStep, { route, id }: Pick<RelayDelivery, "route" | "id">): string | null {
+function nextText(
+  { kind, at, behind, ahead, reason }: NextStep,
+  { route, id }: Pick<RelayDelivery, "route" | "id">,
+): string | null {
   switch (kind) {
     case "attempt":
       return `attempt ${timeText(at)}`;

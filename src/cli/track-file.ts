@@ -8,11 +8,17 @@ interface RegistrationFile {
   /** Bytes; null when that is not known. */
   readonly size: number | null;
   read(): number;
-  /** JSON without line breaks, in the order of the file, read on demand. The relay validates it. Throws {@link CommandFailed} when the file cannot be read. */
+  /**
+   * JSON without line breaks, in the order of the file, read on demand. The relay validates it.
+   * Throws {@link CommandFailed} when the file cannot be read.
+   */
   readonly lines: AsyncIterable<Line>;
 }
 
-/** The file at `path`, or standard input for `-`. CSV or NDJSON by its name (`.csv`, `.ndjson`, `.jsonl`), else by its first character. */
+/**
+ * The file at `path`, or standard input for `-`. CSV or NDJSON by its name (`.csv`, `.ndjson`,
+ * `.jsonl`), else by its first character.
+ */
 export function openRegistrationFile(path: string): RegistrationFile {
   const name = path === "-" ? "standard input" : path;
   const size = path === "-" ? null : sizeOf(path);
@@ -21,7 +27,9 @@ export function openRegistrationFile(path: string): RegistrationFile {
   async function* chunks(): AsyncGenerator<Uint8Array, void> {
     try {
       // Opened on first read: the error of a stream without a reader would crash the process.
-      for await (const chunk of (path === "-" ? process.stdin : createReadStream(path)) as AsyncIterable<Uint8Array>) {
+      for await (const chunk of (path === "-"
+        ? process.stdin
+        : createReadStream(path)) as AsyncIterable<Uint8Array>) {
         read += chunk.length;
         yield chunk;
       }
@@ -36,8 +44,12 @@ export function openRegistrationFile(path: string): RegistrationFile {
     // No name of a column begins with a bracket.
     const start = first.trimStart().charAt(0);
     if (named === undefined && start === "[")
-      throw new CommandFailed(`${name} holds a JSON list, and not one object a line: "jq -c '.[]'" makes such lines`);
-    yield* (named ?? (start === "{" ? "ndjson" : "csv")) === "csv" ? csvLines(all, first) : jsonLines(all);
+      throw new CommandFailed(
+        `${name} holds a JSON list, and not one object a line: "jq -c '.[]'" makes such lines`,
+      );
+    yield* (named ?? (start === "{" ? "ndjson" : "csv")) === "csv"
+      ? csvLines(all, first)
+      : jsonLines(all);
   }
 
   return { size, read: () => read, lines: lines() };
@@ -53,7 +65,9 @@ function sizeOf(path: string): number | null {
 }
 
 /** `first`: the first line that is not empty, or more. `all`: every chunk, those of `first` too. */
-async function withHead(chunks: AsyncGenerator<Uint8Array, void>): Promise<{ first: string; all: AsyncIterable<Uint8Array> }> {
+async function withHead(
+  chunks: AsyncGenerator<Uint8Array, void>,
+): Promise<{ first: string; all: AsyncIterable<Uint8Array> }> {
   const read: Uint8Array[] = [];
   let first = "";
   while (!first.trimStart().includes("\n") && first.length <= maxLineBytes) {
@@ -80,7 +94,8 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line,
     const bytes = Buffer.concat([rest, chunk]);
     const end = bytes.lastIndexOf("\n") + 1;
     next = yield* linesIn(bytes.subarray(0, end), next);
-    // One byte more than the longest line and its CR: a line that is too long stays so, and is not kept whole.
+    // One byte more than the longest line and its CR: a line that is too long stays so, and is not
+    // kept whole.
     rest = bytes.subarray(end, end + maxLineBytes + 2);
   }
   yield* linesIn(rest, next);
@@ -91,10 +106,15 @@ const metadata = "metadata.";
 
 function columnsOf(line: number, fields: readonly string[]): string[] {
   const columns = fields.map((name) => name.trim());
-  const strange = columns.filter((name) => !known.includes(name) && !(name.startsWith(metadata) && name.length > metadata.length));
+  const strange = columns.filter(
+    (name) =>
+      !known.includes(name) && !(name.startsWith(metadata) && name.length > metadata.length),
+  );
   if (strange.length > 0) {
     const named = strange.map((name) => JSON.stringify(name)).join(", ");
-    throw new CommandFailed(`line ${line} has unknown columns: ${named}; there are ${known.join(", ")} and metadata.<key>`);
+    throw new CommandFailed(
+      `line ${line} has unknown columns: ${named}; there are ${known.join(", ")} and metadata.<key>`,
+    );
   }
   if (!columns.includes("wamid")) throw new CommandFailed(`line ${line} lacks the column wamid`);
   const twice = columns.find((name, index) => columns.indexOf(name) !== index);
@@ -103,7 +123,8 @@ function columnsOf(line: number, fields: readonly string[]): string[] {
 }
 
 function fileLine(columns: readonly string[], line: number, fields: readonly string[]): Line {
-  if (fields.length !== columns.length) return { line, fault: `has ${fields.length} fields, not ${columns.length} as the first line` };
+  if (fields.length !== columns.length)
+    return { line, fault: `has ${fields.length} fields, not ${columns.length} as the first line` };
   const facts: Record<string, string> = {};
   const pairs: [string, string][] = [];
   for (const [index, name] of columns.entries()) {
@@ -112,7 +133,12 @@ function fileLine(columns: readonly string[], line: number, fields: readonly str
     if (name.startsWith(metadata)) pairs.push([name.slice(metadata.length), value]);
     else facts[name] = value;
   }
-  return { line, text: JSON.stringify(pairs.length === 0 ? facts : { ...facts, metadata: Object.fromEntries(pairs) }) };
+  return {
+    line,
+    text: JSON.stringify(
+      pairs.length === 0 ? facts : { ...facts, metadata: Object.fromEntries(pairs) },
+    ),
+  };
 }
 
 /** Faults after which it is unknown where the next record begins. */
@@ -123,11 +149,15 @@ const stops: Readonly<Record<string, string>> = {
 };
 
 /**
- * Registrations from CSV (RFC 4180) whose first record names the columns, by the line in which each begins. An empty field is left
- * out. The separator is a comma, or a semicolon (as spreadsheets write it where the comma is the decimal sign) when `first` has
- * that first. A quote inside an unquoted field is a fault of its record alone; any other fault is the last record.
+ * Registrations from CSV (RFC 4180) whose first record names the columns, by the line in which each
+ * begins. An empty field is left out. The separator is a comma, or a semicolon (as spreadsheets
+ * write it where the comma is the decimal sign) when `first` has that first. A quote inside an
+ * unquoted field is a fault of its record alone; any other fault is the last record.
  */
-async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<Line, void> {
+async function* csvLines(
+  chunks: AsyncIterable<Uint8Array>,
+  first: string,
+): AsyncGenerator<Line, void> {
   const faults: { readonly line: number; readonly fault: string }[] = [];
   let columns: readonly string[] | null = null;
   let isStopped = false;
@@ -171,7 +201,11 @@ async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): Asyn
       const stop = stops[error.code];
       // Without names of columns, nothing else can be read.
       isStopped = stop !== undefined || columns === null;
-      if (stop === undefined) faults.push({ line: Number(error["lines"]) - surplus, fault: "has a quote inside a field without quotes" });
+      if (stop === undefined)
+        faults.push({
+          line: Number(error["lines"]) - surplus,
+          fault: "has a quote inside a field without quotes",
+        });
       else faults.push({ line: endedAt + 1, fault: `${stop}; nothing after it was read` });
     },
   };

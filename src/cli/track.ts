@@ -13,21 +13,39 @@ const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt
 type Options = OptionsOf<typeof declare>;
 
 export function build(command: Command, io: Io): void {
-  declare(command).action((options) => (options.file === undefined ? trackOne : trackFile)(command, options, io));
+  declare(command).action((options) =>
+    (options.file === undefined ? trackOne : trackFile)(command, options, io),
+  );
 }
 
 function declare(command: Command) {
   return withRelayOptions(command)
-    .addOption(optionOf("--file <path>", "register the messages of a CSV or NDJSON file; - is standard input").conflicts(single))
+    .addOption(
+      optionOf(
+        "--file <path>",
+        "register the messages of a CSV or NDJSON file; - is standard input",
+      ).conflicts(single),
+    )
     .option("--account <name>", "the account; required if there are several")
     .option("--wamid <wamid>", "the message's network id")
     .option("--reference <text>", "your own reference, such as an order number")
     .option("--id <id>", "the service's id of the message")
     .option("--conversation-id <id>", "the service's id of the conversation")
-    .option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z (default: now)", time)
-    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs)
+    .option(
+      "--sent-at <time>",
+      "when it was sent, such as 2026-11-20T08:00:00Z (default: now)",
+      time,
+    )
+    .option(
+      "--metadata <key=value>",
+      "your own data, for routes and payload: enriched; may be repeated",
+      pairs,
+    )
     .option("--show-pii", "show wamids and phone numbers in clear")
-    .option("--json", "print {created, known} as JSON; for a file {lines, created, known, conflict, invalid}")
+    .option(
+      "--json",
+      "print {created, known} as JSON; for a file {lines, created, known, conflict, invalid}",
+    )
     .addHelpText(
       "after",
       `
@@ -48,14 +66,21 @@ Examples:
 
 async function trackOne(command: Command, options: Options, io: Io): Promise<void> {
   const { account, wamid, reference, id, conversationId, sentAt, metadata } = options;
-  if (wamid === undefined) command.error("error: required option '--wamid <wamid>' not specified (or --file)");
+  if (wamid === undefined)
+    command.error("error: required option '--wamid <wamid>' not specified (or --file)");
   // It would register a message of that name, which never gets an event.
   if (/^wamid:[0-9a-f]{12}$/.test(wamid))
-    command.error(`error: --wamid: ${wamid} is masked. "wamid-relay explain ${wamid} --show-pii" prints the wamid to register`);
+    command.error(
+      `error: --wamid: ${wamid} is masked. "wamid-relay explain ${wamid} --show-pii" prints the wamid to register`,
+    );
   const registration = { account, wamid, reference, id, conversationId, sentAt, metadata };
-  const { result } = await withRelay(command, options, io, "track", (client) => client.track(registration));
+  const { result } = await withRelay(command, options, io, "track", (client) =>
+    client.track(registration),
+  );
   const [created, known] = result === "created" ? [1, 0] : [0, 1];
-  print(io, options, { created, known }, () => [created === 1 ? "registered" : "was registered already; what was new has been added"]);
+  print(io, options, { created, known }, () => [
+    created === 1 ? "registered" : "was registered already; what was new has been added",
+  ]);
 }
 
 async function trackFile(command: Command, options: Options, io: Io): Promise<void> {
@@ -73,7 +98,16 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
       io.err(`line ${line?.line ?? 0}: ${wamid === null ? "" : `${wamid}: `}${fault}`);
     }
     const part = file.size === null ? null : file.read() / Math.max(1, file.size);
-    bar.show(part, speedText(sums.lines, "lines", performance.now() - startedAt, sums.conflict + sums.invalid, "refused"));
+    bar.show(
+      part,
+      speedText(
+        sums.lines,
+        "lines",
+        performance.now() - startedAt,
+        sums.conflict + sums.invalid,
+        "refused",
+      ),
+    );
   };
   await withRelay(command, options, io, "track", async (client) => {
     const unreported: Line[] = [];
@@ -91,16 +125,27 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
     }
   });
   const { lines, created, known, conflict, invalid } = sums;
-  const results = Object.entries({ registered: created, "registered already": known, "in conflict": conflict, invalid });
+  const results = Object.entries({
+    registered: created,
+    "registered already": known,
+    "in conflict": conflict,
+    invalid,
+  });
   print(io, options, sums, () => [
     `${counted(lines, "line")}: ${results.map(([word, count]) => `${withCommas(count)} ${word}`).join(", ")}`,
   ]);
-  if (conflict + invalid > 0) throw new CommandFailed(`${withCommas(conflict + invalid)} of ${counted(lines, "line")} refused`);
+  if (conflict + invalid > 0)
+    throw new CommandFailed(
+      `${withCommas(conflict + invalid)} of ${counted(lines, "line")} refused`,
+    );
 }
 
 /** What the relay refuses for good is no reason to continue. */
 async function stoppedAt(line: number, error: unknown): Promise<unknown> {
-  const [{ failureOf }, { RelayClientError }] = await Promise.all([import("./control-client.ts"), import("../client/connection.ts")]);
+  const [{ failureOf }, { RelayClientError }] = await Promise.all([
+    import("./control-client.ts"),
+    import("../client/connection.ts"),
+  ]);
   const isTemporary = error instanceof RelayClientError && [0, 200, 503].includes(error.status);
   const failure = failureOf(error);
   if (!isTemporary || !(failure instanceof CommandFailed)) return failure;

@@ -8,7 +8,15 @@ export function build(command: Command, io: Io): void {
   declare(command).action((event, name, options) => trigger(command, event, name, options, io));
 }
 
-const ofFixturesOnly = ["set", "wamid", "phoneNumberId", "keepIds", "truncated", "duplicate", "shuffle"] as const;
+const ofFixturesOnly = [
+  "set",
+  "wamid",
+  "phoneNumberId",
+  "keepIds",
+  "truncated",
+  "duplicate",
+  "shuffle",
+] as const;
 
 async function trigger(
   command: Command,
@@ -23,13 +31,21 @@ async function trigger(
     return;
   }
   const wrong = (message: string): never => command.error(`error: ${message}`);
-  if (event === undefined) return wrong("say which event, such as message.status; --list shows all");
+  if (event === undefined)
+    return wrong("say which event, such as message.status; --list shows all");
   const isScenario = event === "scenario";
-  if (isScenario && name === undefined) wrong("say which scenario, such as campaign-burst; --list shows all");
-  if (!isScenario && name !== undefined) wrong(`too many arguments; one event at a time, or: scenario ${name}`);
+  if (isScenario && name === undefined)
+    wrong("say which scenario, such as campaign-burst; --list shows all");
+  if (!isScenario && name !== undefined)
+    wrong(`too many arguments; one event at a time, or: scenario ${name}`);
   const flag = givenFlag(command, options, ofFixturesOnly);
   if (isScenario && flag !== undefined) wrong(`${flag} is for events; a scenario has its own`);
-  const outcome = await runTrigger(command, isScenario ? { scenario: name as string } : { fixture: event }, options, io);
+  const outcome = await runTrigger(
+    command,
+    isScenario ? { scenario: name as string } : { fixture: event },
+    options,
+    io,
+  );
   const { url, posts, answers, unexpected, faults, tookMs, stopped } = outcome;
   const counts = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
   print(io, options, outcome, () => [
@@ -38,7 +54,9 @@ async function trigger(
   if (unexpected > 0) {
     for (const fault of faults.slice(0, 20)) io.err(`not as expected: ${fault}`);
     if (faults.some((fault) => fault.includes("ECONNREFUSED")))
-      throw new CommandFailed(`nothing listens at ${url}${options.url === undefined ? ': start the relay with "wamid-relay serve"' : ""}`);
+      throw new CommandFailed(
+        `nothing listens at ${url}${options.url === undefined ? ': start the relay with "wamid-relay serve"' : ""}`,
+      );
     throw new CommandFailed(`${counted(unexpected, "answer")} not as expected`);
   }
   if (stopped) throw new CommandFailed("stopped before the end");

@@ -1,15 +1,20 @@
 import { type Command, Option } from "commander";
 
-type Camel<Text extends string> = Text extends `${infer Head}-${infer Rest}` ? `${Head}${Capitalize<Camel<Rest>>}` : Text;
+type Camel<Text extends string> = Text extends `${infer Head}-${infer Rest}`
+  ? `${Head}${Capitalize<Camel<Rest>>}`
+  : Text;
 type LongOf<Flags extends string> = Flags extends `${string}--${infer Rest}`
   ? Rest extends `${infer Long} ${string}`
     ? Long
     : Rest
   : never;
-type NameOf<Flags extends string> = LongOf<Flags> extends `no-${infer Name}` ? Camel<Name> : Camel<LongOf<Flags>>;
+type NameOf<Flags extends string> =
+  LongOf<Flags> extends `no-${infer Name}` ? Camel<Name> : Camel<LongOf<Flags>>;
 type ValueOf<Flags extends string> = Flags extends `${string}<${string}` ? string : boolean;
 export type Given<Flags extends string, Value> =
-  LongOf<Flags> extends `no-${string}` ? Always<Flags, Value> : { readonly [Name in NameOf<Flags>]?: Value | undefined };
+  LongOf<Flags> extends `no-${string}`
+    ? Always<Flags, Value>
+    : { readonly [Name in NameOf<Flags>]?: Value | undefined };
 export type Always<Flags extends string, Value> = { readonly [Name in NameOf<Flags>]: Value };
 /** `earlier`: what a repeated option has given so far, or its default. */
 type Parse<Value> = (text: string, earlier: never) => Value;
@@ -17,10 +22,16 @@ type Parse<Value> = (text: string, earlier: never) => Value;
 declare const given: unique symbol;
 export type TypedOption<Added> = Option & { readonly [given]?: Added };
 
-/** The part of a commander command that declares it, with the types of its options and arguments. */
+/**
+ * The part of a commander command that declares it, with the types of its options and arguments.
+ */
 export interface Typed<Options = unknown, Arguments extends unknown[] = []> {
   readonly [given]?: Options;
-  option<Flags extends string>(flags: Flags, description: string, fallback: string): Typed<Options & Always<Flags, string>, Arguments>;
+  option<Flags extends string>(
+    flags: Flags,
+    description: string,
+    fallback: string,
+  ): Typed<Options & Always<Flags, string>, Arguments>;
   option<Flags extends string, Value = ValueOf<Flags>>(
     flags: Flags,
     description: string,

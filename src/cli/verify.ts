@@ -3,7 +3,13 @@ import type { Command } from "commander";
 import { CommandFailed, fileFailure, type Io } from "./io.ts";
 import { several, withConfigOption } from "./options.ts";
 import type { OptionsOf } from "./typed.ts";
-import { joinHeaders, NotARequest, parseHeader, parseRawRequest, type RawRequest } from "./verify/captured.ts";
+import {
+  joinHeaders,
+  NotARequest,
+  parseHeader,
+  parseRawRequest,
+  type RawRequest,
+} from "./verify/captured.ts";
 import type { NamedSecret } from "./verify/report.ts";
 
 export function build(command: Command, io: Io): void {
@@ -15,13 +21,27 @@ type Options = OptionsOf<typeof declare>;
 function declare(command: Command) {
   return withConfigOption(command)
     .option("--source <name>", "verify it as this source of the settings would")
-    .option("--secret-env <name>", "the secret is in this environment variable; may be repeated", several)
+    .option(
+      "--secret-env <name>",
+      "the secret is in this environment variable; may be repeated",
+      several,
+    )
     .option("--secret-file <file>", "the secret is in this file; may be repeated", several)
-    .option("--request <file>", "the captured request: request line, headers, blank line, body; - for standard input")
+    .option(
+      "--request <file>",
+      "the captured request: request line, headers, blank line, body; - for standard input",
+    )
     .option("--body <file>", "only the captured body, byte for byte; - for standard input")
-    .option("-H, --header <header>", 'a header of the request, as "name: value"; may be repeated', several)
+    .option(
+      "-H, --header <header>",
+      'a header of the request, as "name: value"; may be repeated',
+      several,
+    )
     .option("--method <method>", "the request's method (default: as captured, or POST)")
-    .option("--url <url>", "the URL that the request was sent to, for schemes that sign it (default: as captured)")
+    .option(
+      "--url <url>",
+      "the URL that the request was sent to, for schemes that sign it (default: as captured)",
+    )
     .option("--json", "print what was found as JSON")
     .addHelpText(
       "after",
@@ -40,7 +60,8 @@ Examples:
 }
 
 async function verify(command: Command, options: Options, io: Io): Promise<void> {
-  if ((options.request === undefined) === (options.body === undefined)) command.error("error: give --request or --body");
+  if ((options.request === undefined) === (options.body === undefined))
+    command.error("error: give --request or --body");
   const secrets = readSecrets(command, options, io);
   if ((secrets.length === 0) === (options.source === undefined))
     command.error("error: give --source, or the secret with --secret-env or --secret-file");
@@ -55,7 +76,8 @@ function readSecrets(command: Command, options: Options, io: Io): NamedSecret[] 
   const { secretEnv = [], secretFile = [] } = options;
   const fromEnvironment = secretEnv.map((name): NamedSecret => {
     const text = io.env[name];
-    if (text === undefined || text === "") command.error(`error: the environment variable ${name} is not set`);
+    if (text === undefined || text === "")
+      command.error(`error: the environment variable ${name} is not set`);
     return { name, variable: name, text };
   });
   const fromFiles = secretFile.map((file): NamedSecret => {
@@ -74,7 +96,10 @@ async function readRequest(command: Command, options: Options, io: Io): Promise<
   const bytes = file === "-" ? await io.readStdin() : readBytes(file);
   let captured: RawRequest;
   try {
-    captured = options.request === undefined ? { method: "POST", url: "/", headers: {}, body: bytes } : parseRawRequest(bytes);
+    captured =
+      options.request === undefined
+        ? { method: "POST", url: "/", headers: {}, body: bytes }
+        : parseRawRequest(bytes);
   } catch (error) {
     if (error instanceof NotARequest) throw new CommandFailed(`${file}: ${error.message}`);
     throw error;

@@ -3,11 +3,22 @@ import type { Endpoints } from "../model/endpoints/table.ts";
 import { type EndpointName, paths } from "../model/paths.ts";
 import { type Connection, queryOf } from "./connection.ts";
 
-/** What an endpoint takes: the parameters of its path, its query and the fields of its body, in one object. */
+/**
+ * What an endpoint takes: the parameters of its path, its query and the fields of its body, in one
+ * object.
+ */
 export type RequestOf<Name extends EndpointName> = GivenRequest<Endpoints[Name]>;
 export type AnswerOf<Name extends EndpointName> = GivenAnswer<Endpoints[Name]>;
 
-type Special = "sendMessage" | "startRun" | "trackMessages" | "replay" | "reconcile" | "audit" | "listen" | "live";
+type Special =
+  | "sendMessage"
+  | "startRun"
+  | "trackMessages"
+  | "replay"
+  | "reconcile"
+  | "audit"
+  | "listen"
+  | "live";
 
 type Arguments<Request> = unknown extends Request
   ? []
@@ -15,10 +26,16 @@ type Arguments<Request> = unknown extends Request
     ? [request?: Request | undefined]
     : [request: Request];
 type CallsOf = {
-  readonly [Name in Exclude<EndpointName, Special>]: (...request: Arguments<RequestOf<Name>>) => Promise<AnswerOf<Name>>;
+  readonly [Name in Exclude<EndpointName, Special>]: (
+    ...request: Arguments<RequestOf<Name>>
+  ) => Promise<AnswerOf<Name>>;
 };
 
-export function call<Name extends EndpointName>(connection: Connection, name: Name, request: object = {}): Promise<AnswerOf<Name>> {
+export function call<Name extends EndpointName>(
+  connection: Connection,
+  name: Name,
+  request: object = {},
+): Promise<AnswerOf<Name>> {
   const [method, template] = paths[name].split(" ") as ["GET" | "POST", string];
   const rest: Record<string, unknown> = { ...request };
   const path = template.replace(/:(\w+)/g, (_, key: string) => {
@@ -28,13 +45,20 @@ export function call<Name extends EndpointName>(connection: Connection, name: Na
   });
   if (method === "GET") return connection.json(method, path + queryOf(rest));
   const { reveal, ...body } = rest;
-  return connection.json(method, path + queryOf({ reveal }), Object.keys(body).length === 0 ? undefined : body);
+  return connection.json(
+    method,
+    path + queryOf({ reveal }),
+    Object.keys(body).length === 0 ? undefined : body,
+  );
 }
 
 export const Calls = class {
   constructor(connection: Connection) {
     for (const name of Object.keys(paths) as EndpointName[])
-      if (!(name in this)) Object.defineProperty(this, name, { value: (request?: object) => call(connection, name, request) });
+      if (!(name in this))
+        Object.defineProperty(this, name, {
+          value: (request?: object) => call(connection, name, request),
+        });
   }
 } as unknown as new (
   connection: Connection,

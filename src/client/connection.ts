@@ -1,7 +1,10 @@
 import { pause, systemClock } from "../model/clock.ts";
 import type { ErrorCode } from "../model/errors.ts";
 
-/** `no_answer`: no complete answer arrived. `bad_answer`: the answer is not from a relay, or from another version. */
+/**
+ * `no_answer`: no complete answer arrived. `bad_answer`: the answer is not from a relay, or from
+ * another version.
+ */
 export type RelayClientErrorCode = ErrorCode | "no_answer" | "bad_answer";
 
 interface RelayClientErrorParts {
@@ -13,7 +16,10 @@ interface RelayClientErrorParts {
   readonly cause?: unknown;
 }
 
-/** The relay refused the request or could not be reached. `message` is for people and contains no token. */
+/**
+ * The relay refused the request or could not be reached. `message` is for people and contains no
+ * token.
+ */
 export class RelayClientError extends Error {
   override readonly name = "RelayClientError";
   /** The answer's status; 0 when there was no answer. */
@@ -22,12 +28,18 @@ export class RelayClientError extends Error {
   readonly code: RelayClientErrorCode;
   /** From the relay, such as `{stored, given}` by field in a conflict. */
   readonly details: unknown;
-  /** In `trackAll`: number (from 1) of the first message that may not be registered; continue from there. */
+  /**
+   * In `trackAll`: number (from 1) of the first message that may not be registered; continue from
+   * there.
+   */
   readonly line: number | null;
   /** The answer's `Retry-After`, in milliseconds. */
   readonly retryAfterMs: number | null;
 
-  constructor(message: string, { status, code, details, line = null, retryAfterMs = null, cause }: RelayClientErrorParts) {
+  constructor(
+    message: string,
+    { status, code, details, line = null, retryAfterMs = null, cause }: RelayClientErrorParts,
+  ) {
     super(message, cause === undefined ? {} : { cause });
     this.status = status;
     this.code = code;
@@ -37,7 +49,10 @@ export class RelayClientError extends Error {
   }
 }
 
-export function errorWith(error: RelayClientError, more: Pick<RelayClientErrorParts, "line" | "details">): RelayClientError {
+export function errorWith(
+  error: RelayClientError,
+  more: Pick<RelayClientErrorParts, "line" | "details">,
+): RelayClientError {
   return new RelayClientError(error.message, { ...error, cause: error.cause, ...more });
 }
 
@@ -45,8 +60,8 @@ export interface RelayClientOptions {
   /** The relay's URL, such as `https://relay.example`; it may have a path before `/v1`. */
   url: string | URL;
   /**
-   * One of `control.tokens` in the relay's settings. Without a token, the browser's session cookie authorizes the requests:
-   * only for pages that the relay itself serves.
+   * One of `control.tokens` in the relay's settings. Without a token, the browser's session cookie
+   * authorizes the requests: only for pages that the relay itself serves.
    */
   token?: string | undefined;
   /** Longest wait for one answer, in milliseconds. Default: one minute. */
@@ -60,13 +75,25 @@ export interface RelayClientOptions {
 type Headers = Readonly<Record<string, string>>;
 type Method = "GET" | "POST";
 
-/** Verifies to the relay that a request with a cookie comes from its own page: another site cannot set it. */
+/**
+ * Verifies to the relay that a request with a cookie comes from its own page: another site cannot
+ * set it.
+ */
 const fromConsole = { "x-wamid-relay": "console" };
 
 export type Connection = ReturnType<typeof connect>;
 
-/** Methods throw {@link RelayClientError} unless the answer is a 2xx. Throws TypeError for an invalid URL or token. */
-export function connect({ url, token, timeoutMs = 60_000, signal, fetch = globalThis.fetch }: RelayClientOptions) {
+/**
+ * Methods throw {@link RelayClientError} unless the answer is a 2xx. Throws TypeError for an
+ * invalid URL or token.
+ */
+export function connect({
+  url,
+  token,
+  timeoutMs = 60_000,
+  signal,
+  fetch = globalThis.fetch,
+}: RelayClientOptions) {
   const base = new URL(url);
   if (!/^https?:$/.test(base.protocol)) throw new TypeError("url must be an http or https URL");
   // Checked here because fetch would show the whole token in its message.
@@ -76,7 +103,11 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
   const root = `${base.origin}${base.pathname.replace(/\/+$/, "")}`;
 
   /** Resolves when the headers of the answer are complete. `over` ends it, at any time. */
-  async function call(path: string, init: RequestInit & { headers: Headers }, over: AbortSignal): Promise<Response> {
+  async function call(
+    path: string,
+    init: RequestInit & { headers: Headers },
+    over: AbortSignal,
+  ): Promise<Response> {
     return fetch(`${root}${path}`, {
       ...init,
       headers: { ...init.headers, ...caller },
@@ -93,15 +124,27 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
   }
 
   function noRelay(about: string, parts: Omit<RelayClientErrorParts, "code">): RelayClientError {
-    return new RelayClientError(`what answers at ${base.origin} is no wamid-relay${about}`, { code: "bad_answer", ...parts });
+    return new RelayClientError(`what answers at ${base.origin} is no wamid-relay${about}`, {
+      code: "bad_answer",
+      ...parts,
+    });
   }
 
   function refusal({ status, headers }: Response, text: string): RelayClientError {
     const retryAfterMs = retryAfterOf(headers.get("retry-after"));
     try {
-      const { error, code, details } = JSON.parse(text) as { error?: unknown; code?: unknown; details?: unknown };
+      const { error, code, details } = JSON.parse(text) as {
+        error?: unknown;
+        code?: unknown;
+        details?: unknown;
+      };
       if (typeof error === "string" && typeof code === "string")
-        return new RelayClientError(error, { status, code: code as ErrorCode, details, retryAfterMs });
+        return new RelayClientError(error, {
+          status,
+          code: code as ErrorCode,
+          details,
+          retryAfterMs,
+        });
     } catch {}
     return noRelay(` (status ${status})`, { status, retryAfterMs });
   }
@@ -120,7 +163,11 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
     let answer: Response;
     let text: string;
     try {
-      answer = await call(path, { method, headers, ...(body === undefined ? {} : { body }) }, timeout);
+      answer = await call(
+        path,
+        { method, headers, ...(body === undefined ? {} : { body }) },
+        timeout,
+      );
       ({ status } = answer);
       text = await answer.text();
     } catch (cause) {
@@ -132,7 +179,12 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
 
   async function exchange<T>(method: Method, path: string, body?: unknown, more: Headers = {}) {
     const headers = body === undefined ? more : { ...more, "content-type": "application/json" };
-    const answer = await request(method, path, body === undefined ? undefined : JSON.stringify(body), headers);
+    const answer = await request(
+      method,
+      path,
+      body === undefined ? undefined : JSON.stringify(body),
+      headers,
+    );
     return { body: parsed<T>(answer.text), headers: answer.headers };
   }
 
@@ -143,12 +195,14 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
     },
     /** Posts NDJSON; returns the lines of the answer. */
     async lines<T>(path: string, lines: string): Promise<T[]> {
-      const { text } = await request("POST", path, lines, { "content-type": "application/x-ndjson" });
+      const { text } = await request("POST", path, lines, {
+        "content-type": "application/x-ndjson",
+      });
       return text.split("\n").flatMap((line) => (line === "" ? [] : [parsed<T>(line)]));
     },
     /**
-     * Repeats a request while another one with its key is in flight, at most for the longest wait for one answer. The relay then
-     * returns the answer of the other one.
+     * Repeats a request while another one with its key is in flight, at most for the longest wait
+     * for one answer. The relay then returns the answer of the other one.
      */
     async onceFree<T>(request: () => Promise<T>): Promise<T> {
       const endsAt = performance.now() + timeoutMs;
@@ -158,20 +212,35 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
         } catch (error) {
           const { code, retryAfterMs } = error as Partial<RelayClientError>;
           // Other conflicts have no Retry-After.
-          if (code !== "conflict" || !retryAfterMs || performance.now() + retryAfterMs >= endsAt) throw error;
+          if (code !== "conflict" || !retryAfterMs || performance.now() + retryAfterMs >= endsAt)
+            throw error;
           // Once aborted, the next request fails.
-          await pause(systemClock, retryAfterMs, signal ?? new AbortController().signal).catch(() => {});
+          await pause(systemClock, retryAfterMs, signal ?? new AbortController().signal).catch(
+            () => {},
+          );
         }
       }
     },
-    /** Opens a stream of server-sent events. `timeoutMs` is the longest wait for its first byte; the stream itself has no end. */
-    async stream(path: string, headers: Headers, ended: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+    /**
+     * Opens a stream of server-sent events. `timeoutMs` is the longest wait for its first byte; the
+     * stream itself has no end.
+     */
+    async stream(
+      path: string,
+      headers: Headers,
+      ended: AbortSignal,
+    ): Promise<ReadableStream<Uint8Array>> {
       const late = new AbortController();
       const timer = setTimeout(() => late.abort(), timeoutMs);
       try {
-        const answer = await call(path, { headers: { accept: "text/event-stream", ...headers } }, AbortSignal.any([ended, late.signal]));
+        const answer = await call(
+          path,
+          { headers: { accept: "text/event-stream", ...headers } },
+          AbortSignal.any([ended, late.signal]),
+        );
         if (!answer.ok) throw refusal(answer, await answer.text());
-        const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream") === true;
+        const isStream =
+          answer.headers.get("content-type")?.startsWith("text/event-stream") === true;
         if (isStream && answer.body !== null) return answer.body;
         throw noRelay(` (status ${answer.status})`, { status: answer.status });
       } catch (error) {
@@ -183,13 +252,15 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
   };
 }
 
-const retryAfterOf = (seconds: string | null): number | null => (/^\d+$/.test(seconds ?? "") ? Number(seconds) * 1000 : null);
+const retryAfterOf = (seconds: string | null): number | null =>
+  /^\d+$/.test(seconds ?? "") ? Number(seconds) * 1000 : null;
 
 /** With its question mark; empty when no value is given. */
 export function queryOf(values: object): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
-    if (value !== undefined) query.set(name, value instanceof Date ? value.toISOString() : String(value));
+    if (value !== undefined)
+      query.set(name, value instanceof Date ? value.toISOString() : String(value));
   }
   return query.size === 0 ? "" : `?${query}`;
 }

@@ -1,9 +1,15 @@
 import { type Clock, growingWait, pause, withJitter } from "../model/clock.ts";
 import { RelayClientError } from "./connection.ts";
 
-/** The relay sends something every 15 s. After three times that without a byte the connection counts as dead. */
+/**
+ * The relay sends something every 15 s. After three times that without a byte the connection counts
+ * as dead.
+ */
 const silenceMs = 45_000;
-/** Wait before the connection is opened again; doubled after each failure in a row, up to `longestWaitMs`. */
+/**
+ * Wait before the connection is opened again; doubled after each failure in a row, up to
+ * `longestWaitMs`.
+ */
 const firstWaitMs = 500;
 /** Longest `Retry-After` that is honored. A proxy before the relay may send any. */
 const longestRetryAfterMs = 60_000;
@@ -40,9 +46,10 @@ export interface FollowParts<T> {
 }
 
 /**
- * Follows a stream of server-sent events over broken connections, each continued after the last message that the caller is done
- * with. Reads no further while the caller is busy. Ends when `signal` is aborted. Throws the relay's refusal when another attempt
- * would not help, such as 401 after the session ended.
+ * Follows a stream of server-sent events over broken connections, each continued after the last
+ * message that the caller is done with. Reads no further while the caller is busy. Ends when
+ * `signal` is aborted. Throws the relay's refusal when another attempt would not help, such as 401
+ * after the session ended.
  */
 export async function* follow<T>(parts: FollowParts<T>): AsyncGenerator<Step<T>, void> {
   const { open, read, isPatient = false, longestWaitMs = 30_000, signal, random } = parts;
@@ -66,7 +73,8 @@ export async function* follow<T>(parts: FollowParts<T>): AsyncGenerator<Step<T>,
       }
     } catch (thrown) {
       if (cut.signal.aborted) error = lost(`no data came for ${silenceMs / 1000} s`);
-      else error = thrown instanceof RelayClientError ? thrown : lost("the connection broke", thrown);
+      else
+        error = thrown instanceof RelayClientError ? thrown : lost("the connection broke", thrown);
     } finally {
       cut.abort();
     }
@@ -84,13 +92,19 @@ export function lost(message: string, cause?: unknown): RelayClientError {
   return new RelayClientError(message, { status: 0, code: "no_answer", cause });
 }
 
-/** A relay that starts or stops, or a proxy before it, answers 5xx; 408 and 429 pass by themselves. */
+/**
+ * A relay that starts or stops, or a proxy before it, answers 5xx; 408 and 429 pass by themselves.
+ */
 function isLasting({ status }: RelayClientError): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
 /** The messages of a stream. Calls `silent`, which must end it, when no byte comes for too long. */
-async function* messagesOf(bytes: AsyncIterable<Uint8Array>, clock: Clock, silent: () => void): AsyncGenerator<StreamMessage, void> {
+async function* messagesOf(
+  bytes: AsyncIterable<Uint8Array>,
+  clock: Clock,
+  silent: () => void,
+): AsyncGenerator<StreamMessage, void> {
   // Loaded on demand: an ES module, which a CommonJS program on an older Node 20 cannot require.
   const { createParser } = await import("eventsource-parser");
   const complete: StreamMessage[] = [];
@@ -120,7 +134,10 @@ async function* messagesOf(bytes: AsyncIterable<Uint8Array>, clock: Clock, silen
 /** Timers stop while a machine sleeps, and the wall clock does not. */
 const tickMs = 1_000;
 
-/** The same clock, whose timers run out after their time awake or asleep. When the clock is set back, they do not take longer. */
+/**
+ * The same clock, whose timers run out after their time awake or asleep. When the clock is set
+ * back, they do not take longer.
+ */
 export function sleepAware(clock: Clock): Clock {
   return {
     now: clock.now,

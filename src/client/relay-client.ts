@@ -4,7 +4,13 @@ import type { StartedRun, TrackedLine, TrackSums } from "../model/answers/subjec
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
 import { systemClock } from "../model/clock.ts";
 import { type AnswerOf, Calls, call, pagesOf, type RequestOf } from "./calls.ts";
-import { type Connection, connect, queryOf, RelayClientError, type RelayClientOptions } from "./connection.ts";
+import {
+  type Connection,
+  connect,
+  queryOf,
+  RelayClientError,
+  type RelayClientOptions,
+} from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
 import {
   type MessageOptions,
@@ -19,9 +25,21 @@ import {
   trackAll,
 } from "./messages.ts";
 
-export type { AccountPlan, AccountReconciled, ReconcileStop, RelayAccount } from "../model/answers/accounts.ts";
+export type {
+  AccountPlan,
+  AccountReconciled,
+  ReconcileStop,
+  RelayAccount,
+} from "../model/answers/accounts.ts";
 export type { ReplayCount } from "../model/answers/actions.ts";
-export type { Attempt, DeliveryGroup, RelayDelivery, RelayEvent, RelayEventDetail, Retried } from "../model/answers/events.ts";
+export type {
+  Attempt,
+  DeliveryGroup,
+  RelayDelivery,
+  RelayEvent,
+  RelayEventDetail,
+  Retried,
+} from "../model/answers/events.ts";
 export type {
   RelayInstance,
   RelayListener,
@@ -48,7 +66,11 @@ export type { RelayQuality, RelaySeries } from "../model/history.ts";
 export type { RelayOverview } from "../model/overview.ts";
 export type { DeliveryState, Disposition } from "../model/states.ts";
 export type { AnswerOf, RequestOf } from "./calls.ts";
-export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
+export {
+  RelayClientError,
+  type RelayClientErrorCode,
+  type RelayClientOptions,
+} from "./connection.ts";
 export type { LiveMessage } from "./live.ts";
 export type * from "./messages.ts";
 
@@ -58,7 +80,10 @@ type Rows<Name extends ListName> = AsyncGenerator<AnswerOf<Name>["data"][number]
 export type FilterOf<Name extends ListName> = Omit<RequestOf<Name>, "before">;
 export type AuditRange = RequestOf<"audit">;
 export type ReplayFilter = Omit<RequestOf<"replay">, "dryRun" | "cursor" | "limit">;
-/** `account`: this one only. Default: every account that can be polled. `dueBy`: that of the plan. Default: now. */
+/**
+ * `account`: this one only. Default: every account that can be polled. `dueBy`: that of the plan.
+ * Default: now.
+ */
 export type ReconcileFilter = Pick<RequestOf<"reconcile">, "account" | "dueBy">;
 export type ReconcilePlan = Exclude<AnswerOf<"reconcile">, { more: boolean }>;
 
@@ -92,10 +117,11 @@ export interface AuditOptions {
 }
 
 /**
- * A relay's control API (docs/reference/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Has a method for
- * each endpoint, such as `getEvent({ id })`, and those below for what takes several requests. Every method throws
- * {@link RelayClientError} when the relay refuses or cannot be reached. Only `live`, and `send` and `startRun` while another
- * request with the same key is in flight, retry.
+ * A relay's control API (docs/reference/endpoints.md), over the global `fetch`: Node 20 or later,
+ * and browsers. Has a method for each endpoint, such as `getEvent({ id })`, and those below for
+ * what takes several requests. Every method throws {@link RelayClientError} when the relay refuses
+ * or cannot be reached. Only `live`, and `send` and `startRun` while another request with the same
+ * key is in flight, retry.
  */
 export class RelayClient extends Calls {
   readonly #connection: Connection;
@@ -107,23 +133,32 @@ export class RelayClient extends Calls {
     this.#connection = connection;
   }
 
-  /** Registers a message as yours. Safe to repeat; `conflict` when it contradicts what is stored. Scope `track`. */
+  /**
+   * Registers a message as yours. Safe to repeat; `conflict` when it contradicts what is stored.
+   * Scope `track`.
+   */
   async track(message: MessageRegistration): Promise<{ result: "created" | "known" }> {
-    const { created } = await this.#connection.json<{ created: number }>("POST", "/v1/messages/track", message);
+    const { created } = await this.#connection.json<{ created: number }>(
+      "POST",
+      "/v1/messages/track",
+      message,
+    );
     return { result: created === 1 ? "created" : "known" };
   }
 
   /**
-   * Registers any number of messages: yields the result of each, in order, and returns the sums. A refused message does not
-   * stop the others. Nothing is registered unless the report is read. Text is JSON without line breaks. Scope `track`.
+   * Registers any number of messages: yields the result of each, in order, and returns the sums. A
+   * refused message does not stop the others. Nothing is registered unless the report is read. Text
+   * is JSON without line breaks. Scope `track`.
    */
   trackAll(messages: Messages): AsyncGenerator<TrackedLine, TrackSums> {
     return trackAll(this.#connection, messages);
   }
 
   /**
-   * Sends one message through the service, once per `idempotencyKey`, and registers it. May take as long as the relay's
-   * `send.maxWait` and one call of the service. `outcome_unknown` when it may or may not have been sent. Scope `send`.
+   * Sends one message through the service, once per `idempotencyKey`, and registers it. May take as
+   * long as the relay's `send.maxWait` and one call of the service. `outcome_unknown` when it may
+   * or may not have been sent. Scope `send`.
    */
   send(message: MessageOrder, options: MessageOptions = {}): Promise<SentMessage> {
     return sendMessage(this.#connection, message, options);
@@ -154,14 +189,22 @@ export class RelayClient extends Calls {
     return this.#rows("listDeliveries", filter);
   }
 
-  async *#rows<Name extends ListName>(name: Name, filter: { readonly limit?: number | undefined }): Rows<Name> {
-    const list = (place: object): Promise<{ data: AnswerOf<Name>["data"]; next: string | number | null }> =>
+  async *#rows<Name extends ListName>(
+    name: Name,
+    filter: { readonly limit?: number | undefined },
+  ): Rows<Name> {
+    const list = (
+      place: object,
+    ): Promise<{ data: AnswerOf<Name>["data"]; next: string | number | null }> =>
       call(this.#connection, name, { ...filter, ...place });
     for await (const { data } of pagesOf(list, filter.limit)) yield* data;
   }
 
   /** Whether everything received is accounted for. Takes about a second per million events. */
-  async audit(range: AuditRange = {}, { onProgress, signal }: AuditOptions = {}): Promise<RelayAudit> {
+  async audit(
+    range: AuditRange = {},
+    { onProgress, signal }: AuditOptions = {},
+  ): Promise<RelayAudit> {
     for (;;) {
       const answer: RelayAudit | AuditProgress = await call(this.#connection, "audit", range);
       if ("balanced" in answer) return answer;
@@ -171,13 +214,17 @@ export class RelayClient extends Calls {
   }
 
   /**
-   * The overview whenever it changes, and with `tail` the events as they are stored. Reconnects by itself and continues after
-   * the last event, at most `longestWaitMs` (30 s) after the last attempt. Ends when `signal` is aborted; throws when the relay
-   * refuses for good, such as 401 after the session ended.
+   * The overview whenever it changes, and with `tail` the events as they are stored. Reconnects by
+   * itself and continues after the last event, at most `longestWaitMs` (30 s) after the last
+   * attempt. Ends when `signal` is aborted; throws when the relay refuses for good, such as 401
+   * after the session ended.
    */
   live(
     filter: RequestOf<"live"> = {},
-    { signal, longestWaitMs }: { signal?: AbortSignal | undefined; longestWaitMs?: number | undefined } = {},
+    {
+      signal,
+      longestWaitMs,
+    }: { signal?: AbortSignal | undefined; longestWaitMs?: number | undefined } = {},
   ): AsyncGenerator<LiveMessage, void> {
     return followLive({
       connection: this.#connection,
@@ -195,16 +242,22 @@ export class RelayClient extends Calls {
   }
 
   /**
-   * Sends everything again that matches, by default dead letters, in as many requests as it takes. `complete` is false when
-   * `signal` ended it.
+   * Sends everything again that matches, by default dead letters, in as many requests as it takes.
+   * `complete` is false when `signal` ended it.
    */
-  async replay(filter: ReplayFilter = {}, { onProgress, signal }: StepOptions = {}): Promise<{ replayed: number; complete: boolean }> {
+  async replay(
+    filter: ReplayFilter = {},
+    { onProgress, signal }: StepOptions = {},
+  ): Promise<{ replayed: number; complete: boolean }> {
     let last: ReplayProgress = { replayed: 0, cursor: "" };
-    if (signal?.aborted !== true) for await (last of this.replaySteps(filter, { signal })) onProgress?.(last.replayed);
+    if (signal?.aborted !== true)
+      for await (last of this.replaySteps(filter, { signal })) onProgress?.(last.replayed);
     return { replayed: last.replayed, complete: last.cursor === null };
   }
 
-  /** `replay` request by request: after each, how many went out so far and the cursor of the next. */
+  /**
+   * `replay` request by request: after each, how many went out so far and the cursor of the next.
+   */
   async *replaySteps(
     filter: ReplayFilter = {},
     { cursor: from = null, limit, signal }: ReplayStepOptions = {},
@@ -212,11 +265,19 @@ export class RelayClient extends Calls {
     let replayed = 0;
     let cursor = from;
     do {
-      const step = (await call(this.#connection, "replay", { ...filter, cursor, limit })) as Exclude<AnswerOf<"replay">, ReplayCount>;
+      const step = (await call(this.#connection, "replay", {
+        ...filter,
+        cursor,
+        limit,
+      })) as Exclude<AnswerOf<"replay">, ReplayCount>;
       replayed += step.replayed;
       // A stopping relay answers at once and does nothing.
       if (step.next !== null && step.next === cursor)
-        throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { replayed } });
+        throw new RelayClientError("the relay is stopping", {
+          status: 200,
+          code: "shutting_down",
+          details: { replayed },
+        });
       cursor = step.next;
       yield { replayed, cursor };
     } while (cursor !== null && signal?.aborted !== true);
@@ -224,15 +285,26 @@ export class RelayClient extends Calls {
 
   /** What `reconcile` would poll; polls nothing. */
   async planReconcile(filter: ReconcileFilter = {}): Promise<ReconcilePlan> {
-    return (await call(this.#connection, "reconcile", { ...filter, dryRun: true })) as ReconcilePlan;
+    return (await call(this.#connection, "reconcile", {
+      ...filter,
+      dryRun: true,
+    })) as ReconcilePlan;
   }
 
-  /** Polls every message that is due, in as many calls as it takes; returns the results by account. */
-  async reconcile(filter: ReconcileFilter = {}, { onProgress, signal }: StepOptions = {}): Promise<AccountReconciled[]> {
+  /**
+   * Polls every message that is due, in as many calls as it takes; returns the results by account.
+   */
+  async reconcile(
+    filter: ReconcileFilter = {},
+    { onProgress, signal }: StepOptions = {},
+  ): Promise<AccountReconciled[]> {
     const sums = new Map<string, AccountReconciled>();
     let { dueBy = null } = filter;
     for (;;) {
-      const step = (await call(this.#connection, "reconcile", { ...filter, dueBy })) as Exclude<AnswerOf<"reconcile">, ReconcilePlan>;
+      const step = (await call(this.#connection, "reconcile", { ...filter, dueBy })) as Exclude<
+        AnswerOf<"reconcile">,
+        ReconcilePlan
+      >;
       for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
       const accounts = [...sums.values()];
       if (!step.more || signal?.aborted === true) return accounts;
@@ -245,10 +317,16 @@ export class RelayClient extends Calls {
 function addUp(before: AccountReconciled | undefined, step: AccountReconciled): AccountReconciled {
   if (before === undefined) return step;
   const counts = ["polled", "changed", "unchanged", "missing", "failed"] as const;
-  return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
+  return {
+    ...step,
+    ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])),
+  };
 }
 
-/** For a page that the relay serves, leave out `token`: the session cookie of the browser authorizes the requests. */
+/**
+ * For a page that the relay serves, leave out `token`: the session cookie of the browser authorizes
+ * the requests.
+ */
 export function createRelayClient(options: RelayClientOptions): RelayClient {
   return new RelayClient(options);
 }

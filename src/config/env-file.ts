@@ -5,22 +5,39 @@ import { SettingsError } from "./fault.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where the variables of `${…}` come from. The process environment wins over the file, as in dotenv. */
+/**
+ * Where the variables of `${…}` come from. The process environment wins over the file, as in
+ * dotenv.
+ */
 export interface VariableSources {
   readonly env: Environment;
   /** `--env-file`. Default: `.env` beside the settings file, where there is one. */
   readonly envFile?: string | undefined;
 }
 
-/** The variables for the settings file at `settingsPath`. Reads the env file again on each call. Throws {@link SettingsError}. */
-export function readVariables(settingsPath: string, { env, envFile }: VariableSources): Environment {
+/**
+ * The variables for the settings file at `settingsPath`. Reads the env file again on each call.
+ * Throws {@link SettingsError}.
+ */
+export function readVariables(
+  settingsPath: string,
+  { env, envFile }: VariableSources,
+): Environment {
   return { ...variablesInFile(settingsPath, envFile), ...env };
 }
 
-/** Variables of the env file that have another value in the process environment, which wins. Throws {@link SettingsError}. */
-export function overriddenVariables(settingsPath: string, { env, envFile }: VariableSources): string[] {
+/**
+ * Variables of the env file that have another value in the process environment, which wins. Throws
+ * {@link SettingsError}.
+ */
+export function overriddenVariables(
+  settingsPath: string,
+  { env, envFile }: VariableSources,
+): string[] {
   const inFile = Object.entries(variablesInFile(settingsPath, envFile));
-  return inFile.filter(([name, value]) => env[name] !== undefined && env[name] !== value).map(([name]) => name);
+  return inFile
+    .filter(([name, value]) => env[name] !== undefined && env[name] !== value)
+    .map(([name]) => name);
 }
 
 export function envFilePath(settingsPath: string, envFile: string | undefined): string {
@@ -40,18 +57,28 @@ function variablesInFile(settingsPath: string, envFile: string | undefined): Env
   }
   const variables = parseEnv(text);
   const faults = faultsIn(text, variables);
-  if (faults.length > 0) throw new SettingsError(faults.map(({ message, line }) => ({ path: "", message, source: `${path}:${line}:1` })));
+  if (faults.length > 0)
+    throw new SettingsError(
+      faults.map(({ message, line }) => ({ path: "", message, source: `${path}:${line}:1` })),
+    );
   return variables;
 }
 
-/** The name of each assignment, and a quote that nothing closes. A quoted value may have several lines, which are none. */
-const assignment = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`|(["'`]))?/gm;
+/**
+ * The name of each assignment, and a quote that nothing closes. A quoted value may have several
+ * lines, which are none.
+ */
+const assignment =
+  /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`|(["'`]))?/gm;
 
 /**
- * `parseEnv` keeps the last value of a name, so a secret added twice would silently replace one in use. It keeps a quote that is
- * not closed as a part of the value.
+ * `parseEnv` keeps the last value of a name, so a secret added twice would silently replace one in
+ * use. It keeps a quote that is not closed as a part of the value.
  */
-function faultsIn(text: string, variables: Environment): { readonly message: string; readonly line: number }[] {
+function faultsIn(
+  text: string,
+  variables: Environment,
+): { readonly message: string; readonly line: number }[] {
   const first = new Map<string, number>();
   let line = 1;
   let end = 0;
@@ -60,15 +87,23 @@ function faultsIn(text: string, variables: Environment): { readonly message: str
     end = index;
     const before = first.get(name);
     if (before === undefined) first.set(name, line);
-    if (quote !== undefined) return [{ message: `the value of ${name} begins with ${quote}, which nothing closes`, line }];
+    if (quote !== undefined)
+      return [{ message: `the value of ${name} begins with ${quote}, which nothing closes`, line }];
     const isRepeated = before !== undefined && Object.hasOwn(variables, name);
-    return isRepeated ? [{ message: `sets ${name} a second time; it is already set on line ${before}. Keep one of the two`, line }] : [];
+    return isRepeated
+      ? [
+          {
+            message: `sets ${name} a second time; it is already set on line ${before}. Keep one of the two`,
+            line,
+          },
+        ]
+      : [];
   });
 }
 
 /**
- * The bytes of a regular file. Throws an error of the file system, or one with the code `ENOTFILE` or `EFBIG`. Opening a pipe
- * that has no writer would block the relay.
+ * The bytes of a regular file. Throws an error of the file system, or one with the code `ENOTFILE`
+ * or `EFBIG`. Opening a pipe that has no writer would block the relay.
  */
 export function readRegularFile(path: string, largestBytes: number): Buffer {
   const status = statSync(path);
@@ -85,12 +120,20 @@ function fault(code: string): NodeJS.ErrnoException {
 /** Far larger than any settings; a data file passed by mistake must not be parsed for minutes. */
 export const largestFile = 1024 * 1024;
 
-/** For settings and env files: `which` is "the settings file" or "the env file", `option` sets its path. */
-export function readErrorText({ code }: NodeJS.ErrnoException, which: string, option: string): string {
+/**
+ * For settings and env files: `which` is "the settings file" or "the env file", `option` sets its
+ * path.
+ */
+export function readErrorText(
+  { code }: NodeJS.ErrnoException,
+  which: string,
+  option: string,
+): string {
   if (code === "ENOENT")
     return `file not found (${option} sets its path${option === "--config" ? '; "wamid-relay init" writes a new one' : ""})`;
   if (code === "EISDIR") return `is a directory, not ${which}`;
-  if (code === "ENOTFILE") return "is not a regular file. A reload reads it again, so it cannot be a pipe or a device: write a file";
+  if (code === "ENOTFILE")
+    return "is not a regular file. A reload reads it again, so it cannot be a pipe or a device: write a file";
   if (code === "EFBIG") return `is larger than 1 MiB: is this ${which}?`;
   if (code === "EACCES" || code === "EPERM") return "may not be read by this user";
   return `cannot be read (${code ?? "unknown error"})`;

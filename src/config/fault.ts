@@ -7,7 +7,9 @@ export interface Fault {
   /** Such as `routes[0].to.url`; empty for a fault of the whole file. */
   readonly path: string;
   readonly message: string;
-  /** Such as `config/relay.yaml:31:10 from ${CRM_URL}` (line and column from 1), or the file alone. */
+  /**
+   * Such as `config/relay.yaml:31:10 from ${CRM_URL}` (line and column from 1), or the file alone.
+   */
   readonly source: string;
 }
 
@@ -30,8 +32,8 @@ export function faultLine(fault: Fault): string {
 }
 
 /**
- * Such as `routes[0].to.url`. A key that does not look like one becomes `[…]`: where a `: ` is missing, it may contain a
- * secret.
+ * Such as `routes[0].to.url`. A key that does not look like one becomes `[…]`: where a `: ` is
+ * missing, it may contain a secret.
  */
 export function pathText(path: SettingsPath): string {
   let text = "";
@@ -44,8 +46,8 @@ export function pathText(path: SettingsPath): string {
 }
 
 /**
- * Paths of the settings that differ, sorted, such as `routes[crm].to.url`. Entries of lists with names are matched by name; any
- * other list is one setting. A secret is never part of a path.
+ * Paths of the settings that differ, sorted, such as `routes[crm].to.url`. Entries of lists with
+ * names are matched by name; any other list is one setting. A secret is never part of a path.
  */
 export function changedPaths(before: unknown, after: unknown): string[] {
   return [...differences(before, after, "")].toSorted();
@@ -54,11 +56,16 @@ export function changedPaths(before: unknown, after: unknown): string[] {
 function* differences(before: unknown, after: unknown, path: string): Generator<string> {
   if (isNamedList(before) && isNamedList(after)) {
     const [old, next] = [byName(before), byName(after)];
-    for (const name of new Set([...old.keys(), ...next.keys()])) yield* differences(old.get(name), next.get(name), `${path}[${name}]`);
+    for (const name of new Set([...old.keys(), ...next.keys()]))
+      yield* differences(old.get(name), next.get(name), `${path}[${name}]`);
   } else if (isSection(before) && isSection(after)) {
     for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
       // `.key` or `["key"]`, as below any other key.
-      yield* differences(before[key], after[key], path === "" ? pathText([key]) : `${path}${pathText(["x", key]).slice(1)}`);
+      yield* differences(
+        before[key],
+        after[key],
+        path === "" ? pathText([key]) : `${path}${pathText(["x", key]).slice(1)}`,
+      );
     }
   } else if (before !== after && comparableText(before) !== comparableText(after)) yield path;
 }
@@ -67,7 +74,10 @@ type Named = Readonly<Record<string, unknown>> & { readonly name: string };
 
 /** Routes and tokens. Both have names that are unique within their list. */
 function isNamedList(value: unknown): value is readonly Named[] {
-  return Array.isArray(value) && value.every((item) => typeof (item as { name?: unknown } | null)?.name === "string");
+  return (
+    Array.isArray(value) &&
+    value.every((item) => typeof (item as { name?: unknown } | null)?.name === "string")
+  );
 }
 
 function byName(list: readonly Named[]): Map<string, unknown> {
@@ -76,5 +86,7 @@ function byName(list: readonly Named[]): Map<string, unknown> {
 
 /** A plain object. Others, such as secrets and compiled patterns, are values. */
 function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  return (
+    typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
+  );
 }

@@ -13,19 +13,33 @@ const kinds = { ...jsonKinds, object: "a mapping", record: "a mapping" };
 /** Replaces zod's messages. Messages of the schemas take precedence. */
 export function settingText(issue: z.core.$ZodRawIssue): string {
   if (issue.input === null) return "is empty";
-  const isQuoteMissing = issue.code === "invalid_type" && issue.expected === "string" && issue.input !== undefined;
+  const isQuoteMissing =
+    issue.code === "invalid_type" && issue.expected === "string" && issue.input !== undefined;
   return `${issueText(issue, kinds)}${isQuoteMissing ? " (put it in quotes)" : ""}`;
 }
 
-/** The findings for zod's issues: one for each unknown key, and for a union those of the shape that was intended. */
-export function findingsOf(issues: readonly z.core.$ZodIssue[], base: SettingsPath = []): Finding[] {
+/**
+ * The findings for zod's issues: one for each unknown key, and for a union those of the shape that
+ * was intended.
+ */
+export function findingsOf(
+  issues: readonly z.core.$ZodIssue[],
+  base: SettingsPath = [],
+): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path];
     switch (issue.code) {
       case "unrecognized_keys":
-        return issue.keys.map((key) => ({ path: [...path, key], message: unknownKeyText(path, key), isAboutKey: true }));
+        return issue.keys.map((key) => ({
+          path: [...path, key],
+          message: unknownKeyText(path, key),
+          isAboutKey: true,
+        }));
       case "invalid_key":
-        return findingsOf(issue.issues as z.core.$ZodIssue[], path).map((finding) => ({ ...finding, isAboutKey: true }));
+        return findingsOf(issue.issues as z.core.$ZodIssue[], path).map((finding) => ({
+          ...finding,
+          isAboutKey: true,
+        }));
       case "invalid_union":
         return unionFindings(issue, path);
       default:
@@ -52,10 +66,17 @@ function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath):
   const discriminator = issue as { options?: readonly unknown[] };
   if (discriminator.options !== undefined) {
     const options = discriminator.options.filter((option) => typeof option === "string");
-    return [{ path, message: `must be ${options.length > 2 ? `one of ${options.join(", ")}` : options.join(" or ")}` }];
+    return [
+      {
+        path,
+        message: `must be ${options.length > 2 ? `one of ${options.join(", ")}` : options.join(" or ")}`,
+      },
+    ];
   }
   if (isDestination(path)) return destinationFindings(issue, path);
-  const candidates = issue.errors.filter((branch) => !branch.some(({ path, code }) => path.length === 0 && aboutKind.has(code)));
+  const candidates = issue.errors.filter(
+    (branch) => !branch.some(({ path, code }) => path.length === 0 && aboutKind.has(code)),
+  );
   if (candidates.length === 1) return findingsOf(candidates[0] as z.core.$ZodIssue[], path);
   return [{ path, message: issue.message }];
 }
@@ -66,9 +87,13 @@ function isDestination(path: SettingsPath): boolean {
 }
 
 /** Each kind of destination requires a key that no other kind has. */
-function destinationFindings({ errors, input }: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
+function destinationFindings(
+  { errors, input }: z.core.$ZodIssueInvalidUnion,
+  path: SettingsPath,
+): Finding[] {
   // Not a mapping: every kind reports the same fault.
-  if (typeof input !== "object" || input === null || Array.isArray(input)) return findingsOf(errors[0] ?? [], path);
+  if (typeof input !== "object" || input === null || Array.isArray(input))
+    return findingsOf(errors[0] ?? [], path);
   const [kind, ...others] = destinationKeys.filter((key) => Object.hasOwn(input, key));
   const choice = destinationKeys.join(", ");
   if (others.length > 0) {
@@ -79,7 +104,11 @@ function destinationFindings({ errors, input }: z.core.$ZodIssueInvalidUnion, pa
   const known = knownKeys(path);
   const slips = Object.keys(input).filter((key) => !known.has(key));
   return [
-    ...slips.map((key) => ({ path: [...path, key], message: unknownKeyText(path, key), isAboutKey: true })),
+    ...slips.map((key) => ({
+      path: [...path, key],
+      message: unknownKeyText(path, key),
+      isAboutKey: true,
+    })),
     { path, message: `must have one of ${choice}` },
   ];
 }
@@ -91,13 +120,15 @@ type Part = Readonly<Record<string, unknown>>;
 const defaultPort = 8080;
 
 /**
- * Faults between the parts of the settings, which are not parsed: a fault in one part must not hide those between the others.
- * Never quotes a value, because it may come from the environment.
+ * Faults between the parts of the settings, which are not parsed: a fault in one part must not hide
+ * those between the others. Never quotes a value, because it may come from the environment.
  */
 export function* checkReferences(settings: unknown): Generator<Finding> {
   const top = entries(settings);
   const accounts = Object.keys(entries(top["accounts"]));
-  const sources = Object.entries(entries(top["sources"])).map(([name, source]) => [name, entries(source)] as const);
+  const sources = Object.entries(entries(top["sources"])).map(
+    ([name, source]) => [name, entries(source)] as const,
+  );
   const sourceNames = sources.map(([name]) => name);
   yield* checkBackup(top);
   yield* checkControlPort(entries(top["server"]));
@@ -111,15 +142,26 @@ export function* checkReferences(settings: unknown): Generator<Finding> {
     yield* checkPassedSignature(route, sources, [...path, "to", "passSignature"]);
   }
   for (const [index, first] of repeated(routes.map(({ name }) => name))) {
-    yield { path: ["routes", index, "name"], message: `is the name of routes[${first}] too; names of routes are unique` };
+    yield {
+      path: ["routes", index, "name"],
+      message: `is the name of routes[${first}] too; names of routes are unique`,
+    };
   }
   const tokens = list(entries(top["control"])["tokens"]).map(entries);
   for (const [index, token] of tokens.entries()) {
-    yield* checkNames(token["accounts"], accounts, "account", ["control", "tokens", index, "accounts"]);
+    yield* checkNames(token["accounts"], accounts, "account", [
+      "control",
+      "tokens",
+      index,
+      "accounts",
+    ]);
   }
   for (const key of ["name", "token"] as const) {
     for (const [index, first] of repeated(tokens.map((token) => token[key]))) {
-      yield { path: ["control", "tokens", index, key], message: `is the ${key} of control.tokens[${first}] too` };
+      yield {
+        path: ["control", "tokens", index, key],
+        message: `is the ${key} of control.tokens[${first}] too`,
+      };
     }
   }
 }
@@ -127,7 +169,8 @@ export function* checkReferences(settings: unknown): Generator<Finding> {
 function* checkBackup(top: Part): Generator<Finding> {
   const { schedule = "off" } = entries(top["backup"]);
   const { driver = "sqlite" } = entries(top["storage"]);
-  const message = "needs storage.driver sqlite; back up the database server itself, as docs/how-to/back-up-and-restore.md describes";
+  const message =
+    "needs storage.driver sqlite; back up the database server itself, as docs/how-to/back-up-and-restore.md describes";
   if (driver !== "sqlite" && schedule !== "off") yield { path: ["backup", "schedule"], message };
 }
 
@@ -138,14 +181,20 @@ function* checkControlPort({ port = defaultPort, control }: Part): Generator<Fin
 }
 
 /** A source may leave its account out when there is only one. */
-function* checkAccounts(source: Part, accounts: readonly string[], path: SettingsPath): Generator<Finding> {
+function* checkAccounts(
+  source: Part,
+  accounts: readonly string[],
+  path: SettingsPath,
+): Generator<Finding> {
   const { account, accounts: byNumber } = source;
   for (const [number, name] of Object.entries(entries(byNumber)))
     yield* checkName(name, accounts, "account", [...path, "accounts", number]);
   if (account !== undefined) yield* checkName(account, accounts, "account", [...path, "account"]);
   else if ((!isMeta(source) || byNumber === undefined) && onlyAccount(accounts) === undefined) {
     const isEmpty = accounts.length === 0;
-    const message = isEmpty ? ", and accounts is empty: add one, such as main: {}" : `: name one of ${accounts.join(", ")}`;
+    const message = isEmpty
+      ? ", and accounts is empty: add one, such as main: {}"
+      : `: name one of ${accounts.join(", ")}`;
     yield { path: [...path, "account"], message: `is missing${message}` };
   }
 }
@@ -154,10 +203,18 @@ function isMeta({ kind = "events", format }: Part): boolean {
   return kind === "events" && format === "meta";
 }
 
-/** Signatures of requests with several events are of no use to a destination that gets one of them. */
-function* checkPassedSignature(route: Part, sources: readonly (readonly [string, Part])[], path: SettingsPath): Generator<Finding> {
+/**
+ * Signatures of requests with several events are of no use to a destination that gets one of them.
+ */
+function* checkPassedSignature(
+  route: Part,
+  sources: readonly (readonly [string, Part])[],
+  path: SettingsPath,
+): Generator<Finding> {
   const { sources: wanted } = entries(route["match"]);
-  const matched = sources.find(([name, source]) => isMeta(source) && (wanted === undefined || list(wanted).includes(name)));
+  const matched = sources.find(
+    ([name, source]) => isMeta(source) && (wanted === undefined || list(wanted).includes(name)),
+  );
   if (matched === undefined || entries(route["to"])["passSignature"] !== true) return;
   yield {
     path,
@@ -165,13 +222,27 @@ function* checkPassedSignature(route: Part, sources: readonly (readonly [string,
   };
 }
 
-function* checkNames(names: unknown, known: readonly string[], what: string, path: SettingsPath): Generator<Finding> {
-  for (const [index, name] of list(names).entries()) yield* checkName(name, known, what, [...path, index]);
+function* checkNames(
+  names: unknown,
+  known: readonly string[],
+  what: string,
+  path: SettingsPath,
+): Generator<Finding> {
+  for (const [index, name] of list(names).entries())
+    yield* checkName(name, known, what, [...path, index]);
 }
 
-function* checkName(name: unknown, known: readonly string[], what: string, path: SettingsPath): Generator<Finding> {
+function* checkName(
+  name: unknown,
+  known: readonly string[],
+  what: string,
+  path: SettingsPath,
+): Generator<Finding> {
   if (typeof name !== "string" || known.includes(name)) return;
-  yield { path, message: `names no ${what} of this file (${suggestion(name, known, `${what}s is empty`)})` };
+  yield {
+    path,
+    message: `names no ${what} of this file (${suggestion(name, known, `${what}s is empty`)})`,
+  };
 }
 
 function entries(value: unknown): Part {

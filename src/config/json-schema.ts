@@ -46,7 +46,12 @@ function allowVariable(schema: z.core.JSONSchema.BaseSchema, key: PropertyKey | 
   if (key === "kind" || key === "propertyNames") return;
   const { title, description, default: fallback, type, ...rest } = schema;
   const isText = type === "string" && Object.keys(rest).length === 0;
-  if (isText || type === undefined || !["string", "number", "integer", "boolean"].includes(String(type))) return;
+  if (
+    isText ||
+    type === undefined ||
+    !["string", "number", "integer", "boolean"].includes(String(type))
+  )
+    return;
   for (const name of ["type", ...Object.keys(rest)]) delete schema[name];
   schema.anyOf = [
     { type, ...rest },
@@ -69,7 +74,9 @@ export function shapesUnder(shapes: readonly JsonSchema[], key: PropertyKey): Js
     if (typeof key === "number") return shape.items === undefined ? [] : shapesOf(shape.items);
     const own = shape.properties?.[String(key)];
     if (own !== undefined) return shapesOf(own);
-    return typeof shape.additionalProperties === "object" ? shapesOf(shape.additionalProperties) : [];
+    return typeof shape.additionalProperties === "object"
+      ? shapesOf(shape.additionalProperties)
+      : [];
   });
 }
 

@@ -54,14 +54,25 @@ export const fileStart: Place = { offset: 0, keyOffset: 0, origins: [], variable
 
 /** Deepest nesting; the settings need about ten levels, and `where` conditions a few more. */
 const deepest = 64;
-/** Most values that aliases may expand to: a few lines of nested aliases could expand to billions. */
+/**
+ * Most values that aliases may expand to: a few lines of nested aliases could expand to billions.
+ */
 const mostAliased = 10_000;
 
-/** Reads YAML and fills in `${…}` inside values. `folder`: of relative paths in `${file:…}`. Never throws. */
+/**
+ * Reads YAML and fills in `${…}` inside values. `folder`: of relative paths in `${file:…}`. Never
+ * throws.
+ */
 export function* readTree(text: string, env: Environment, folder: string): Steps<Tree> {
   const lines = new LineCounter();
   const unreadable = (message: string, offset?: number): Tree => {
-    return { value: null, places: new Map(), findings: [{ path: [], message, offset }], lines, readable: false };
+    return {
+      value: null,
+      places: new Map(),
+      findings: [{ path: [], message, offset }],
+      lines,
+      readable: false,
+    };
   };
   let documents: Document.Parsed[];
   try {
@@ -70,14 +81,20 @@ export function* readTree(text: string, env: Environment, folder: string): Steps
     return unreadable(error instanceof RangeError ? "is nested too deep" : "is not valid YAML");
   }
   const [document, second] = documents as [Document.Parsed, Document.Parsed?];
-  const tooMany = second === undefined ? [] : [new YAMLParseError([second.range[0], second.range[1]], "MULTIPLE_DOCS", "")];
+  const tooMany =
+    second === undefined
+      ? []
+      : [new YAMLParseError([second.range[0], second.range[1]], "MULTIPLE_DOCS", "")];
   // One mistake makes the parser report many errors; those after the first only confuse.
   const [error] = [...document.errors, ...tooMany, ...document.warnings];
   if (error !== undefined) {
     const [offset] = error.pos;
     const begin = text.lastIndexOf("\n", offset - 1) + 1;
     const end = text.indexOf("\n", offset);
-    return unreadable(yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end)), offset);
+    return unreadable(
+      yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end)),
+      offset,
+    );
   }
   yield;
   const findings: Finding[] = [];
@@ -86,7 +103,10 @@ export function* readTree(text: string, env: Environment, folder: string): Steps
   return { value, places: reader.places, findings, lines, readable: !reader.refused() };
 }
 
-/** `parseDocument` of the library does this in one step, which with hundreds of routes is the longest of a reload. */
+/**
+ * `parseDocument` of the library does this in one step, which with hundreds of routes is the
+ * longest of a reload.
+ */
 function* parseYaml(text: string, lines: LineCounter): Steps<Document.Parsed[]> {
   // The parser calls it for each later line.
   lines.addNewLine(0);
@@ -105,7 +125,11 @@ function* parseYaml(text: string, lines: LineCounter): Steps<Document.Parsed[]> 
   return documents;
 }
 
-function createReader(fillIn: (text: string) => Substituted, findings: Finding[], lines: LineCounter) {
+function createReader(
+  fillIn: (text: string) => Substituted,
+  findings: Finding[],
+  lines: LineCounter,
+) {
   const places = new Map<string, Place>();
   const anchors = new Map<string, Node>();
   // An alias refers to the anchor before it, even if a later anchor reuses the name.
@@ -115,19 +139,29 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
   let refused = false;
 
   function read(node: unknown, path: SettingsPath, key: Node | undefined): unknown {
-    const offset = (isScalar(node) ? node.range?.[0] : undefined) ?? key?.range?.[0] ?? (node as Node | null)?.range?.[0] ?? 0;
-    const find = (message: string, at = offset) => void findings.push({ path, message, offset: at });
+    const offset =
+      (isScalar(node) ? node.range?.[0] : undefined) ??
+      key?.range?.[0] ??
+      (node as Node | null)?.range?.[0] ??
+      0;
+    const find = (message: string, at = offset) =>
+      void findings.push({ path, message, offset: at });
     places.set(placeKey(path), { ...fileStart, offset, keyOffset: key?.range?.[0] ?? offset });
     if (refused) return undefined;
     const isDeep = path.length > deepest;
     if (isDeep || (expanding > 0 && ++aliased > mostAliased)) {
       refused = true;
-      return void find(isDeep ? `is nested deeper than ${deepest} levels` : `aliases stand for more than ${mostAliased} values`);
+      return void find(
+        isDeep
+          ? `is nested deeper than ${deepest} levels`
+          : `aliases stand for more than ${mostAliased} values`,
+      );
     }
     if (isAlias(node)) {
       if (!targets.has(node)) targets.set(node, anchors.get(node.source));
       const target = targets.get(node);
-      if (target === undefined) return void find("is an alias of an anchor that does not stand before it");
+      if (target === undefined)
+        return void find("is an alias of an anchor that does not stand before it");
       expanding++;
       const value = read(target, path, key);
       expanding--;
@@ -136,19 +170,31 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
     const anchor = (node as { anchor?: string } | null)?.anchor;
     if (anchor !== undefined && expanding === 0) anchors.set(anchor, node as Node);
     if (isMap(node)) return readMapping(node.items as Pair<Node, Node>[], path);
-    if (isSeq(node)) return node.items.map((item, index) => read(item, [...path, index], undefined));
-    if (isScalar(node)) return typeof node.value === "string" ? readText(node.value, node.type !== "PLAIN", path, offset) : node.value;
+    if (isSeq(node))
+      return node.items.map((item, index) => read(item, [...path, index], undefined));
+    if (isScalar(node))
+      return typeof node.value === "string"
+        ? readText(node.value, node.type !== "PLAIN", path, offset)
+        : node.value;
     return null;
   }
 
-  function readMapping(pairs: readonly Pair<Node, Node>[], path: SettingsPath): Record<string, unknown> {
+  function readMapping(
+    pairs: readonly Pair<Node, Node>[],
+    path: SettingsPath,
+  ): Record<string, unknown> {
     const mapping: Record<string, unknown> = {};
     for (const { key, value } of pairs) {
       const name = String(isScalar(key) ? key.value : "");
       const at = [...path, name];
       const offset = key.range?.[0] ?? 0;
       if (name === "__proto__") findings.push({ path: at, message: "is not a key", offset });
-      else if (name === "<<") findings.push({ path: at, message: "merge keys (<<) are not taken; an alias of a whole value is", offset });
+      else if (name === "<<")
+        findings.push({
+          path: at,
+          message: "merge keys (<<) are not taken; an alias of a whole value is",
+          offset,
+        });
       else if (Object.hasOwn(mapping, name)) {
         const { line } = lines.linePos(places.get(placeKey(at))?.offset ?? 0);
         findings.push({ path: at, message: `is given twice, first on line ${line}`, offset });
@@ -192,8 +238,8 @@ function yamlErrorText(error: YAMLError, line: string): string {
       : / end with a /.test(error.message)
         ? "comes after a [ or { that is not closed"
         : yamlErrorTexts[error.code];
-  // `{ port: ${PORT} }`: the variable's brace ends the YAML value. The line is cut because the pattern is quadratic in its
-  // length.
+  // `{ port: ${PORT} }`: the variable's brace ends the YAML value. The line is cut because the
+  // pattern is quadratic in its length.
   if (/[[{]/.test(line) && /(?:: |[[,{] *)[^"',[\]{}]*\$\{/.test(line.slice(0, 500))) {
     return `is not valid YAML; inside { } and [ ] a variable must be in quotes: "\${NAME}"`;
   }
@@ -202,7 +248,10 @@ function yamlErrorText(error: YAMLError, line: string): string {
 
 interface Substituted {
   readonly text: string;
-  /** Where the parts came from, such as `${CRM_URL}`, `the default of ${PORT}` or `${file:crm-secret}`. */
+  /**
+   * Where the parts came from, such as `${CRM_URL}`, `the default of ${PORT}` or
+   * `${file:crm-secret}`.
+   */
   readonly origins: readonly string[];
   readonly whole: boolean;
   /** Faults of the variables, quoting names only. */
@@ -215,30 +264,36 @@ const variable =
 const largestSecretFile = 64 * 1024;
 
 /**
- * Fills in `${NAME}`, `${NAME:-default}` (also for an empty variable, as in a shell) and `${file:path}`. `$${` gives `${`.
- * Filled-in text is not substituted again. Never throws.
+ * Fills in `${NAME}`, `${NAME:-default}` (also for an empty variable, as in a shell) and
+ * `${file:path}`. `$${` gives `${`. Filled-in text is not substituted again. Never throws.
  */
 export function substitute(text: string, env: Environment, folder = "."): Substituted {
   if (!text.includes("${")) return { text, origins: [], whole: false, problems: [] };
   const origins: string[] = [];
   const problems: Substituted["problems"][number][] = [];
   let whole = false;
-  const filled = text.replace(variable, (found, path: string | undefined, name: string | undefined, fallback: string | undefined) => {
-    if (found === "$${") return "${";
-    if (path === undefined && name === undefined) {
-      const message = `has \${ that begins no variable: write \${NAME}, \${NAME:-default} or \${file:path}, and $\${ for \${ itself`;
-      problems.push({ message });
-      return found;
-    }
-    whole = found === text;
-    const value = path === undefined ? variableText(name as string, fallback, env) : readSecretFile(path, env, folder);
-    if ("problem" in value) {
-      problems.push({ message: value.problem, isMissing: true });
-      return found;
-    }
-    origins.push(value.origin ?? found);
-    return value.text;
-  });
+  const filled = text.replace(
+    variable,
+    (found, path: string | undefined, name: string | undefined, fallback: string | undefined) => {
+      if (found === "$${") return "${";
+      if (path === undefined && name === undefined) {
+        const message = `has \${ that begins no variable: write \${NAME}, \${NAME:-default} or \${file:path}, and $\${ for \${ itself`;
+        problems.push({ message });
+        return found;
+      }
+      whole = found === text;
+      const value =
+        path === undefined
+          ? variableText(name as string, fallback, env)
+          : readSecretFile(path, env, folder);
+      if ("problem" in value) {
+        problems.push({ message: value.problem, isMissing: true });
+        return found;
+      }
+      origins.push(value.origin ?? found);
+      return value.text;
+    },
+  );
   return { text: filled, origins, whole, problems };
 }
 
@@ -246,7 +301,8 @@ type Filled = { readonly text: string; readonly origin?: string } | { readonly p
 
 function variableText(name: string, fallback: string | undefined, env: Environment): Filled {
   const given = Object.hasOwn(env, name) ? env[name] : undefined;
-  if (fallback !== undefined && (given === undefined || given === "")) return { text: fallback, origin: `the default of \${${name}}` };
+  if (fallback !== undefined && (given === undefined || given === ""))
+    return { text: fallback, origin: `the default of \${${name}}` };
   return given === undefined
     ? { problem: `needs the environment variable ${name}, which is not set` }
     : { text: given, origin: `\${${name}}` };
@@ -277,10 +333,15 @@ function readSecretFile(shown: string, env: Environment, folder: string): Filled
   return text === "" ? problem("is empty") : { text };
 }
 
-/** A variable's text as YAML reads it (core schema): a decimal number, true/false, or else the text itself. */
+/**
+ * A variable's text as YAML reads it (core schema): a decimal number, true/false, or else the text
+ * itself.
+ */
 export function scalarOf(text: string): string | number | boolean {
   if (/^(?:true|True|TRUE)$/.test(text)) return true;
   if (/^(?:false|False|FALSE)$/.test(text)) return false;
-  const number = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  const number = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/.test(text)
+    ? Number(text)
+    : Number.NaN;
   return Number.isFinite(number) ? number : text;
 }

@@ -14,7 +14,8 @@ const sizeLimit: Plugin = {
     const bytes = Object.values(bundle)
       .map((part) => gzipSync(part.type === "chunk" ? part.code : part.source).length)
       .reduce((sum, size) => sum + size, 0);
-    if (bytes > mostBytes) this.error(`the console is ${bytes} bytes gzipped; the limit is ${mostBytes}`);
+    if (bytes > mostBytes)
+      this.error(`the console is ${bytes} bytes gzipped; the limit is ${mostBytes}`);
   },
 };
 

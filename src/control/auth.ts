@@ -31,15 +31,20 @@ export interface Tokens {
 export function createTokens(tokens: readonly Token[]): Tokens {
   // Digests have equal lengths, so the comparison does not leak a token's length.
   const known = tokens.map(({ name, token, scopes, accounts }) => {
-    const derive = (purpose: string) => createHmac("sha256", token.reveal()).update(`wamid-relay ${purpose}`).digest();
+    const derive = (purpose: string) =>
+      createHmac("sha256", token.reveal()).update(`wamid-relay ${purpose}`).digest();
     const id = derive("token id").toString("base64url").slice(0, 12);
-    return { digest: digest(token.reveal()), token: { name, scopes, accounts, id, key: derive("sessions") } };
+    return {
+      digest: digest(token.reveal()),
+      token: { name, scopes, accounts, id, key: derive("sessions") },
+    };
   });
   return {
     byValue(text) {
       const sum = digest(text);
       let found: KnownToken | null = null;
-      for (const candidate of known) if (timingSafeEqual(candidate.digest, sum)) found = candidate.token;
+      for (const candidate of known)
+        if (timingSafeEqual(candidate.digest, sum)) found = candidate.token;
       return found;
     },
     byId: (id) => known.find(({ token }) => token.id === id)?.token ?? null,
@@ -50,10 +55,17 @@ const digest = (text: string): Buffer => hash("sha256", text, "buffer");
 
 type BadTokenReason = "missing" | "unknown";
 
-/** Counts a request with a bad token. Returns how long its address must wait, in ms, after too many; else null. */
+/**
+ * Counts a request with a bad token. Returns how long its address must wait, in ms, after too many;
+ * else null.
+ */
 export type BadTokenHook = (reason: BadTokenReason, request: IncomingMessage) => number | null;
 
-export type RevealedHook = (token: string, endpoint: string, parameters: Readonly<Record<string, unknown>>) => void;
+export type RevealedHook = (
+  token: string,
+  endpoint: string,
+  parameters: Readonly<Record<string, unknown>>,
+) => void;
 
 export interface Session {
   readonly token: KnownToken;
@@ -85,15 +97,24 @@ export interface AllowParts {
   readonly badToken: BadTokenHook;
   readonly revealed: RevealedHook;
   readonly guess: Guess;
-  /** The session of a request's cookie; null when it has none. Throws `unauthorized` or `forbidden`. */
+  /**
+   * The session of a request's cookie; null when it has none. Throws `unauthorized` or `forbidden`.
+   */
   readonly sessionOf: (request: FastifyRequest) => Promise<Session | null>;
 }
 
-export function refuseToken(badToken: BadTokenHook, reason: BadTokenReason, message: string, request: IncomingMessage): RelayError {
+export function refuseToken(
+  badToken: BadTokenHook,
+  reason: BadTokenReason,
+  message: string,
+  request: IncomingMessage,
+): RelayError {
   const retryAfterMs = badToken(reason, request);
   return retryAfterMs === null
     ? new RelayError("unauthorized", message)
-    : new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, { retryAfterMs });
+    : new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, {
+        retryAfterMs,
+      });
 }
 
 export function createAllow({ tokens, badToken, revealed, guess, sessionOf }: AllowParts): Allow {
@@ -109,14 +130,17 @@ export function createAllow({ tokens, badToken, revealed, guess, sessionOf }: Al
     };
   };
 
-  async function callerOf(request: FastifyRequest): Promise<{ token: KnownToken; session: Session | null }> {
+  async function callerOf(
+    request: FastifyRequest,
+  ): Promise<{ token: KnownToken; session: Session | null }> {
     const { authorization } = request.headers;
     if (authorization === undefined) {
       const session = await sessionOf(request);
       if (session !== null) return { token: session.token, session };
     }
     const given = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization ?? "")?.[1];
-    if (given === undefined) throw refuseToken(badToken, "missing", "send a token: Authorization: Bearer …", request.raw);
+    if (given === undefined)
+      throw refuseToken(badToken, "missing", "send a token: Authorization: Bearer …", request.raw);
     const token = tokens().byValue(given);
     if (token === null) throw refuseToken(badToken, "unknown", "unknown token", request.raw);
     return { token, session: null };

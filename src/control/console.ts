@@ -4,12 +4,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { RelayError } from "../model/errors.ts";
 
 /*
- * The console: the files that Vite builds. A library such as @fastify/static would cost 80 ms of each start, and few
- * requests come here.
+ * The console: the files that Vite builds. A library such as @fastify/static would cost 80 ms of
+ * each start, and few requests come here.
  */
 
 /** In a checkout, the code runs from src, and the console is built into dist. */
-const builtConsole = new URL(import.meta.url.endsWith(".ts") ? "../../dist/console/" : "../console/", import.meta.url);
+const builtConsole = new URL(
+  import.meta.url.endsWith(".ts") ? "../../dist/console/" : "../console/",
+  import.meta.url,
+);
 
 const page = "index.html";
 /** Files below have a hash of their content in their names. */
@@ -17,7 +20,8 @@ const hashed = "assets/";
 
 /** Nothing from elsewhere, no inline script or style, and in no frame. */
 const headers = {
-  "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+  "content-security-policy":
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
   "cross-origin-opener-policy": "same-origin",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
@@ -41,7 +45,8 @@ const missingPage = `<!doctype html>
 export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsole): void {
   async function read(name: string): Promise<string | null> {
     // No part begins with a dot, so no name leads out of the folder.
-    if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(name) || types[extname(name)] === undefined) return null;
+    if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(name) || types[extname(name)] === undefined)
+      return null;
     return readFile(new URL(name, folder), "utf8").catch(() => null);
   }
 
@@ -50,12 +55,16 @@ export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsol
     reply.headers(headers);
     const isHashed = path.startsWith(hashed);
     const file = await read(path);
-    // An address of the console is any other path: the page reads it. A page of HTML for a missing script would hide the fault.
-    if (file === null && isHashed) throw new RelayError("not_found", "no such file; reload the console");
+    // An address of the console is any other path: the page reads it. A page of HTML for a missing
+    // script would hide the fault.
+    if (file === null && isHashed)
+      throw new RelayError("not_found", "no such file; reload the console");
     const text = file ?? (await read(page));
     reply.type(types[extname(file === null ? page : path)] as string);
     if (text === null) return reply.code(503).send(missingPage);
-    return reply.header("cache-control", isHashed ? "public, max-age=31536000, immutable" : "no-cache").send(text);
+    return reply
+      .header("cache-control", isHashed ? "public, max-age=31536000, immutable" : "no-cache")
+      .send(text);
   }
 
   app.get("/", (_request, reply) => reply.redirect("/console/"));

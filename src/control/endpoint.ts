@@ -19,7 +19,10 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Whether the answer masks personal data. Errors are masked until the caller is known. */
     isMasked: boolean;
-    /** What the answer is about, as received bytes or parsed: its texts may repeat the names in it. Null: nothing. */
+    /**
+     * What the answer is about, as received bytes or parsed: its texts may repeat the names in it.
+     * Null: nothing.
+     */
     about: readonly unknown[] | null;
   }
 }
@@ -29,51 +32,77 @@ export interface Context {
   readonly reply: FastifyReply;
   /** Aborted when the client disconnects before the answer is sent. */
   readonly gone: () => AbortSignal;
-  /** For an answer that lasts: checks the caller by the settings of now, which also decide what is masked from here on. */
+  /**
+   * For an answer that lasts: checks the caller by the settings of now, which also decide what is
+   * masked from here on.
+   */
   readonly isAllowed: () => Promise<boolean>;
 }
 
-export type Handler<E extends Endpoint> = (input: Request<E>, context: Context) => MaybePromise<AnswerView<E> | FastifyReply>;
+export type Handler<E extends Endpoint> = (
+  input: Request<E>,
+  context: Context,
+) => MaybePromise<AnswerView<E> | FastifyReply>;
 export type Handlers = { readonly [Name in EndpointName]: Handler<Endpoints[Name]> };
 
-function narrow(input: { account?: unknown; accounts?: readonly string[] }, accounts: readonly string[]): void {
+function narrow(
+  input: { account?: unknown; accounts?: readonly string[] },
+  accounts: readonly string[],
+): void {
   const { account } = input;
   if (typeof account === "string" && !accounts.includes(account))
-    throw new RelayError("forbidden", `the token is limited to the accounts ${accounts.join(", ")}`);
+    throw new RelayError(
+      "forbidden",
+      `the token is limited to the accounts ${accounts.join(", ")}`,
+    );
   input.accounts = accounts;
 }
 
-/** Refuses a parameter at the wrong endpoint: `limit=5` ignored at `/v1/replay`, whose body has it, would replay everything. */
+/**
+ * Refuses a parameter at the wrong endpoint: `limit=5` ignored at `/v1/replay`, whose body has it,
+ * would replay everything.
+ */
 const noQuery = z.strictObject({});
 
-const unexpectedBody = (): RelayError => new RelayError("unexpected_body", "this endpoint takes no body");
+const unexpectedBody = (): RelayError =>
+  new RelayError("unexpected_body", "this endpoint takes no body");
 
 /** After the caller is checked, and before the body is read. */
 export function refuseBody({ routeOptions: { config }, headers, method }: FastifyRequest): void {
   if (config.endpoint?.body === undefined) {
-    // It is for another endpoint, and must not look accepted. That of a chunked POST may still be empty: `addEndpoint` looks at it.
+    // It is for another endpoint, and must not look accepted. That of a chunked POST may still be
+    // empty: `addEndpoint` looks at it.
     const isChunked = headers["transfer-encoding"] !== undefined && method !== "POST";
     if (isChunked || Number(headers["content-length"] ?? 0) > 0) throw unexpectedBody();
     return;
   }
-  // Decoded in another way than the sender encoded it, a text would reach a customer with other characters.
+  // Decoded in another way than the sender encoded it, a text would reach a customer with other
+  // characters.
   const encoding = headers["content-encoding"]?.trim().toLowerCase() ?? "identity";
   if (encoding !== "identity")
-    throw new RelayError("unsupported_media_type", "compressed bodies are not supported: send the body without content-encoding");
-  const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
-  if (!/^(?:utf-?8|us-ascii)$/i.test(charset)) throw new RelayError("unsupported_media_type", "the charset of the body must be UTF-8");
+    throw new RelayError(
+      "unsupported_media_type",
+      "compressed bodies are not supported: send the body without content-encoding",
+    );
+  const charset =
+    /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
+  if (!/^(?:utf-?8|us-ascii)$/i.test(charset))
+    throw new RelayError("unsupported_media_type", "the charset of the body must be UTF-8");
 }
 
 /** Without a caller, a command reads the store itself: the operator of this machine. */
 function isMaskedFor({ caller }: FastifyRequest, reveal: boolean | undefined): boolean {
   if (caller === null) return reveal === false;
   const mayRead = caller.token.scopes.includes("pii");
-  if (reveal === true && !mayRead) throw new RelayError("forbidden", `the token "${caller.token.name}" lacks the scope pii`);
+  if (reveal === true && !mayRead)
+    throw new RelayError("forbidden", `the token "${caller.token.name}" lacks the scope pii`);
   return reveal === false || !mayRead || (caller.session !== null && reveal !== true);
 }
 
 export function knownTo({ about }: FastifyRequest): Known | null {
-  return about === null ? null : knownIn(about.map((each) => (each instanceof Uint8Array ? jsonIn(each) : each)));
+  return about === null
+    ? null
+    : knownIn(about.map((each) => (each instanceof Uint8Array ? jsonIn(each) : each)));
 }
 
 function jsonIn(body: Uint8Array): unknown {
@@ -94,21 +123,33 @@ function disconnectSignal({ raw }: FastifyReply): AbortSignal {
 
 export const maskedHeader = "x-wamid-relay-masked";
 
-export function addEndpoints(app: FastifyInstance, allow: Allow, handlers: Partial<Handlers>): void {
+export function addEndpoints(
+  app: FastifyInstance,
+  allow: Allow,
+  handlers: Partial<Handlers>,
+): void {
   for (const [name, handler] of Object.entries(handlers))
     addEndpoint(app, allow, named(name as EndpointName), handler as Handler<Endpoint>);
 }
 
 const open: Allow = () => async () => {};
 
-export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow: Allow, endpoint: E, handler: Handler<E>): void {
+export function addEndpoint<E extends NamedEndpoint>(
+  app: FastifyInstance,
+  allow: Allow,
+  endpoint: E,
+  handler: Handler<E>,
+): void {
   const { method, path, scope, params, query, headers, body, head, answers } = endpoint;
   const isKnown = (endpoint.open === true ? open : allow)(scope);
   const check: OnRequest = async (request) => {
     await isKnown(request);
     const token = request.caller?.token;
     if (endpoint.accounts === "whole" && token?.accounts !== undefined)
-      throw new RelayError("forbidden", `the token "${token.name}" is limited to accounts, and this is about the whole relay`);
+      throw new RelayError(
+        "forbidden",
+        `the token "${token.name}" is limited to accounts, and this is about the whole relay`,
+      );
   };
   app.route({
     method,
@@ -138,7 +179,9 @@ export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow
         }
       };
       const named = { ...(params && parse(params, withoutNul(request.params))), ...asked };
-      const given = Buffer.isBuffer(request.body) ? request.body : body && parse(body, request.body ?? undefined);
+      const given = Buffer.isBuffer(request.body)
+        ? request.body
+        : body && parse(body, request.body ?? undefined);
       const input: { account?: unknown; accounts?: readonly string[] } = {
         ...named,
         ...(endpoint.lines === undefined ? (given as object | undefined) : { body: given }),
@@ -171,20 +214,35 @@ function withoutNul(values: unknown): unknown {
   return values;
 }
 
-/** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. `key` is what one of the value's keys is. */
-export function parse<T extends z.ZodType>(schema: T, value: unknown, key: "field" | "query parameter" = "field"): z.infer<T> {
-  const error = (issue: z.core.$ZodRawIssue) => (issue.code === "unrecognized_keys" ? unknownKeysText(issue, key) : issueText(issue));
+/**
+ * Parses, or throws `bad_request` whose details list each fault as `{path, message}`. `key` is what
+ * one of the value's keys is.
+ */
+export function parse<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+  key: "field" | "query parameter" = "field",
+): z.infer<T> {
+  const error = (issue: z.core.$ZodRawIssue) =>
+    issue.code === "unrecognized_keys" ? unknownKeysText(issue, key) : issueText(issue);
   const parsed = schema.safeParse(value, { error });
   if (parsed.success) return parsed.data;
-  const details = parsed.error.issues.flatMap(faultsIn).map(({ path, message }) => ({ path: path.map(String).join("."), message }));
+  const details = parsed.error.issues
+    .flatMap(faultsIn)
+    .map(({ path, message }) => ({ path: path.map(String).join("."), message }));
   throw badRequest(details, key === "field" ? "the body" : "the query");
 }
 
 type Issue = z.core.$ZodIssue;
 
-function unknownKeysText({ keys, inst }: z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys>, what: string): string {
+function unknownKeysText(
+  { keys, inst }: z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys>,
+  what: string,
+): string {
   const known = inst instanceof z.ZodObject ? Object.keys(inst.shape) : [];
-  return keys.map((key) => `unknown ${what} (${suggestion(key, known, "this endpoint takes none")})`).join("\n");
+  return keys
+    .map((key) => `unknown ${what} (${suggestion(key, known, "this endpoint takes none")})`)
+    .join("\n");
 }
 
 /** For a union, the faults of the shape that the value has: that no shape fits would not help. */
@@ -195,7 +253,9 @@ function faultsIn(issue: Issue): Pick<Issue, "path" | "message">[] {
     return issue.keys.map((key, at) => ({ path: [...path, key], message: texts[at] ?? message }));
   }
   if (issue.code !== "invalid_union") return [issue];
-  const branch = issue.errors.find((faults) => !faults.some((fault) => fault.code === "invalid_type" && fault.path.length === 0));
+  const branch = issue.errors.find(
+    (faults) => !faults.some((fault) => fault.code === "invalid_type" && fault.path.length === 0),
+  );
   if (branch === undefined) return [issue];
   return branch.flatMap(faultsIn).map((fault) => ({ ...fault, path: [...path, ...fault.path] }));
 }

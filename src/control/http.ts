@@ -2,7 +2,12 @@ import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerFactory } from "fastify";
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifyServerFactory,
+} from "fastify";
 import { challengeOf, type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
@@ -18,7 +23,10 @@ declare module "fastify" {
 
 const bodyLimit = 8 * 1024 ** 2;
 const compress = promisify(gzip);
-/** Characters of a text that is compressed: a shorter one fits into two packets, and 16 million take a thread 0.2 s. */
+/**
+ * Characters of a text that is compressed: a shorter one fits into two packets, and 16 million take
+ * a thread 0.2 s.
+ */
 const leastCompressed = 2_000;
 const mostCompressed = 16_000_000;
 
@@ -43,8 +51,11 @@ export function createHttp(
     ...(serverFactory === null ? {} : { serverFactory }),
     bodyLimit,
     clientErrorHandler: answerClientError,
-    // No route here has a schema of Fastify's, so the schema compilers are not loaded (60 ms of each start).
-    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
+    // No route here has a schema of Fastify's, so the schema compilers are not loaded (60 ms of
+    // each start).
+    schemaController: {
+      compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas },
+    },
     // Faults found before routing, such as %zz in a path, do not reach the error handler.
     frameworkErrors: (_error, { url }, reply) => {
       // A browser shows the console's own page instead of JSON.
@@ -52,7 +63,10 @@ export function createHttp(
         reply.redirect(url.replaceAll("%", "%25"));
         return;
       }
-      const fault = new RelayError("bad_request", "the path is not valid percent-encoded text, or is too long");
+      const fault = new RelayError(
+        "bad_request",
+        "the path is not valid percent-encoded text, or is too long",
+      );
       void (reply as FastifyReply).code(fault.status).send(fault.toBody());
     },
     // While stopping, /readyz reports it; Fastify's own 503 does not have the shape of our errors.
@@ -86,14 +100,20 @@ export function createHttp(
 
   const routes: { readonly pattern: RegExp; readonly method: string | string[] }[] = [];
   app.addHook("onRoute", ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replace(/[.]/g, "\\.").replace(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`);
+    const pattern = new RegExp(
+      `^${url.replace(/[.]/g, "\\.").replace(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`,
+    );
     routes.push({ pattern, method });
   });
   // Before the body is read: whether a page exists does not depend on it.
   app.addHook("onRequest", (request, reply, done) => {
     const [path = "", query = ""] = request.url.split("?");
     if (!request.is404) {
-      done(isDecodable(query) ? undefined : new RelayError("bad_request", "the query is not valid percent-encoded UTF-8"));
+      done(
+        isDecodable(query)
+          ? undefined
+          : new RelayError("bad_request", "the query is not valid percent-encoded UTF-8"),
+      );
       return;
     }
     const matching = routes.filter(({ pattern }) => pattern.test(path));
@@ -106,10 +126,16 @@ export function createHttp(
     done(new RelayError("method_not_allowed", `this path takes ${methods}`));
   });
 
-  // Streams pass unchanged: an event must leave at once. The event loop only waits for the compression, which a thread does.
+  // Streams pass unchanged: an event must leave at once. The event loop only waits for the
+  // compression, which a thread does.
   app.addHook("onSend", async (request, reply, payload) => {
     if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
-    if (typeof payload !== "string" || payload.length < leastCompressed || payload.length > mostCompressed) return payload;
+    if (
+      typeof payload !== "string" ||
+      payload.length < leastCompressed ||
+      payload.length > mostCompressed
+    )
+      return payload;
     reply.header("vary", "accept-encoding");
     if (request.method === "HEAD" || !takesGzip(request)) return payload;
     reply.removeHeader("content-length").header("content-encoding", "gzip");
@@ -126,7 +152,9 @@ export function createHttp(
     if (challenge !== null) reply.header("www-authenticate", challenge);
     if (fault.code === "too_many_bad_tokens") reply.header("connection", "close");
     const body = fault.toBody();
-    void reply.code(fault.status).send(request.isMasked && fault === error ? maskValue(body, null, knownTo(request)) : body);
+    void reply
+      .code(fault.status)
+      .send(request.isMasked && fault === error ? maskValue(body, null, knownTo(request)) : body);
   });
   return app;
 }
@@ -143,7 +171,10 @@ function faultOf(error: unknown, { id, routeOptions }: FastifyRequest): RelayErr
     );
   if (statusCode === 413) {
     const remedy = takesLines ? "send the lines in several requests" : "send less at once";
-    return new RelayError("too_large", `the body is larger than ${bodyLimit / 1024 ** 2} MiB: ${remedy}`);
+    return new RelayError(
+      "too_large",
+      `the body is larger than ${bodyLimit / 1024 ** 2} MiB: ${remedy}`,
+    );
   }
   if (statusCode < 500) return new RelayError("bad_request", message);
   return new RelayError("internal", `internal error; see the relay's log under request ${id}`);
@@ -166,14 +197,15 @@ const parserErrors: Readonly<Record<string, readonly [code: ErrorCode, error: st
 const malformed = ["bad_request", "not a valid HTTP request"] as const;
 
 /**
- * A request that Node's parser refuses never reaches Fastify. It is answered on the socket, in the shape of all errors,
- * and the connection is closed.
+ * A request that Node's parser refuses never reaches Fastify. It is answered on the socket, in the
+ * shape of all errors, and the connection is closed.
  */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   // From a connection that web-server.ts stopped reading: it ends with its last answer.
   if (error.code === "HPE_CB_HEADERS_COMPLETE") return;
   if (error.code === "ECONNRESET" || socket.destroyed) return;
-  if (socket.writable && currentAnswer(socket)?.headersSent !== true) writeError(socket, parserErrors[error.code ?? ""] ?? malformed);
+  if (socket.writable && currentAnswer(socket)?.headersSent !== true)
+    writeError(socket, parserErrors[error.code ?? ""] ?? malformed);
   socket.destroy(error);
 }
 
@@ -184,7 +216,10 @@ export function answerMalformed(socket: Socket): void {
   socket.destroySoon();
 }
 
-/** A private property of Node's; its default handler checks the same (_http_server.js, socketOnError). */
+/**
+ * A private property of Node's; its default handler checks the same (_http_server.js,
+ * socketOnError).
+ */
 function currentAnswer(socket: Socket): ServerResponse | null {
   return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }

@@ -18,9 +18,9 @@ export interface Example {
 }
 
 /** By the endpoint's name: what a relay answers. `npm run generate` writes the file. */
-export const examples = JSON.parse(readFileSync(new URL("../../docs/reference/examples.json", import.meta.url), "utf8")) as Readonly<
-  Record<string, readonly Example[]>
->;
+export const examples = JSON.parse(
+  readFileSync(new URL("../../docs/reference/examples.json", import.meta.url), "utf8"),
+) as Readonly<Record<string, readonly Example[]>>;
 
 const json = "application/json";
 const ndjson = "application/x-ndjson";
@@ -60,7 +60,10 @@ export function describe(version: string): object {
   const components: Components = { schemas: { Error: errorSchema }, responses: {} };
   for (const endpoint of allEndpoints) {
     const path = endpoint.path.replace(/:(\w+)/g, "{$1}");
-    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, components) };
+    paths[path] = {
+      ...paths[path],
+      [endpoint.method.toLowerCase()]: operation(endpoint, components),
+    };
   }
   return {
     openapi: "3.1.1",
@@ -79,7 +82,8 @@ export function describe(version: string): object {
         token: {
           type: "http",
           scheme: "bearer",
-          description: "A token of `control.tokens` in the settings, with the scope that the operation names in `x-scope`.",
+          description:
+            "A token of `control.tokens` in the settings, with the scope that the operation names in `x-scope`.",
         },
         session: {
           type: "apiKey",
@@ -100,18 +104,25 @@ const errorSchema = {
   required: ["error", "code"],
   properties: {
     error: { type: "string", description: "What is wrong, for people." },
-    code: { type: "string", enum: Object.keys(errorCodes), description: "What is wrong, for programs." },
-    details: { description: "Depends on the code. For `bad_request`, often a list of `{path, message}`." },
+    code: {
+      type: "string",
+      enum: Object.keys(errorCodes),
+      description: "What is wrong, for programs.",
+    },
+    details: {
+      description: "Depends on the code. For `bad_request`, often a list of `{path, message}`.",
+    },
   },
 };
 
 function operation(endpoint: NamedEndpoint, components: Components): object {
-  const { name, scope, open, summary, description, params, query, headers, body, lines, answers } = endpoint;
+  const { name, scope, open, summary, description, params, query, headers, body, lines, answers } =
+    endpoint;
   const shown = examples[name] ?? [];
   const [firstStatus] = Object.keys(answers);
   const schemaOf = (schema: z.ZodType) => jsonSchemaOf(schema, components);
-  const parameters = Object.entries({ path: params, query, header: headers }).flatMap(([place, schema]) =>
-    schema === undefined ? [] : parametersOf(place, schemaOf(schema)),
+  const parameters = Object.entries({ path: params, query, header: headers }).flatMap(
+    ([place, schema]) => (schema === undefined ? [] : parametersOf(place, schemaOf(schema))),
   );
   return {
     operationId: name,
@@ -130,7 +141,9 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
             required: !body.safeParse(undefined).success,
             content: {
               [json]: { schema: schemaOf(body), ...examplesOf(shown, "request") },
-              ...(lines === undefined ? {} : { [ndjson]: { schema: { type: "string", description: lines } } }),
+              ...(lines === undefined
+                ? {}
+                : { [ndjson]: { schema: { type: "string", description: lines } } }),
             },
           },
         }),
@@ -138,7 +151,9 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
       ...errorsOf(endpoint, components.responses),
       ...Object.fromEntries(
         Object.entries(answers).map(([status, answer]) => {
-          const ofStatus = shown.filter((example) => String(example.status ?? firstStatus) === status);
+          const ofStatus = shown.filter(
+            (example) => String(example.status ?? firstStatus) === status,
+          );
           const isPersonal = answer.schema !== undefined && holdsPii(answer.schema);
           const headers = headersOf({ ...answer.headers, ...(isPersonal ? maskedText : {}) });
           const description = answer.text ?? answer.schema?.description;
@@ -189,7 +204,9 @@ function contentOf(
   return Object.fromEntries(types.map((type) => [type, contentOfType(type)]));
 }
 
-const retryAfter = { "Retry-After": "Seconds. `service_quota_used_up` has `details.until` instead." };
+const retryAfter = {
+  "Retry-After": "Seconds. `service_quota_used_up` has `details.until` instead.",
+};
 const errorHeaders: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   401: { "WWW-Authenticate": "The scheme of the token: `Bearer`." },
   429: retryAfter,
@@ -197,7 +214,10 @@ const errorHeaders: Readonly<Record<number, Readonly<Record<string, string>>>> =
 };
 
 /** References by status; each error answer names the codes that this endpoint may answer with. */
-function errorsOf({ method, body, errors = [] }: NamedEndpoint, responses: Record<string, object>): Record<string, object> {
+function errorsOf(
+  { method, body, errors = [] }: NamedEndpoint,
+  responses: Record<string, object>,
+): Record<string, object> {
   const possible = new Set<ErrorCode>([
     ...always,
     body === undefined ? "unexpected_body" : "unsupported_media_type",
@@ -216,7 +236,10 @@ function errorsOf({ method, body, errors = [] }: NamedEndpoint, responses: Recor
         content: {
           [json]: {
             schema: {
-              allOf: [{ $ref: "#/components/schemas/Error" }, { type: "object", properties: { code: { type: "string", enum: some } } }],
+              allOf: [
+                { $ref: "#/components/schemas/Error" },
+                { type: "object", properties: { code: { type: "string", enum: some } } },
+              ],
             },
           },
         },
@@ -226,7 +249,10 @@ function errorsOf({ method, body, errors = [] }: NamedEndpoint, responses: Recor
   );
 }
 
-/** The JSON Schema of a request or an answer. Schemas with an `id` go to `components`, where it refers to them. */
+/**
+ * The JSON Schema of a request or an answer. Schemas with an `id` go to `components`, where it
+ * refers to them.
+ */
 function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {
   const {
     $schema: _,
@@ -243,7 +269,9 @@ function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {
     },
   });
   const referring = (part: JsonSchema) =>
-    JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/')) as JsonSchema;
+    JSON.parse(
+      JSON.stringify(part).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/'),
+    ) as JsonSchema;
   for (const [name, definition] of Object.entries($defs)) schemas[name] = referring(definition);
   return referring(rest);
 }

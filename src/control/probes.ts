@@ -20,9 +20,14 @@ export function createProbeHandlers(
   } satisfies Partial<Handlers>;
 }
 
-export function addMetricsRoute(app: FastifyInstance, metrics: { readonly contentType: string; text(): Promise<string> }): void {
+export function addMetricsRoute(
+  app: FastifyInstance,
+  metrics: { readonly contentType: string; text(): Promise<string> },
+): void {
   const scrape = createScrape(metrics.text);
-  app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await scrape()));
+  app.get("/metrics", async (_request, reply) =>
+    reply.header("content-type", metrics.contentType).send(await scrape()),
+  );
 }
 
 /** Most of the process's time that renderings take, and the longest rest between two, in ms. */
@@ -35,13 +40,20 @@ interface Time {
   rest(ms: number): Promise<unknown>;
 }
 
-const systemTime: Time = { elapsed: () => performance.now(), rest: (ms) => wait(ms, undefined, { ref: false }) };
+const systemTime: Time = {
+  elapsed: () => performance.now(),
+  rest: (ms) => wait(ms, undefined, { ref: false }),
+};
 
 /**
- * Renders for all callers that wait, once. The next rendering begins after a rest in proportion, so that callers without a
- * token cannot keep the process busy. Nobody gets a text from before the call, and all answers share one buffer.
+ * Renders for all callers that wait, once. The next rendering begins after a rest in proportion, so
+ * that callers without a token cannot keep the process busy. Nobody gets a text from before the
+ * call, and all answers share one buffer.
  */
-export function createScrape(render: () => Promise<string>, { elapsed, rest }: Time = systemTime): () => Promise<Buffer> {
+export function createScrape(
+  render: () => Promise<string>,
+  { elapsed, rest }: Time = systemTime,
+): () => Promise<Buffer> {
   let waiting: Promise<Buffer> | null = null;
   let rested: Promise<unknown> = Promise.resolve();
 

@@ -33,9 +33,13 @@ export function createSendingHandlers(sending: SendingPort) {
   return {
     async sendMessage({ resend = 0, maxWait, "idempotency-key": key = null, ...message }, context) {
       const { request, reply } = context;
-      if (key === null && resend > 0) throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
+      if (key === null && resend > 0)
+        throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
       request.about = [message.to, message.text, message.template?.variables, message.metadata];
-      const { answer, replayed, stored } = await sending.sendMessage({ ...message, key, resend }, callerOf(context, maxWait));
+      const { answer, replayed, stored } = await sending.sendMessage(
+        { ...message, key, resend },
+        callerOf(context, maxWait),
+      );
       if (replayed) reply.header("idempotent-replayed", "true");
       reply.code(stored ? 201 : 202);
       return { ...(answer as Omit<View<typeof sentMessageSchema>, "stored">), stored };
@@ -43,9 +47,16 @@ export function createSendingHandlers(sending: SendingPort) {
     async startRun({ id: automation, resend = 0, maxWait, ...run }, context) {
       const { request, reply } = context;
       request.about = [{ name: run.name }, run.phone, run.data, run.metadata];
-      const { answer, replayed, stored } = await sending.startRun({ ...run, automation, resend }, callerOf(context, maxWait));
+      const { answer, replayed, stored } = await sending.startRun(
+        { ...run, automation, resend },
+        callerOf(context, maxWait),
+      );
       reply.code(!stored ? 202 : replayed ? 200 : 201);
-      return { ...(answer as Omit<View<typeof startedRunSchema>, "created" | "stored">), created: !replayed, stored };
+      return {
+        ...(answer as Omit<View<typeof startedRunSchema>, "created" | "stored">),
+        created: !replayed,
+        stored,
+      };
     },
   } satisfies Partial<Handlers>;
 }

@@ -3,24 +3,36 @@ import { parseCookie, stringifySetCookie } from "cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { type BadTokenHook, type KnownToken, refuseToken, type Session, type Tokens } from "./auth.ts";
+import {
+  type BadTokenHook,
+  type KnownToken,
+  refuseToken,
+  type Session,
+  type Tokens,
+} from "./auth.ts";
 import type { Handlers } from "./endpoint.ts";
 
 /*
- * Sessions of the console. A session is a cookie that the relay does not store: the token's id, the expiry and a nonce,
- * signed with a key that derives from the token. So a session holds on every process with the same settings, survives a
- * restart, and ends when its token changes. Only what must not work again is stored: used codes and ended sessions.
+ * Sessions of the console. A session is a cookie that the relay does not store: the token's id, the
+ * expiry and a nonce, signed with a key that derives from the token. So a session holds on every
+ * process with the same settings, survives a restart, and ends when its token changes. Only what
+ * must not work again is stored: used codes and ended sessions.
  */
 
 const sessionMs = 12 * 3_600_000;
 const codeMs = 60_000;
 
-/** A page of another site cannot send this header, so it shows that the console made the request. */
+/**
+ * A page of another site cannot send this header, so it shows that the console made the request.
+ */
 const ownHeader = "x-wamid-relay";
 const ownValue = "console";
 
 export interface Claims {
-  /** True for the first call with a key, on any process; false for the others, at least until `until`. Times are unix ms. */
+  /**
+   * True for the first call with a key, on any process; false for the others, at least until
+   * `until`. Times are unix ms.
+   */
   claimOnce(key: string, until: number): Promise<boolean>;
   isClaimed(key: string): MaybePromise<boolean>;
 }
@@ -40,7 +52,11 @@ type Purpose = "s" | "c";
 const signedForm = /^([sc])\.([\w-]{12})\.(\d{13,14})\.([\w-]{22})\.([\w-]{43})$/;
 
 export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
-  function signed(purpose: Purpose, { id, key }: KnownToken, forMs: number): { readonly value: string; readonly expiresAt: number } {
+  function signed(
+    purpose: Purpose,
+    { id, key }: KnownToken,
+    forMs: number,
+  ): { readonly value: string; readonly expiresAt: number } {
     const expiresAt = now() + forMs;
     const text = `${purpose}.${id}.${expiresAt}.${nonce()}`;
     return { value: `${text}.${mac(key, text)}`, expiresAt };
@@ -67,13 +83,17 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
   return {
     start: (token: KnownToken) => signed("s", token, sessionMs),
     find,
-    /** That of a request's cookie; null without cookie. Throws `unauthorized` for one that ended, `forbidden` for a foreign request. */
+    /**
+     * That of a request's cookie; null without cookie. Throws `unauthorized` for one that ended,
+     * `forbidden` for a foreign request.
+     */
     async of(request: FastifyRequest): Promise<Session | null> {
       const value = cookieOf(request);
       if (value === null) return null;
       refuseForeignRequest(request);
       const session = await find(value);
-      if (session === null) throw new RelayError("unauthorized", "the session has ended; sign in again");
+      if (session === null)
+        throw new RelayError("unauthorized", "the session has ended; sign in again");
       return session;
     },
     async end({ id, expiresAt }: Session): Promise<void> {
@@ -93,7 +113,10 @@ function mac(key: Buffer, text: string): string {
   return createHmac("sha256", key).update(text).digest("base64url");
 }
 
-/** Browsers send a host's cookies to all of its ports: without the port, one relay would replace another's cookie. */
+/**
+ * Browsers send a host's cookies to all of its ports: without the port, one relay would replace
+ * another's cookie.
+ */
 function cookieName({ headers: { host = "" } }: FastifyRequest): string {
   const port = /:(\d+)$/.exec(host)?.[1];
   return port === undefined ? "wamid-relay" : `wamid-relay-${port}`;
@@ -104,10 +127,23 @@ function cookieOf(request: FastifyRequest): string | null {
   return cookie === undefined ? null : (parseCookie(cookie)[cookieName(request)] ?? null);
 }
 
-function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAge: number): void {
+function setCookie(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  value: string,
+  maxAge: number,
+): void {
   // Browsers send the origin with each POST, so the relay need not know which proxies end TLS.
   const secure = request.headers.origin?.startsWith("https://") ?? false;
-  const cookie = { name: cookieName(request), value, path: "/", httpOnly: true, sameSite: "strict", secure, maxAge } as const;
+  const cookie = {
+    name: cookieName(request),
+    value,
+    path: "/",
+    httpOnly: true,
+    sameSite: "strict",
+    secure,
+    maxAge,
+  } as const;
   reply.header("set-cookie", stringifySetCookie(cookie));
 }
 
@@ -116,13 +152,19 @@ function refuseForeignOrigin({ headers }: FastifyRequest): void {
   // Only the browser sets this one. It also holds behind a proxy that changes the host.
   if (origin === undefined || headers["sec-fetch-site"] === "same-origin") return;
   if (!URL.canParse(origin) || new URL(origin).host !== host) {
-    throw new RelayError("forbidden", "the Origin header names another site; a proxy must pass on the Host header");
+    throw new RelayError(
+      "forbidden",
+      "the Origin header names another site; a proxy must pass on the Host header",
+    );
   }
 }
 
 function refuseForeignRequest(request: FastifyRequest): void {
   if (request.headers[ownHeader] !== ownValue) {
-    throw new RelayError("forbidden", `a request with a session cookie needs the header ${ownHeader}: ${ownValue}`);
+    throw new RelayError(
+      "forbidden",
+      `a request with a session cookie needs the header ${ownHeader}: ${ownValue}`,
+    );
   }
   refuseForeignOrigin(request);
 }
@@ -143,7 +185,10 @@ export function createSessionHandlers({ sessions, tokens, badToken }: SessionPar
       refuseForeignOrigin(request);
       const token = "token" in by ? tokens().byValue(by.token) : await sessions.useCode(by.code);
       if (token === null) {
-        const message = "token" in by ? "unknown token" : 'the code is wrong, used or expired; run "wamid-relay console" again';
+        const message =
+          "token" in by
+            ? "unknown token"
+            : 'the code is wrong, used or expired; run "wamid-relay console" again';
         throw refuseToken(badToken, "unknown", message, request.raw);
       }
       const { value, expiresAt } = sessions.start(token);
@@ -167,7 +212,8 @@ export function createSessionHandlers({ sessions, tokens, badToken }: SessionPar
       return { ended: session !== null };
     },
     createSessionCode(_input, { request: { caller } }) {
-      if (caller === null || caller.session !== null) throw new RelayError("forbidden", "only a bearer token can create a code");
+      if (caller === null || caller.session !== null)
+        throw new RelayError("forbidden", "only a bearer token can create a code");
       const { value: code, expiresAt } = sessions.createCode(caller.token);
       return { code, expiresAt };
     },

@@ -1,13 +1,18 @@
 export const maxLineBytes = 64 * 1024;
 
 /** A line without its end, by its number from 1, or why it cannot be read. */
-export type Line = { readonly line: number; readonly text: string } | { readonly line: number; readonly fault: string };
+export type Line =
+  | { readonly line: number; readonly text: string }
+  | { readonly line: number; readonly fault: string };
 
 export const isBlank = (line: Line): boolean => "text" in line && line.text.trim() === "";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The lines of UTF-8 in `bytes`, ended by LF or CRLF, empty ones too. `from`: number of the first. Returns that of the next. */
+/**
+ * The lines of UTF-8 in `bytes`, ended by LF or CRLF, empty ones too. `from`: number of the first.
+ * Returns that of the next.
+ */
 export function* linesIn(bytes: Uint8Array, from = 1): Generator<Line, number> {
   let line = from;
   for (let at = 0; at < bytes.length; line += 1) {

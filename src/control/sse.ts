@@ -40,7 +40,10 @@ export function createStreams(app: FastifyInstance, port: StreamPort) {
     ): FastifyReply {
       const gone = new AbortController();
       const ends = { allowed: isAllowed, stopping: stopping.signal, gone: gone.signal };
-      const stream = Readable.from(streamOf(ends), { objectMode: false, highWaterMark: bufferedBytes });
+      const stream = Readable.from(streamOf(ends), {
+        objectMode: false,
+        highWaterMark: bufferedBytes,
+      });
       open.add(stream);
       const end = (): void => {
         gone.abort();
@@ -52,17 +55,29 @@ export function createStreams(app: FastifyInstance, port: StreamPort) {
       else reply.raw.once("close", end);
       request.raw.socket.setNoDelay?.(true);
       return reply
-        .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })
+        .headers({
+          "content-type": "text/event-stream",
+          "cache-control": "no-store, no-transform",
+          "x-accel-buffering": "no",
+        })
         .send(stream);
     },
     refuseWhileStopping(): void {
-      if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
+      if (stopping.signal.aborted)
+        throw new RelayError("shutting_down", "the relay is stopping", undefined, {
+          retryAfterMs: 5_000,
+        });
     },
   };
 }
 
 export function noRoom(): RelayError {
-  return new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
+  return new RelayError(
+    "too_many_listeners",
+    "the relay has no room for another listener",
+    undefined,
+    { retryAfterMs: 30_000 },
+  );
 }
 
 /** What a turn of a stream sends, and when the next one begins. Times are unix ms. */
@@ -76,8 +91,8 @@ interface Turn {
 }
 
 /**
- * Turn after turn, until the client disconnects. A turn begins once the text of the one before was taken, so a slow reader costs
- * one text of memory.
+ * Turn after turn, until the client disconnects. A turn begins once the text of the one before was
+ * taken, so a slow reader costs one text of memory.
  */
 export async function* streamTurns(
   port: StreamPort,
@@ -92,7 +107,12 @@ export async function* streamTurns(
     const leave = port.onStored(wake);
     for (const signal of [stopping, gone]) signal.addEventListener("abort", wake);
     try {
-      const { text, bye, nextAt, notBefore = 0 } = stopping.aborted ? { text: "", bye: "the relay is stopping", nextAt: 0 } : await turn();
+      const {
+        text,
+        bye,
+        nextAt,
+        notBefore = 0,
+      } = stopping.aborted ? { text: "", bye: "the relay is stopping", nextAt: 0 } : await turn();
       if (text !== "") yield text;
       if (bye !== undefined) {
         yield message("bye", { reason: bye }, null);
@@ -101,7 +121,8 @@ export async function* streamTurns(
       const waitMs = nextAt - port.now();
       if (waitMs > 0 && !isOver()) await pause(port, waitMs, woken.signal).catch(() => {});
       const restMs = notBefore - port.now();
-      if (restMs > 0 && !isOver()) await new Promise<void>((resolve) => void port.after(restMs, resolve));
+      if (restMs > 0 && !isOver())
+        await new Promise<void>((resolve) => void port.after(restMs, resolve));
     } finally {
       leave();
       for (const signal of [stopping, gone]) signal.removeEventListener("abort", wake);

@@ -12,9 +12,15 @@ import { isBlank, type Line, linesIn } from "./split-lines.ts";
 
 export interface TrackPort {
   /** All or none. Throws `bad_request`, or `conflict` when one contradicts what is stored. */
-  register(registrations: readonly Registration[], accounts?: readonly string[]): Promise<{ created: number; known: number }>;
+  register(
+    registrations: readonly Registration[],
+    accounts?: readonly string[],
+  ): Promise<{ created: number; known: number }>;
   /** Each one separately; returns their outcomes in order. */
-  registerEach(registrations: readonly Registration[], accounts?: readonly string[]): Promise<RegistrationOutcome[]>;
+  registerEach(
+    registrations: readonly Registration[],
+    accounts?: readonly string[],
+  ): Promise<RegistrationOutcome[]>;
 }
 
 export type RegistrationOutcome =
@@ -35,7 +41,11 @@ export function readRegistration(line: string): ReadLine {
   } catch (error) {
     if (!(error instanceof RelayError)) throw error;
     const { wamid } = (value ?? {}) as { wamid?: unknown };
-    return { wamid: typeof wamid === "string" ? wamid : null, error: error.message, details: error.details };
+    return {
+      wamid: typeof wamid === "string" ? wamid : null,
+      error: error.message,
+      details: error.details,
+    };
   }
 }
 
@@ -47,7 +57,10 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
     isStopping = true;
   });
 
-  const trackMessages: Handlers["trackMessages"] = async ({ body, accounts }, { request, reply }) => {
+  const trackMessages: Handlers["trackMessages"] = async (
+    { body, accounts },
+    { request, reply },
+  ) => {
     if (!(body instanceof Uint8Array)) return port.register(body, accounts);
     const report = registerLines(Buffer.from(body.buffer, body.byteOffset, body.byteLength), {
       registerEach: (registrations) => port.registerEach(registrations, accounts),
@@ -58,16 +71,23 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
     });
     // An error before the first registration is answered with its own status.
     const first = await report.next();
-    return reply.type(ndjson).send(Readable.from(allOf(first, report), { objectMode: false, highWaterMark: 64 * 1024 }));
+    return reply
+      .type(ndjson)
+      .send(Readable.from(allOf(first, report), { objectMode: false, highWaterMark: 64 * 1024 }));
   };
   // In a scope of its own: other paths refuse the content type.
   app.register(async (scope) => {
-    scope.addContentTypeParser(ndjson, { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+    scope.addContentTypeParser(ndjson, { parseAs: "buffer" }, (_request, body, done) =>
+      done(null, body),
+    );
     addEndpoints(scope, allow, { trackMessages });
   });
 }
 
-async function* allOf<T>(begun: IteratorResult<T, void>, rest: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+async function* allOf<T>(
+  begun: IteratorResult<T, void>,
+  rest: AsyncGenerator<T, void>,
+): AsyncGenerator<T, void> {
   if (begun.done !== true) yield begun.value;
   yield* rest;
 }
@@ -83,9 +103,10 @@ interface RegisterLinesParts {
 }
 
 /**
- * Registers the messages of an NDJSON body and yields the report as NDJSON, each line once its registration is stored.
- * Continues only as the report is consumed: of short lines, it is a hundred times as long as the body.
- * Throws an error that occurs before the first line of the report; a later one becomes its last line.
+ * Registers the messages of an NDJSON body and yields the report as NDJSON, each line once its
+ * registration is stored. Continues only as the report is consumed: of short lines, it is a hundred
+ * times as long as the body. Throws an error that occurs before the first line of the report; a
+ * later one becomes its last line.
  */
 export async function* registerLines(
   body: Uint8Array,
@@ -94,14 +115,20 @@ export async function* registerLines(
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
 
   async function register(lines: readonly Line[]): Promise<string> {
-    const read = lines.map((each): ReadLine => ("text" in each ? readRegistration(each.text) : { wamid: null, error: each.fault }));
+    const read = lines.map(
+      (each): ReadLine =>
+        "text" in each ? readRegistration(each.text) : { wamid: null, error: each.fault },
+    );
     const given = read.flatMap((each) => ("registration" in each ? [each.registration] : []));
     const outcomes = given.length === 0 ? [] : await registerEach(given);
     // Many empty or faulty lines must not block the event loop.
     if (given.length === 0) await yieldToLoop();
     const report = lines.map(({ line }, index) => {
       const { wamid, ...each } = read[index] as ReadLine;
-      const outcome = "registration" in each ? (outcomes.shift() as RegistrationOutcome) : { result: "invalid" as const, ...each };
+      const outcome =
+        "registration" in each
+          ? (outcomes.shift() as RegistrationOutcome)
+          : { result: "invalid" as const, ...each };
       sums.lines += 1;
       sums[outcome.result] += 1;
       return `${JSON.stringify(shown({ line, wamid, ...outcome }))}\n`;

@@ -4,13 +4,26 @@ import { formatOf, readContent } from "../model/formats/formats.ts";
 import { deliveryId } from "../model/ids.ts";
 import { asciiJson, isObject, parseVerbatim } from "../model/json.ts";
 import { faultText } from "../model/mask.ts";
-import { type AttemptReport, type Decision, decide, type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
-import { type AttemptOutcome, failedAttempt, type OutgoingDelivery } from "./destinations/destination.ts";
+import {
+  type AttemptReport,
+  type Decision,
+  decide,
+  type LaneHooks,
+  type SettlingDecision,
+  settledBy,
+} from "./decide.ts";
+import {
+  type AttemptOutcome,
+  failedAttempt,
+  type OutgoingDelivery,
+} from "./destinations/destination.ts";
 import type { DestinationSession, Health } from "./health.ts";
 import { type ReadyQueue, storeRetryMs } from "./ready-queue.ts";
 import type { Payload } from "./settings.ts";
 
-/** A settlement that fails this often while the store is available is the fault of this delivery. */
+/**
+ * A settlement that fails this often while the store is available is the fault of this delivery.
+ */
 const settleTries = 3;
 
 /** Timers ignore clock changes and sleep, so what is due is checked at least this often. */
@@ -30,7 +43,17 @@ interface AttemptsParts {
 
 export type Attempts = ReturnType<typeof createAttempts>;
 
-export function createAttempts({ route, health, queue, clock, random, hooks, maySend, closing, changed }: AttemptsParts) {
+export function createAttempts({
+  route,
+  health,
+  queue,
+  clock,
+  random,
+  hooks,
+  maySend,
+  closing,
+  changed,
+}: AttemptsParts) {
   let inFlight = 0;
   let settling = 0;
   const idle = Promise.withResolvers<void>();
@@ -67,7 +90,12 @@ export function createAttempts({ route, health, queue, clock, random, hooks, may
 
   function settle(
     on: DestinationSession,
-    { delivery, outgoing, outcome, decision }: AttemptReport & { readonly decision: SettlingDecision },
+    {
+      delivery,
+      outgoing,
+      outcome,
+      decision,
+    }: AttemptReport & { readonly decision: SettlingDecision },
     startedAt: number,
     now: number,
   ): Promise<void> {
@@ -92,7 +120,9 @@ export function createAttempts({ route, health, queue, clock, random, hooks, may
       return inFlight < concurrency && settling < 4 * concurrency;
     },
     start(delivery: StoredDelivery): void {
-      attempt(health.session(), delivery).catch((error: unknown) => hooks.failed(delivery, "report", error));
+      attempt(health.session(), delivery).catch((error: unknown) =>
+        hooks.failed(delivery, "report", error),
+      );
     },
     ended: async (): Promise<void> => (inFlight + settling > 0 ? await idle.promise : undefined),
   };
@@ -108,8 +138,8 @@ interface SettlingParts {
 }
 
 /**
- * An outcome that an available store rejects makes the delivery dead, or keeps it in memory: not sent again, and
- * blocking none.
+ * An outcome that an available store rejects makes the delivery dead, or keeps it in memory: not
+ * sent again, and blocking none.
  */
 export async function settleAttempt(
   { settle, clock, hooks, closing, count = () => {} }: SettlingParts,
@@ -146,7 +176,14 @@ export async function settleAttempt(
     const { eventId } = delivery;
     const reason = `${settled.to === "delivered" ? "delivered, which" : "the outcome of its attempt"} could not be stored: ${faultText(fault)}`;
     try {
-      await settle({ route, event, eventId, attempt: { ...attempt, response: null }, settled: { to: "dead", reason }, at });
+      await settle({
+        route,
+        event,
+        eventId,
+        attempt: { ...attempt, response: null },
+        settled: { to: "dead", reason },
+        at,
+      });
       return true;
     } catch {
       return false;
@@ -169,10 +206,18 @@ async function sendOver(
   } catch (error) {
     hooks.failed(delivery, "compose", error);
     const unsendable = `could not be composed: ${faultText(error)}`;
-    return { outgoing: composeOriginal(delivery, to.passSignature), outcome: internal(error), unsendable };
+    return {
+      outgoing: composeOriginal(delivery, to.passSignature),
+      outcome: internal(error),
+      unsendable,
+    };
   }
   try {
-    return { outgoing, outcome: await session.destination.send(outgoing, maySend), unsendable: null };
+    return {
+      outgoing,
+      outcome: await session.destination.send(outgoing, maySend),
+      unsendable: null,
+    };
   } catch (error) {
     hooks.failed(delivery, "send", error);
     return { outgoing, outcome: internal(error), unsendable: null };
@@ -181,13 +226,24 @@ async function sendOver(
 
 const internal = (error: unknown): AttemptOutcome => failedAttempt("internal", faultText(error), 0);
 
-export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
+export function compose(
+  delivery: StoredDelivery,
+  payload: Payload,
+  passSignature: boolean,
+): OutgoingDelivery {
   const original = composeOriginal(delivery, passSignature);
   if (payload === "original") return original;
-  const outgoing = delivery.format === undefined ? original : { ...original, body: standardBody(delivery) };
+  const outgoing =
+    delivery.format === undefined ? original : { ...original, body: standardBody(delivery) };
   if (payload === "standard") return outgoing;
   const part = relayPart(delivery, outgoing.id);
-  return { ...outgoing, body: enrich(outgoing.body, delivery.origin === "webhook" ? part : { ...ownRelay(delivery), ...part }) };
+  return {
+    ...outgoing,
+    body: enrich(
+      outgoing.body,
+      delivery.origin === "webhook" ? part : { ...ownRelay(delivery), ...part },
+    ),
+  };
 }
 
 function standardBody({ format, eventId, kind, body }: StoredDelivery): Buffer {
@@ -195,7 +251,10 @@ function standardBody({ format, eventId, kind, body }: StoredDelivery): Buffer {
   const { raw } = formatOf(format);
   if (content === null || raw === undefined) return body;
   const data = { ...content.data, raw: raw(body) };
-  return Buffer.from(asciiJson(JSON.stringify({ id: eventId, event: kind, createdAt: content.createdAt, data })), "latin1");
+  return Buffer.from(
+    asciiJson(JSON.stringify({ id: eventId, event: kind, createdAt: content.createdAt, data })),
+    "latin1",
+  );
 }
 
 /** Of an event that the relay made. */
@@ -270,7 +329,10 @@ function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown
 
 const space = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
-/** On bytes, because serializing again would change big numbers and escapes. What is no JSON object stays as it is. */
+/**
+ * On bytes, because serializing again would change big numbers and escapes. What is no JSON object
+ * stays as it is.
+ */
 export function enrich(received: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
   const body = withoutRelay(received);
   let end = body.length - 1;
@@ -281,5 +343,8 @@ export function enrich(received: Buffer, relay: Readonly<Record<string, unknown>
   let last = end - 1;
   while (last > start && space.has(body[last] as number)) last -= 1;
   const separator = last === start ? "" : ",";
-  return Buffer.concat([body.subarray(0, end), Buffer.from(`${separator}"relay":${JSON.stringify(relay)}}`, "utf8")]);
+  return Buffer.concat([
+    body.subarray(0, end),
+    Buffer.from(`${separator}"relay":${JSON.stringify(relay)}}`, "utf8"),
+  ]);
 }

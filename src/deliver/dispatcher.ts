@@ -12,13 +12,18 @@ export interface DispatcherParts extends LaneParts {
 }
 
 /** One lane per route or shard, so that a slow destination does not delay others. */
-export function createDispatcher(routes: readonly LaneSettings[], { leases: leasesOf, ...given }: DispatcherParts) {
-  // While it is open, a lane outlives the settings of its route: a new one would not know the attempts in flight.
+export function createDispatcher(
+  routes: readonly LaneSettings[],
+  { leases: leasesOf, ...given }: DispatcherParts,
+) {
+  // While it is open, a lane outlives the settings of its route: a new one would not know the
+  // attempts in flight.
   const lanes = new Map<string, { lane: Lane; route: string; settings: string | null }>();
   let wanted = new Map<string, LaneSettings>();
   let sharded = new Map<string, number>();
   const leases = leasesOf?.({ begin: open, end });
-  const parts: LaneParts = leases === undefined ? given : { ...given, takesOver: true, maySend: leases.maySend };
+  const parts: LaneParts =
+    leases === undefined ? given : { ...given, takesOver: true, maySend: leases.maySend };
 
   /** At once where the store answers at once. */
   function open(name: string): MaybePromise<void> {
@@ -27,7 +32,11 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     const begin = (known: typeof noNotes): void => {
       const settings = wanted.get(name);
       if (settings === undefined || lanes.has(name)) return;
-      lanes.set(name, { lane: createLane(settings, parts, known), route, settings: comparableText(settings) });
+      lanes.set(name, {
+        lane: createLane(settings, parts, known),
+        route,
+        settings: comparableText(settings),
+      });
     };
     return notes instanceof Promise ? notes.then(begin) : begin(notes);
   }
@@ -43,10 +52,17 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     // A process without leases delivers all lanes of a route.
     const shardsOf = ({ shards = 1 }: LaneSettings): number => (leases === undefined ? 1 : shards);
     const all = next.flatMap((settings) =>
-      Array.from({ length: shardsOf(settings) }, (_, number) => ({ ...settings, shard: { number, of: shardsOf(settings) } })),
+      Array.from({ length: shardsOf(settings) }, (_, number) => ({
+        ...settings,
+        shard: { number, of: shardsOf(settings) },
+      })),
     );
     wanted = new Map(all.map((settings) => [leaseName(settings.name, settings.shard), settings]));
-    sharded = new Map(next.filter((settings) => shardsOf(settings) > 1).map((settings) => [settings.name, shardsOf(settings)]));
+    sharded = new Map(
+      next
+        .filter((settings) => shardsOf(settings) > 1)
+        .map((settings) => [settings.name, shardsOf(settings)]),
+    );
     for (const [name, settings] of wanted) {
       const described = comparableText(settings);
       const entry = lanes.get(name);
@@ -65,13 +81,21 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     leases?.want([...wanted.keys()]);
   }
 
-  const lanesOf = (route: string): Lane[] => [...lanes.values()].flatMap((entry) => (entry.route === route ? [entry.lane] : []));
+  const lanesOf = (route: string): Lane[] =>
+    [...lanes.values()].flatMap((entry) => (entry.route === route ? [entry.lane] : []));
 
   reload(routes);
 
   return {
     /** `at`: unix ms. */
-    offer(due: readonly { readonly route: string; readonly event: number; readonly at: number; readonly lane: number }[]): void {
+    offer(
+      due: readonly {
+        readonly route: string;
+        readonly event: number;
+        readonly at: number;
+        readonly lane: number;
+      }[],
+    ): void {
       for (const { route, event, at, lane } of due) {
         const of = sharded.get(route) ?? 1;
         const name = of === 1 ? route : leaseName(route, { number: shardOf(lane, of), of });
@@ -94,7 +118,8 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     },
     /** Attempts in flight may finish within `ms`, then they are handed back. */
     async close(ms: number): Promise<void> {
-      if (leases === undefined) await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
+      if (leases === undefined)
+        await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
       else await leases.close(ms);
     },
   };
@@ -105,6 +130,9 @@ const severity: readonly BreakerState[] = ["closed", "half-open", "open"];
 /** The state of the shard that is worse off, with the attempts of both. */
 function worse(one: LaneState, other: LaneState): LaneState {
   const rank = ({ stopped, breaker, pausedUntil, failing }: LaneState): number =>
-    (stopped === null ? 0 : 100) + severity.indexOf(breaker) * 10 + (pausedUntil === null ? 0 : 5) + (failing === null ? 0 : 1);
+    (stopped === null ? 0 : 100) +
+    severity.indexOf(breaker) * 10 +
+    (pausedUntil === null ? 0 : 5) +
+    (failing === null ? 0 : 1);
   return { ...(rank(one) >= rank(other) ? one : other), inFlight: one.inFlight + other.inFlight };
 }

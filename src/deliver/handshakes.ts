@@ -17,8 +17,9 @@ interface HandshakeParts {
 }
 
 /**
- * Meta's handshakes with destinations. A success is stored and not repeated unless asked for, because some apps delete the token
- * with the first one. Callers at the same time share one, for the same reason.
+ * Meta's handshakes with destinations. A success is stored and not repeated unless asked for,
+ * because some apps delete the token with the first one. Callers at the same time share one, for
+ * the same reason.
  */
 export function createHandshakes({ routes, store, now, redact }: HandshakeParts) {
   const running = new Map<string, Promise<Omit<HandshakeView, "route">>>();
@@ -35,7 +36,10 @@ export function createHandshakes({ routes, store, now, redact }: HandshakeParts)
     return { result: "done", doneAt, problem: null };
   }
 
-  /** Throws `not_found` for a route that is not in the settings, and `conflict` for one without a `verifyToken`. */
+  /**
+   * Throws `not_found` for a route that is not in the settings, and `conflict` for one without a
+   * `verifyToken`.
+   */
   return async (name: string, repeat: boolean): Promise<HandshakeView> => {
     const all = routes();
     refuseUnknown(
@@ -46,7 +50,11 @@ export function createHandshakes({ routes, store, now, redact }: HandshakeParts)
     );
     const route = all.find((each) => each.name === name);
     const app = route === undefined ? null : appOf(route);
-    if (app === null) throw new RelayError("conflict", `the route "${name}" has no to.verifyToken, which a handshake needs`);
+    if (app === null)
+      throw new RelayError(
+        "conflict",
+        `the route "${name}" has no to.verifyToken, which a handshake needs`,
+      );
     const key = fingerprintOf(app);
     const shared = running.get(key) ?? perform(app, repeat).finally(() => running.delete(key));
     running.set(key, shared);

@@ -1,8 +1,22 @@
 import { type Clock, createPace, createSteadyTime, type SteadyTime } from "../model/clock.ts";
-import type { AttemptResult, BreakerState, Failing, OpenNote, RouteNotes, Settlement, Slow } from "../model/delivery.ts";
+import type {
+  AttemptResult,
+  BreakerState,
+  Failing,
+  OpenNote,
+  RouteNotes,
+  Settlement,
+  Slow,
+} from "../model/delivery.ts";
 import { type AttemptReport, type Decision, type LaneHooks, pauseOf } from "./decide.ts";
 import type { Destination } from "./destinations/destination.ts";
-import { breakerName, type CommonSettings, type DestinationSettings, type LaneSettings, rateOf } from "./settings.ts";
+import {
+  breakerName,
+  type CommonSettings,
+  type DestinationSettings,
+  type LaneSettings,
+  rateOf,
+} from "./settings.ts";
 
 export interface SessionParts {
   readonly clock: Clock;
@@ -21,24 +35,51 @@ export interface DestinationSession {
   seen: BreakerState;
 }
 
-/** A full second would allow twice the rate within a window of the downstream's; much less cannot sustain a high rate. */
+/**
+ * A full second would allow twice the rate within a window of the downstream's; much less cannot
+ * sustain a high rate.
+ */
 const savedSeconds = 0.1;
 
-function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes, time: SteadyTime): DestinationSession {
+function openSession(
+  settings: LaneSettings,
+  parts: SessionParts,
+  notes: RouteNotes,
+  time: SteadyTime,
+): DestinationSession {
   const { clock, connect, takesOver } = parts;
   const rate = rateOf(settings);
   const breaker = breakerFrom(notes, settings, clock.now(), time.now);
-  const pace = rate === Number.POSITIVE_INFINITY ? null : createPace(1000 / rate, Math.max(1, rate * savedSeconds), time.now(), takesOver);
-  return { settings, destination: connect(settings.to), breaker, rate, pace, seen: breaker.state() };
+  const pace =
+    rate === Number.POSITIVE_INFINITY
+      ? null
+      : createPace(1000 / rate, Math.max(1, rate * savedSeconds), time.now(), takesOver);
+  return {
+    settings,
+    destination: connect(settings.to),
+    breaker,
+    rate,
+    pace,
+    seen: breaker.state(),
+  };
 }
 
 /** `now` in unix ms. */
-function breakerFrom({ pause, opened }: RouteNotes, settings: LaneSettings, now: number, time: () => number): Breaker {
+function breakerFrom(
+  { pause, opened }: RouteNotes,
+  settings: LaneSettings,
+  now: number,
+  time: () => number,
+): Breaker {
   const name = breakerName(settings);
   // No longer than a whole pause: the clock was set back since.
-  const left = opened?.breaker === name ? { until: time() + Math.min(opened.until - now, opened.pause), pause: opened.pause } : null;
+  const left =
+    opened?.breaker === name
+      ? { until: time() + Math.min(opened.until - now, opened.pause), pause: opened.pause }
+      : null;
   const breaker = createBreaker(settings.to.breaker, time, left);
-  if (pause?.breaker === name) breaker.pause(time() + pausedUntil(pause.until, settings, now) - now);
+  if (pause?.breaker === name)
+    breaker.pause(time() + pausedUntil(pause.until, settings, now) - now);
   return breaker;
 }
 
@@ -89,7 +130,12 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       slow = outcome.tookMs > slowShare * to.timeout ? onceMore(slow, clock.now()) : null;
     } else if (decision.kind !== "interrupted") {
       const { result } = outcome;
-      const cause = result.kind === "failed" ? result.error : result.kind === "answered" ? String(result.status) : "";
+      const cause =
+        result.kind === "failed"
+          ? result.error
+          : result.kind === "answered"
+            ? String(result.status)
+            : "";
       failing = { ...onceMore(failing, clock.now()), cause };
     }
   }
@@ -113,7 +159,12 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
     const opened = on.breaker.opened();
     const until = opened === null ? undefined : time.toUnix(opened.until);
     if (on !== session || until === stored.opened?.until) return {};
-    return { opened: opened === null || until === undefined ? null : { breaker: breakerName(on.settings), until, pause: opened.pause } };
+    return {
+      opened:
+        opened === null || until === undefined
+          ? null
+          : { breaker: breakerName(on.settings), until, pause: opened.pause },
+    };
   }
 
   return {
@@ -130,7 +181,9 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
     record(on: DestinationSession, report: AttemptReport): void {
       const { decision, outcome } = report;
       noticeBreaker(on);
-      on.breaker.record(decision.kind === "interrupted" ? "neutral" : breakerVerdict(outcome.result));
+      on.breaker.record(
+        decision.kind === "interrupted" ? "neutral" : breakerVerdict(outcome.result),
+      );
       noticeBreaker(on);
       recordDecision(report, on.settings);
       const until = pauseOf(decision);
@@ -142,7 +195,10 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       stops += 1;
       if (isNew) hooks.stopped(route, stopped);
     },
-    changes(on: DestinationSession, decision: Decision): Pick<Settlement, "pause" | "opened" | "failing"> {
+    changes(
+      on: DestinationSession,
+      decision: Decision,
+    ): Pick<Settlement, "pause" | "opened" | "failing"> {
       const until = pauseOf(decision);
       const paused = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
       const standing = failing === null && !isFailingStored ? {} : { failing };
@@ -152,12 +208,19 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       return { ...changed, ...standing };
     },
     stopped: () => stopped,
-    isHeldUp: () => session.breaker.pausedUntil() > time.now() || session.breaker.state() !== "closed",
-    /** An operator may have ended a stop or a pause. Call it before the notes are read, and its result with them. */
+    isHeldUp: () =>
+      session.breaker.pausedUntil() > time.now() || session.breaker.state() !== "closed",
+    /**
+     * An operator may have ended a stop or a pause. Call it before the notes are read, and its
+     * result with them.
+     */
     follow(): (next: RouteNotes) => void {
       const before = stops;
       return (next) => {
-        const isEnded = (stored.pause !== null || stored.opened !== null) && next.pause === null && next.opened === null;
+        const isEnded =
+          (stored.pause !== null || stored.opened !== null) &&
+          next.pause === null &&
+          next.opened === null;
         stored = next;
         if (before === stops) stopped = next.stop?.reason ?? null;
         if (isEnded) session.breaker.tryNow();
@@ -183,7 +246,10 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
   };
 }
 
-const onceMore = (before: Slow | null, now: number): Slow => ({ since: before?.since ?? now, attempts: (before?.attempts ?? 0) + 1 });
+const onceMore = (before: Slow | null, now: number): Slow => ({
+  since: before?.since ?? now,
+  attempts: (before?.attempts ?? 0) + 1,
+});
 
 /*
  * | state | what happens | becomes |
@@ -199,8 +265,8 @@ const onceMore = (before: Slow | null, now: number): Slow => ({ since: before?.s
  *
  * Neutral changes nothing else. There is no timer: each call checks the time.
  *
- * A pause leaves the state as it is. After it, a closed breaker also sends a probe first, because all attempts at once would be
- * answered 429 again. Any record then lets the others start.
+ * A pause leaves the state as it is. After it, a closed breaker also sends a probe first, because
+ * all attempts at once would be answered 429 again. Any record then lets the others start.
  */
 
 interface Opened {
@@ -211,7 +277,11 @@ interface Opened {
 type Breaker = ReturnType<typeof createBreaker>;
 
 /** All times are steady ms. `opened`: it was open before. */
-export function createBreaker(settings: CommonSettings["breaker"], time: () => number, opened: Opened | null = null) {
+export function createBreaker(
+  settings: CommonSettings["breaker"],
+  time: () => number,
+  opened: Opened | null = null,
+) {
   let current: BreakerState = opened === null ? "closed" : "open";
   let failures = 0;
   let pause = opened?.pause ?? settings.pause;
@@ -288,7 +358,8 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
 /** Of the destination. A 4xx other than 408 and 429 concerns the one delivery. */
 export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   // As a 4xx, `rejected` may concern one delivery.
-  if (result.kind === "failed") return ["aborted", "internal", "rejected"].includes(result.error) ? "neutral" : false;
+  if (result.kind === "failed")
+    return ["aborted", "internal", "rejected"].includes(result.error) ? "neutral" : false;
   if (result.kind === "taken") return true;
   const { status } = result;
   if (status >= 200 && status < 300) return true;

@@ -5,7 +5,13 @@ import { leaseName, wholeRoute } from "../model/route-lease.ts";
 import { type Attempts, createAttempts, longestWaitMs } from "./attempt.ts";
 import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
-import { createReadyQueue, type DeliveryStore, type QueueOf, type ReadyQueue, storeRetryMs } from "./ready-queue.ts";
+import {
+  createReadyQueue,
+  type DeliveryStore,
+  type QueueOf,
+  type ReadyQueue,
+  storeRetryMs,
+} from "./ready-queue.ts";
 import type { LaneSettings } from "./settings.ts";
 
 export interface LaneParts extends SessionParts {
@@ -34,12 +40,16 @@ export type Lane = ReturnType<typeof createLane>;
  * | closing | as suspended; after its time, attempts in flight are aborted and handed back | closed, once none is left |
  *
  * A running lane starts an attempt when all of this holds, and else waits for what it names:
- * the destination is not stopped (`wake`) · there is room (an attempt or a settlement ends) · this process holds the lease ·
- * no pause and no open breaker (time) · no probe in flight (its end) · a delivery is due (`offer`, time) · the rate allows it (time).
+ * the destination is not stopped (`wake`) · there is room (an attempt or a settlement ends) · this
+ * process holds the lease · no pause and no open breaker (time) · no probe in flight (its end) · a
+ * delivery is due (`offer`, time) · the rate allows it (time).
  */
 type Mode = "running" | "suspended" | "closing";
 
-/** `concurrency` bounds attempts in flight, and four times that settlements, so that connections do not idle during a commit. */
+/**
+ * `concurrency` bounds attempts in flight, and four times that settlements, so that connections do
+ * not idle during a commit.
+ */
 export function createLane(initial: LaneSettings, parts: LaneParts, notes: RouteNotes = noNotes) {
   const { clock, hooks } = parts;
   const { name: route, shard = wholeRoute } = initial;
@@ -54,11 +64,20 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       polled: () => lookAgain(health.stopped() !== null),
       failed: (error) => hooks.storeFailed(route, error),
       room: () => (mode === "running" ? roomOf(health, attempts.inFlight()) : 0),
-      mostAhead: () => Math.min(2 * health.session().settings.to.concurrency, startsAllowed(health)),
+      mostAhead: () =>
+        Math.min(2 * health.session().settings.to.concurrency, startsAllowed(health)),
     },
     shard,
   );
-  const attempts = createAttempts({ ...parts, route, health, queue, maySend, closing: closing.signal, changed: schedule });
+  const attempts = createAttempts({
+    ...parts,
+    route,
+    health,
+    queue,
+    maySend,
+    closing: closing.signal,
+    changed: schedule,
+  });
   const destinations = new Set([health.session().destination]);
   let mode: Mode = "running";
   let cancelTimer = (): void => {};
@@ -93,7 +112,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 
   function wakeIn(ms: number | null): void {
     cancelTimer();
-    cancelTimer = ms === null ? () => {} : clock.after(Math.min(Math.max(0, ms), longestWaitMs), schedule);
+    cancelTimer =
+      ms === null ? () => {} : clock.after(Math.min(Math.max(0, ms), longestWaitMs), schedule);
   }
 
   /** Reads what an operator may have ended, perhaps through another process. */
@@ -146,7 +166,9 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       return waited;
     },
     state: (): LaneState => ({ ...health.state(), inFlight: attempts.inFlight() }),
-    /** Attempts in flight may finish within `ms`, then they are handed back. May be called again. */
+    /**
+     * Attempts in flight may finish within `ms`, then they are handed back. May be called again.
+     */
     async close(ms: number): Promise<void> {
       move("closing");
       cancelTimer();
@@ -220,12 +242,19 @@ interface LaneStore extends DeliveryStore {
 }
 
 /** The lanes of a process that delivers all routes. */
-export function lanesOf(store: LaneStore, clock: Clock, isShared = false): Required<Pick<LaneParts, "queueOf" | "notesOf">> {
+export function lanesOf(
+  store: LaneStore,
+  clock: Clock,
+  isShared = false,
+): Required<Pick<LaneParts, "queueOf" | "notesOf">> {
   return {
-    queueOf: (route, lane, shard) => createReadyQueue(route, lane, { store, clock, isShared, shard }),
+    queueOf: (route, lane, shard) =>
+      createReadyQueue(route, lane, { store, clock, isShared, shard }),
     notesOf(route) {
       const notes = store.notesOf([route]);
-      return notes instanceof Promise ? notes.then(([one]) => one ?? noNotes) : (notes[0] ?? noNotes);
+      return notes instanceof Promise
+        ? notes.then(([one]) => one ?? noNotes)
+        : (notes[0] ?? noNotes);
     },
   };
 }
@@ -234,8 +263,9 @@ export function lanesOf(store: LaneStore, clock: Clock, isShared = false): Requi
 type Look = () => number;
 
 /**
- * Looks and attempts, a few milliseconds of work: the attempts of hundreds of routes would keep requests waiting for a second.
- * A busy turn also delays connections, of which Node accepts one per turn.
+ * Looks and attempts, a few milliseconds of work: the attempts of hundreds of routes would keep
+ * requests waiting for a second. A busy turn also delays connections, of which Node accepts one per
+ * turn.
  */
 const mostPerTurn = 16;
 /** A lane does not load more at once. */
@@ -244,7 +274,10 @@ const mostPerLook = 64;
 const waiting = new Set<Look>();
 let isScheduled = false;
 
-/** Once, in one of the next turns of the event loop, which all lanes share: first come, first served. */
+/**
+ * Once, in one of the next turns of the event loop, which all lanes share: first come, first
+ * served.
+ */
 function runInTurn(look: Look): void {
   waiting.add(look);
   if (!isScheduled) setImmediate(runTurn);

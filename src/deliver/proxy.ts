@@ -1,5 +1,11 @@
 import type { Clock } from "../model/clock.ts";
-import { keptResponseBytes, type ProxiedAnswer, proxyRoute, type Settlement, type StoredDelivery } from "../model/delivery.ts";
+import {
+  keptResponseBytes,
+  type ProxiedAnswer,
+  proxyRoute,
+  type Settlement,
+  type StoredDelivery,
+} from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { compose, settleAttempt } from "./attempt.ts";
@@ -21,7 +27,10 @@ export interface ProxyParts {
   /** For the store and the log. */
   readonly redact: (outcome: UrlOutcome, outgoing: OutgoingDelivery) => UrlOutcome;
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
-  readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
+  readonly accept: (
+    event: ReceivedEvent,
+    route: string,
+  ) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
   readonly settle: (settlement: Settlement) => Promise<unknown>;
   readonly hooks: Pick<LaneHooks, "composed" | "attempted" | "storeFailed" | "failed">;
 }
@@ -35,7 +44,10 @@ interface OpenSource extends ProxiedSource {
   readonly destination: UrlDestination;
 }
 
-/** The request is stored first. The exchange is never retried, because the step has gone on by its error exit. */
+/**
+ * The request is stored first. The exchange is never retried, because the step has gone on by its
+ * error exit.
+ */
 export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts) {
   const { clock, hooks } = parts;
   /** Of exchanges in flight, for copies of their requests. */
@@ -47,7 +59,12 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
 
   function open(from: readonly ProxiedSource[]): Map<string, OpenSource> {
     // One byte over the limit distinguishes an answer that is too long from one that just fits.
-    const opened = new Map(from.map((source) => [source.name, { ...source, destination: parts.connect(source.to, answerLimit + 1) }]));
+    const opened = new Map(
+      from.map((source) => [
+        source.name,
+        { ...source, destination: parts.connect(source.to, answerLimit + 1) },
+      ]),
+    );
     for (const { destination } of opened.values()) destinations.add(destination);
     return opened;
   }
@@ -58,7 +75,10 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     const route = proxyRoute(event.source);
     const { result: stored, seq } = await parts.accept(event, route);
     if (stored === "duplicate") {
-      throw new RelayError("conflict", "the same request came before, and its answer is not kept here; nothing was sent");
+      throw new RelayError(
+        "conflict",
+        "the same request came before, and its answer is not kept here; nothing was sent",
+      );
     }
     const delivery = firstDelivery(event, route, seq);
     const composed = compose(delivery, "original", source.to.passSignature);
@@ -66,20 +86,40 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     const startedAt = clock.now();
     const outcome = await source.destination.send(outgoing);
     const { decision, answer } = endOf(outcome);
-    const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
+    const kept = parts.redact(
+      { ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null },
+      outgoing,
+    );
     hooks.attempted({ delivery, outgoing, outcome: kept, decision });
     const { result, tookMs } = kept;
-    const attempt = { number: 1, at: startedAt, tookMs, result, response: kept.response && Buffer.from(kept.response) };
+    const attempt = {
+      number: 1,
+      at: startedAt,
+      tookMs,
+      result,
+      response: kept.response && Buffer.from(kept.response),
+    };
     const { eventId, receivedAt } = delivery;
     const at = clock.now();
     // Not awaited: the sender's time runs. If a crash loses it, the next start ends the exchange.
-    void settleAttempt(settling, delivery, { route, event: seq, eventId, attempt, settled: settledBy(decision, at), at, receivedAt });
+    void settleAttempt(settling, delivery, {
+      route,
+      event: seq,
+      eventId,
+      attempt,
+      settled: settledBy(decision, at),
+      at,
+      receivedAt,
+    });
     if (answer instanceof RelayError) throw answer;
     return answer;
   }
 
   return {
-    /** Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. */
+    /**
+     * Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing
+     * was sent.
+     */
     async exchange(event: ReceivedEvent): Promise<ProxiedAnswer> {
       const key = `${event.account}\0${event.envelope.id}`;
       const known = pending.get(key);
@@ -96,7 +136,8 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     reload(next: readonly ProxiedSource[]): void {
       const old = openSources;
       openSources = open(next);
-      for (const { destination } of old.values()) void destination.retire().then(() => destinations.delete(destination));
+      for (const { destination } of old.values())
+        void destination.retire().then(() => destinations.delete(destination));
     },
     /** Cuts exchanges in flight short. May be called again. */
     async close(): Promise<void> {
@@ -106,7 +147,11 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   };
 }
 
-function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq: number): StoredDelivery {
+function firstDelivery(
+  { envelope, ...event }: ReceivedEvent,
+  route: string,
+  seq: number,
+): StoredDelivery {
   return {
     ...event,
     route,
@@ -128,15 +173,30 @@ function endOf({ result, response, responseType = null, responseEncoding = null 
       result.error === "timeout"
         ? new RelayError("downstream_timeout", "the destination did not answer in time")
         : new RelayError("downstream_failed", `the destination gave no answer (${result.error})`);
-    const reason = result.error === "aborted" ? stoppedDuring : `proxied: no answer (${result.error}); the step was told`;
+    const reason =
+      result.error === "aborted"
+        ? stoppedDuring
+        : `proxied: no answer (${result.error}); the step was told`;
     return { decision: dead(reason), answer };
   }
   const { status } = result;
   if (response !== null && response.length > answerLimit) {
-    const answer = new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
-    return { decision: dead("proxied: the answer was larger than 1 MiB; the step was told of a failure"), answer };
+    const answer = new RelayError(
+      "downstream_failed",
+      "the destination's answer is larger than 1 MiB",
+    );
+    return {
+      decision: dead("proxied: the answer was larger than 1 MiB; the step was told of a failure"),
+      answer,
+    };
   }
-  const decision: SettlingDecision = status < 300 ? { kind: "delivered" } : dead(`proxied: answered ${status}, which the step was given`);
+  const decision: SettlingDecision =
+    status < 300
+      ? { kind: "delivered" }
+      : dead(`proxied: answered ${status}, which the step was given`);
   const body = response ?? Buffer.alloc(0);
-  return { decision, answer: { status, contentType: responseType, contentEncoding: responseEncoding, body } };
+  return {
+    decision,
+    answer: { status, contentType: responseType, contentEncoding: responseEncoding, body },
+  };
 }

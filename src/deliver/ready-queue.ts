@@ -59,13 +59,18 @@ const pollMs = 500;
 const lateMs = 5_000;
 const pollsPerWholeLook = 20;
 
-/** A delivery is in the window of due places, ready (loaded shortly before it is sent), in flight, or only in the store. */
+/**
+ * A delivery is in the window of due places, ready (loaded shortly before it is sent), in flight,
+ * or only in the store.
+ */
 export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts) {
   const { store, clock, isShared, shard = wholeRoute } = parts;
   const lease = leaseName(route, shard);
   const reads = createReads(clock, lane);
   const window = createDueWindow(route, { store, clock, isShared, shard, ask: reads.ask });
-  const ready = createLoaded(window, (taken, done, undone) => reads.ask(() => store.load(route, taken), done, undone));
+  const ready = createLoaded(window, (taken, done, undone) =>
+    reads.ask(() => store.load(route, taken), done, undone),
+  );
   const inFlight = new Map<number, QueuedDelivery>();
   /** Another process delivers this route now. */
   let isLost = false;
@@ -75,7 +80,9 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
 
   /** How many more will start within `aheadMs` at the present speed. */
   function ahead(): number {
-    return isShared ? Math.min(lane.mostAhead(), Math.floor(((settled + settledBefore) / pollMs) * aheadMs)) : 0;
+    return isShared
+      ? Math.min(lane.mostAhead(), Math.floor(((settled + settledBefore) / pollMs) * aheadMs))
+      : 0;
   }
 
   function load(now: number): void {
@@ -119,7 +126,8 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
       const started = ready.take();
       if (started === undefined) return;
       inFlight.set(started.event, started);
-      if (isShared && !ready.isLoading() && !window.isEmpty() && ready.count() < ahead() / 2) load(clock.now());
+      if (isShared && !ready.isLoading() && !window.isEmpty() && ready.count() < ahead() / 2)
+        load(clock.now());
     },
     /** May be called again after it rejected. */
     async settle(settlement: Settlement): Promise<void> {
@@ -135,7 +143,8 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
         return;
       }
       if (to.to === "waiting") window.expect(to.nextAt);
-      else if (outcome.result === "settled" && outcome.released !== null) window.offer(outcome.released);
+      else if (outcome.result === "settled" && outcome.released !== null)
+        window.offer(outcome.released);
       // A repeated settlement does not know what the first one released.
       if (outcome.result === "late") window.lookFrom(at);
     },
@@ -158,7 +167,11 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
   };
 }
 
-type Read = (taken: readonly QueuePlace[], done: (found: readonly QueuedDelivery[]) => void, undone: () => void) => void;
+type Read = (
+  taken: readonly QueuePlace[],
+  done: (found: readonly QueuedDelivery[]) => void,
+  undone: () => void,
+) => void;
 
 /** Taken from the window, until they start or go back to it. */
 function createLoaded(window: DueWindow, read: Read) {
@@ -172,7 +185,10 @@ function createLoaded(window: DueWindow, read: Read) {
       const first = ready[0];
       return first !== undefined && now - first.seenAt < freshMs ? first.delivery : null;
     },
-    /** After a look, which may send all that was loaded before, however long a busy store took: else none might ever be sent. */
+    /**
+     * After a look, which may send all that was loaded before, however long a busy store took: else
+     * none might ever be sent.
+     */
     age(now: number): void {
       for (const one of ready) one.seenAt = Math.min(one.seenAt, now);
     },
@@ -187,7 +203,8 @@ function createLoaded(window: DueWindow, read: Read) {
           let next = 0;
           for (const { event } of taken) {
             const delivery = found[next]?.event === event ? found[next++] : undefined;
-            if (delivery !== undefined && delivery.dueAt <= now) ready.push({ delivery, seenAt: Number.POSITIVE_INFINITY });
+            if (delivery !== undefined && delivery.dueAt <= now)
+              ready.push({ delivery, seenAt: Number.POSITIVE_INFINITY });
             else {
               window.forget(event);
               if (delivery !== undefined) window.expect(delivery.dueAt);
@@ -202,7 +219,9 @@ function createLoaded(window: DueWindow, read: Read) {
     },
     unload(): void {
       if (ready.length === 0) return;
-      window.putBack(ready.map(({ delivery: { lane, event, dueAt } }) => ({ lane, event, at: dueAt })));
+      window.putBack(
+        ready.map(({ delivery: { lane, event, dueAt } }) => ({ lane, event, at: dueAt })),
+      );
       ready = [];
     },
   };
@@ -211,7 +230,10 @@ function createLoaded(window: DueWindow, read: Read) {
 /** `undone` is called instead of `done` when the read fails. */
 type Ask = <A>(call: () => MaybePromise<A>, done: (answer: A) => void, undone: () => void) => void;
 
-/** What fails at once throws there. What fails later is reported, and the lane is woken after a rest. */
+/**
+ * What fails at once throws there. What fails later is reported, and the lane is woken after a
+ * rest.
+ */
 function createReads(clock: Clock, lane: { wake(): void; failed(error: unknown): void }) {
   let isResting = false;
   let cancel = (): void => {};
@@ -272,8 +294,8 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
   /** When the next unknown one becomes due. */
   let dueAt: number | null = null;
   /**
-   * Nothing unknown is due before. PostgreSQL cannot remove dead entries at the head of an index while a transaction is
-   * open anywhere.
+   * Nothing unknown is due before. PostgreSQL cannot remove dead entries at the head of an index
+   * while a transaction is open anywhere.
    */
   let from = 0;
   let isSearching = false;

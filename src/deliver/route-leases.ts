@@ -1,10 +1,18 @@
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { type Lease, type LeaseStore, type LeaseTimes, type LeaseView, leaseTimes } from "../model/route-lease.ts";
+import {
+  type Lease,
+  type LeaseStore,
+  type LeaseTimes,
+  type LeaseView,
+  leaseTimes,
+} from "../model/route-lease.ts";
 
 export interface LeasedLanes {
   begin(route: string): MaybePromise<void>;
-  /** Attempts in flight may finish within `ms`. Resolves when the last one is settled or aborted. */
+  /**
+   * Attempts in flight may finish within `ms`. Resolves when the last one is settled or aborted.
+   */
   end(route: string, ms: number): Promise<void>;
 }
 
@@ -71,11 +79,18 @@ export function createRouteLeases(lanes: LeasedLanes, parts: RouteLeasesParts) {
     cancelDeadline();
     passDeadline();
     const share = shareRoutes(view);
-    for (const route of held.keys()) if (share.get(route) !== worker && !isEnding(route)) void end(route, moveMs, true);
+    for (const route of held.keys())
+      if (share.get(route) !== worker && !isEnding(route)) void end(route, moveMs, true);
     // The store was unavailable when they were to be given back.
-    const left = [...view.leases].filter(([route, { holder }]) => holder === worker && !held.has(route) && share.get(route) !== worker);
+    const left = [...view.leases].filter(
+      ([route, { holder }]) => holder === worker && !held.has(route) && share.get(route) !== worker,
+    );
     if (left.length > 0) await store.handBack(new Map(left));
-    await take(wanted.filter((route) => share.get(route) === worker && !held.has(route) && isFree(view, route)));
+    await take(
+      wanted.filter(
+        (route) => share.get(route) === worker && !held.has(route) && isFree(view, route),
+      ),
+    );
   }
 
   const isFree = ({ workers, leases }: LeaseView, route: string): boolean => {
@@ -140,7 +155,10 @@ export function createRouteLeases(lanes: LeasedLanes, parts: RouteLeasesParts) {
   };
 }
 
-function createEndings(lanes: LeasedLanes, { store, held, failed }: Pick<RouteLeasesParts, "store" | "held" | "failed">) {
+function createEndings(
+  lanes: LeasedLanes,
+  { store, held, failed }: Pick<RouteLeasesParts, "store" | "held" | "failed">,
+) {
   const ending = new Map<string, Promise<void>>();
 
   /** `isGivenBack`: others may have the route at once. */
@@ -170,9 +188,14 @@ function createEndings(lanes: LeasedLanes, { store, held, failed }: Pick<RouteLe
   return { end, isEnding: (route: string): boolean => ending.has(route) };
 }
 
-/** As even as settings and present leases allow. All workers compute the same from the same view, and each does its own part. */
+/**
+ * As even as settings and present leases allow. All workers compute the same from the same view,
+ * and each does its own part.
+ */
 export function shareRoutes({ workers, leases }: LeaseView): ReadonlyMap<string, string> {
-  const routesOf = new Map<string, Set<string>>([...workers.keys()].toSorted().map((worker) => [worker, new Set()]));
+  const routesOf = new Map<string, Set<string>>(
+    [...workers.keys()].toSorted().map((worker) => [worker, new Set()]),
+  );
   const wanted = new Map([...workers].map(([worker, routes]) => [worker, new Set(routes)]));
   const free: string[] = [];
   for (const route of [...new Set([...workers.values()].flat())].toSorted()) {
@@ -184,18 +207,25 @@ export function shareRoutes({ workers, leases }: LeaseView): ReadonlyMap<string,
   function poorest(route: string): string | null {
     let least: string | null = null;
     for (const [worker, routes] of routesOf)
-      if (wanted.get(worker)?.has(route) === true && (least === null || routes.size < sizeOf(least))) least = worker;
+      if (
+        wanted.get(worker)?.has(route) === true &&
+        (least === null || routes.size < sizeOf(least))
+      )
+        least = worker;
     return least;
   }
   const sizeOf = (worker: string): number => routesOf.get(worker)?.size ?? 0;
 
   for (const route of free) routesOf.get(poorest(route) ?? "")?.add(route);
-  // A move makes the larger share smaller and the smaller one not larger than that, so the moves end.
+  // A move makes the larger share smaller and the smaller one not larger than that, so the moves
+  // end.
   for (let hasMoved = true; hasMoved; ) {
     hasMoved = false;
     const richest = [...routesOf].sort(([, one], [, other]) => other.size - one.size);
     for (const [, routes] of richest) {
-      const route = [...routes].find((each) => sizeOf(poorest(each) ?? "") <= routes.size - 2 && poorest(each) !== null);
+      const route = [...routes].find(
+        (each) => sizeOf(poorest(each) ?? "") <= routes.size - 2 && poorest(each) !== null,
+      );
       if (route === undefined) continue;
       routes.delete(route);
       routesOf.get(poorest(route) ?? "")?.add(route);
@@ -203,5 +233,9 @@ export function shareRoutes({ workers, leases }: LeaseView): ReadonlyMap<string,
       break;
     }
   }
-  return new Map([...routesOf].flatMap(([worker, routes]) => [...routes].map((route) => [route, worker] as const)));
+  return new Map(
+    [...routesOf].flatMap(([worker, routes]) =>
+      [...routes].map((route) => [route, worker] as const),
+    ),
+  );
 }

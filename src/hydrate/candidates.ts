@@ -1,5 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { CoveredEvents, HydrationPass, HydrationStart, TrackedMessage, TrackedQuery } from "../model/hydration.ts";
+import type {
+  CoveredEvents,
+  HydrationPass,
+  HydrationStart,
+  TrackedMessage,
+  TrackedQuery,
+} from "../model/hydration.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { messageStatuses, stageOf } from "../model/statuses.ts";
 import type { HydrateSettings } from "./settings.ts";
@@ -12,7 +18,10 @@ interface TruncatedEvent {
   readonly hasKey: boolean;
 }
 
-/** The initial state of its hydration; null: not needed. Only messages have a GET (messaging-service-api.md, "Endpoints"). */
+/**
+ * The initial state of its hydration; null: not needed. Only messages have a GET
+ * (messaging-service-api.md, "Endpoints").
+ */
 export function startOf({ event, hasSubject, hasKey }: TruncatedEvent): HydrationStart | null {
   if (hasSubject) return null;
   if (!event.startsWith("message.")) return { state: "given-up", reason: "not-readable" };
@@ -30,10 +39,15 @@ export function registeredFrom({ oldest }: CoveredEvents, { reach }: Windows): n
 }
 
 /**
- * Whether one of the covered events could be about this message: its status can still change, and it was sent before them.
- * The query excludes messages that were registered too early ({@link registeredFrom}).
+ * Whether one of the covered events could be about this message: its status can still change, and
+ * it was sent before them. The query excludes messages that were registered too early ({@link
+ * registeredFrom}).
  */
-export function isCandidate(message: TrackedMessage, { oldest, newest }: CoveredEvents, { settledAfter }: Windows): boolean {
+export function isCandidate(
+  message: TrackedMessage,
+  { oldest, newest }: CoveredEvents,
+  { settledAfter }: Windows,
+): boolean {
   const { status, changedAt, sentAt } = message;
   const stage = stageOf(messageStatuses, status);
   if (stage === "final") return false;
@@ -46,7 +60,9 @@ export function isRead({ readAt }: TrackedMessage, { newest }: CoveredEvents): b
   return readAt !== null && readAt >= newest;
 }
 
-/** Rows per turn of the event loop: a few milliseconds of the thread that also receives webhooks. */
+/**
+ * Rows per turn of the event loop: a few milliseconds of the thread that also receives webhooks.
+ */
 const stepRows = 500;
 
 export interface TrackedMessages {
@@ -61,13 +77,25 @@ interface WalkParts {
 }
 
 /** Candidates that were not read since the events, latest registered first. */
-export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
+export async function* unreadMessages(
+  parts: WalkParts,
+  withId: boolean,
+): AsyncGenerator<TrackedMessage> {
   const { store, pass, covered, settings } = parts;
   const from = registeredFrom(covered, settings);
-  let before: TrackedQuery["before"] = { registeredAt: pass.startedAt, message: Number.MAX_SAFE_INTEGER };
+  let before: TrackedQuery["before"] = {
+    registeredAt: pass.startedAt,
+    message: Number.MAX_SAFE_INTEGER,
+  };
   for (;;) {
-    const rows = await store.trackedMessages(pass.account, { withId, before, from, limit: stepRows });
-    for (const row of rows) if (isCandidate(row, covered, settings) && !isRead(row, covered)) yield row;
+    const rows = await store.trackedMessages(pass.account, {
+      withId,
+      before,
+      from,
+      limit: stepRows,
+    });
+    for (const row of rows)
+      if (isCandidate(row, covered, settings) && !isRead(row, covered)) yield row;
     const last = rows.at(-1);
     if (last === undefined || rows.length < stepRows) return;
     before = last;
@@ -77,6 +105,7 @@ export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncG
 
 export async function countUnread(parts: WalkParts): Promise<number> {
   let count = 0;
-  for (const withId of [true, false]) for await (const _ of unreadMessages(parts, withId)) count += 1;
+  for (const withId of [true, false])
+    for await (const _ of unreadMessages(parts, withId)) count += 1;
   return count;
 }

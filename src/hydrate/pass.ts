@@ -1,5 +1,11 @@
 import { type Clock, growingWait, pause, withJitter } from "../model/clock.ts";
-import type { CoveredEvents, GiveUpReason, HydrationEnd, HydrationPass, ReadMessage } from "../model/hydration.ts";
+import type {
+  CoveredEvents,
+  GiveUpReason,
+  HydrationEnd,
+  HydrationPass,
+  ReadMessage,
+} from "../model/hydration.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { PollAnswer } from "../model/poll.ts";
 import { countUnread, type TrackedMessages, unreadMessages } from "./candidates.ts";
@@ -8,17 +14,31 @@ import type { HydrateSettings } from "./settings.ts";
 /** A pass that another process has taken over or ended changes nothing more. */
 export interface HydrationStore extends TrackedMessages {
   covered(pass: HydrationPass): MaybePromise<CoveredEvents | null>;
-  noteReads(pass: HydrationPass, polled: number, read: readonly ReadMessage[], now: number): Promise<void>;
+  noteReads(
+    pass: HydrationPass,
+    polled: number,
+    read: readonly ReadMessage[],
+    now: number,
+  ): Promise<void>;
   callsSince(account: string, since: number): MaybePromise<number>;
   /** Fewer than `limit` events: there are no more. */
-  settleCovered(pass: HydrationPass, end: HydrationEnd, now: number, limit: number): Promise<{ readonly events: number }>;
+  settleCovered(
+    pass: HydrationPass,
+    end: HydrationEnd,
+    now: number,
+    limit: number,
+  ): Promise<{ readonly events: number }>;
   endPass(pass: HydrationPass): Promise<void>;
 }
 
 export interface HydrationMessages {
   poll(account: string, messageId: string, signal: AbortSignal): Promise<PollAnswer>;
   /** Submits a status like a received event if it changes the message; true when it did. */
-  submit(pass: HydrationPass, messageId: string, found: Extract<PollAnswer, { type: "found" }>): Promise<boolean>;
+  submit(
+    pass: HydrationPass,
+    messageId: string,
+    found: Extract<PollAnswer, { type: "found" }>,
+  ): Promise<boolean>;
 }
 
 export interface PassParts {
@@ -52,13 +72,25 @@ const faultyMs = 5 * 60_000;
 type Item = { readonly id: string; readonly message: number; failures: number };
 
 /**
- * Reads all candidates of the covered events, latest registered first, submits new statuses, and settles the events when
- * all are read or their time is up. Waits with backoff while the service cannot be called. The store records what was
- * read, so that a crash does not repeat it. `signal` interrupts the pass, and the result is null; it resumes later.
+ * Reads all candidates of the covered events, latest registered first, submits new statuses, and
+ * settles the events when all are read or their time is up. Waits with backoff while the service
+ * cannot be called. The store records what was read, so that a crash does not repeat it. `signal`
+ * interrupts the pass, and the result is null; it resumes later.
  */
-export async function runHydrationPass(pass: HydrationPass, parts: PassParts, signal: AbortSignal): Promise<PassTally | null> {
+export async function runHydrationPass(
+  pass: HydrationPass,
+  parts: PassParts,
+  signal: AbortSignal,
+): Promise<PassTally | null> {
   const { store, messages, clock } = parts;
-  const tally = { events: 0, polled: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
+  const tally = {
+    events: 0,
+    polled: 0,
+    changed: 0,
+    missing: 0,
+    unknown: 0,
+    gaveUp: null as GiveUpReason | null,
+  };
   let covered: CoveredEvents | null = pass.covered;
   let failures = 0;
   let hasAnswered = false;
@@ -67,12 +99,21 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
   const doubtful: Item[] = [];
 
   /** In steps, each a transaction. */
-  async function settle(facts: CoveredEvents, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
+  async function settle(
+    facts: CoveredEvents,
+    reason: GiveUpReason | null,
+    receivedBy: number,
+  ): Promise<void> {
     const unknown = await countUnread({ store, pass, covered: facts, settings: parts.settings() });
     Object.assign(tally, { unknown, gaveUp: reason });
     let events: number;
     do {
-      ({ events } = await store.settleCovered(pass, { reason, unknown, receivedBy }, clock.now(), settleStep));
+      ({ events } = await store.settleCovered(
+        pass,
+        { reason, unknown, receivedBy },
+        clock.now(),
+        settleStep,
+      ));
       tally.events += events;
       if (events > 0) parts.onSettled(pass, reason === null ? "done" : "given-up", events);
     } while (events === settleStep);
@@ -86,11 +127,17 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
 
   async function readOne(item: Item) {
     const answer = await messages.poll(pass.account, item.id, signal);
-    return { item, answer, isNew: answer.type === "found" && (await messages.submit(pass, item.id, answer)) };
+    return {
+      item,
+      answer,
+      isNew: answer.type === "found" && (await messages.submit(pass, item.id, answer)),
+    };
   }
 
   /** Reads some items; returns those to read again and how long to wait first. */
-  async function round(items: readonly Item[]): Promise<{ later: Item[]; wait: number | null; hasKey: boolean }> {
+  async function round(
+    items: readonly Item[],
+  ): Promise<{ later: Item[]; wait: number | null; hasKey: boolean }> {
     const read: ReadMessage[] = [];
     const later: Item[] = [];
     let [polled, changed, wait, hasKey] = [0, 0, null as number | null, true];
@@ -102,11 +149,13 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts, si
         changed += Number(isNew);
         hasFound ||= type === "found";
         if (type === "missing") tally.missing += 1;
-        if (type === "found" || (type === "missing" && answer.isCredible)) read.push({ message: item.message, at: answer.at });
+        if (type === "found" || (type === "missing" && answer.isCredible))
+          read.push({ message: item.message, at: answer.at });
         else if (type === "missing") doubtful.push(item);
       } else {
         later.push(item);
-        const until = type === "held" ? answer.until : type === "faulty" ? clock.now() + faultyMs : null;
+        const until =
+          type === "held" ? answer.until : type === "faulty" ? clock.now() + faultyMs : null;
         if (until !== null) wait = Math.max(wait ?? Number.NEGATIVE_INFINITY, until - clock.now());
       }
     }

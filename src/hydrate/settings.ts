@@ -6,12 +6,20 @@ export const hydrateSchema = z.strictObject({
   delay: durationSchema
     .refine((ms) => ms <= 3_600_000, "must be at most 1h")
     .prefault("2s")
-    .describe("Wait before a pass, at most 1h. It combines a burst into one pass and allows for late registrations."),
-  reach: durationSchema.prefault("72h").describe("Messages registered longer than this before the event are not read."),
-  settledAfter: durationSchema.prefault("6h").describe("A delivered or failed message without changes for this long counts as final."),
+    .describe(
+      "Wait before a pass, at most 1h. It combines a burst into one pass and allows for late registrations.",
+    ),
+  reach: durationSchema
+    .prefault("72h")
+    .describe("Messages registered longer than this before the event are not read."),
+  settledAfter: durationSchema
+    .prefault("6h")
+    .describe("A delivered or failed message without changes for this long counts as final."),
   giveUpAfter: durationSchema
     .prefault("6h")
-    .describe("After this, an event's hydration ends with what was found; reconciliation handles the rest."),
+    .describe(
+      "After this, an event's hydration ends with what was found; reconciliation handles the rest.",
+    ),
   callsPerDay: z
     .number()
     .int()

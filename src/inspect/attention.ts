@@ -1,5 +1,12 @@
 import type { ReloadView } from "../model/answers/relay.ts";
-import { type Alarm, about, attentionKinds, type ConditionName, conditions, type StoreFailure } from "../model/attention.ts";
+import {
+  type Alarm,
+  about,
+  attentionKinds,
+  type ConditionName,
+  conditions,
+  type StoreFailure,
+} from "../model/attention.ts";
 import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
 import type { AttemptError, BreakerView, Failing, Slow } from "../model/delivery.ts";
 import type { Attention } from "../model/overview.ts";
@@ -42,12 +49,17 @@ type Noticed = (condition: string) => number;
 
 /** Failures that last less are usual while a destination restarts. The breaker may open earlier. */
 const failingForMs = 60_000;
-/** Fewer failures in a row may be the fault of single deliveries. `atOnce` are not, however fast they came. */
+/**
+ * Fewer failures in a row may be the fault of single deliveries. `atOnce` are not, however fast
+ * they came.
+ */
 const failuresInRow = { least: 3, atOnce: 10 };
 const overdueMs = 600_000;
 /** A shorter pause ends before anybody could act. */
 const longPauseMs = 60_000;
-/** The service blocks an address for a minute; a longer block means that calls with a bad key go on. */
+/**
+ * The service blocks an address for a minute; a longer block means that calls with a bad key go on.
+ */
 const blockedForMs = 120_000;
 const unreachableForMs = 300_000;
 
@@ -55,7 +67,9 @@ export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[
   const risks = facts.database === null ? [] : databaseRisks(facts.database);
   const entries = [
     ...ofRelay(facts, noticed),
-    ...risks.map(({ condition, of, text, cure }) => entry(condition, null, noticed(`${condition} ${of}`), text, { cure })),
+    ...risks.map(({ condition, of, text, cure }) =>
+      entry(condition, null, noticed(`${condition} ${of}`), text, { cure }),
+    ),
     ...facts.routes.flatMap((route) => ofRoute(route, facts.now, noticed)),
     ...facts.routes.flatMap(ofDead),
     ...facts.missingRoutes.flatMap((route) => ofMissing(route, noticed)),
@@ -81,7 +95,10 @@ function entry(
   return { kind, severity, subject, since, waiting: null, nextAt: null, text, action, ...more };
 }
 
-function* ofRelay({ quarantine, storeFailure, backupFailure, reload }: AttentionFacts, noticed: Noticed): Generator<Attention> {
+function* ofRelay(
+  { quarantine, storeFailure, backupFailure, reload }: AttentionFacts,
+  noticed: Noticed,
+): Generator<Attention> {
   if (storeFailure !== null) {
     const { text, isLost } = storeFailure;
     const what = `The relay cannot store events and answers webhooks with 503: ${text}.`;
@@ -89,7 +106,11 @@ function* ofRelay({ quarantine, storeFailure, backupFailure, reload }: Attention
   }
   if (quarantine.oldestAt !== null) {
     const { events, oldestAt } = quarantine;
-    const what = many(events, "signed webhook is not a valid event", "signed webhooks are not valid events");
+    const what = many(
+      events,
+      "signed webhook is not a valid event",
+      "signed webhooks are not valid events",
+    );
     yield entry("quarantined", null, oldestAt, `${what}.`, { waiting: events });
   }
   if (quarantine.unassigned.oldestAt !== null) {
@@ -105,13 +126,19 @@ function* ofRelay({ quarantine, storeFailure, backupFailure, reload }: Attention
   const [fault] = reload.faults;
   if (reload.result === "refused" && fault !== undefined) {
     const place = fault.path === "" ? "" : `${fault.path} `;
-    const rest = reload.faults.length > 1 ? ` ${many(reload.faults.length - 1, "more fault", "more faults")} in the log.` : "";
+    const rest =
+      reload.faults.length > 1
+        ? ` ${many(reload.faults.length - 1, "more fault", "more faults")} in the log.`
+        : "";
     const text = `The last reload was refused: ${place}${fault.message}.${rest}`;
     yield entry("settings-refused", null, reload.at, text);
   }
 }
 
-/** At most one entry: a stopped destination is not called, and a paused one is not called before its time. */
+/**
+ * At most one entry: a stopped destination is not called, and a paused one is not called before its
+ * time.
+ */
 function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] {
   const { route, waiting, held, dead, breaker, failing } = facts;
   const open = waiting + held;
@@ -123,7 +150,12 @@ function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] 
   const pause = pauseOf(facts, now, noticed);
   if (pause !== null) {
     const text = `${route} asked not to be called for a while (429 with Retry-After). ${wait} until then.`;
-    return [entry("destination-paused", route, pause, text, { waiting: open, nextAt: breaker.pausedUntil })];
+    return [
+      entry("destination-paused", route, pause, text, {
+        waiting: open,
+        nextAt: breaker.pausedUntil,
+      }),
+    ];
   }
   // Nothing to repair. Dead letters count: a destination may refuse each delivery for good.
   if (open + dead === 0) return ofSlow(facts, now);
@@ -133,8 +165,16 @@ function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] 
     const repair = repairOf(failing?.cause);
     const more = { waiting: open, nextAt: nextAttemptOf(facts, now) } as const;
     // Without a backlog there is nothing to retry: dead letters have an entry of their own.
-    const cure = open === 0 ? { cure: repair, action: null } : { cure: `${repair} The relay keeps trying; to try at once, retry.` };
-    return [entry("destination-failing", route, failingSince, `${route} ${what}. ${wait}.`, { ...more, ...cure })];
+    const cure =
+      open === 0
+        ? { cure: repair, action: null }
+        : { cure: `${repair} The relay keeps trying; to try at once, retry.` };
+    return [
+      entry("destination-failing", route, failingSince, `${route} ${what}. ${wait}.`, {
+        ...more,
+        ...cure,
+      }),
+    ];
   }
   if (facts.oldestDueAt !== null && now - facts.oldestDueAt > overdueMs) {
     const text = `Deliveries to ${route} are late. ${wait}.`;
@@ -146,10 +186,21 @@ function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] 
 /** Also without a backlog. A slower answer would be a timeout, and its delivery is made twice. */
 function ofSlow({ route, slow }: RouteFacts, now: number): Attention[] {
   if (slow === null || !isInRow(slow, now)) return [];
-  return [entry("destination-slow", route, slow.since, `Deliveries to ${route} take more than half of its timeout.`)];
+  return [
+    entry(
+      "destination-slow",
+      route,
+      slow.since,
+      `Deliveries to ${route} take more than half of its timeout.`,
+    ),
+  ];
 }
 
-function pauseOf({ route, waiting, breaker }: RouteFacts, now: number, noticed: Noticed): number | null {
+function pauseOf(
+  { route, waiting, breaker }: RouteFacts,
+  now: number,
+  noticed: Noticed,
+): number | null {
   const { pausedUntil } = breaker;
   if (pausedUntil === null || pausedUntil <= now) return null;
   const since = noticed(`paused ${route}`);
@@ -163,11 +214,17 @@ function failingSinceOf({ breaker, failing }: RouteFacts, now: number): number |
 }
 
 function isInRow({ attempts, since }: Slow, now: number): boolean {
-  return attempts >= failuresInRow.atOnce || (attempts >= failuresInRow.least && now - since >= failingForMs);
+  return (
+    attempts >= failuresInRow.atOnce ||
+    (attempts >= failuresInRow.least && now - since >= failingForMs)
+  );
 }
 
 /** When the next attempt is made; null: now, or nothing waits, or the destination is stopped. */
-export function nextAttemptOf({ waiting, oldestDueAt, breaker }: RouteFacts, now: number): number | null {
+export function nextAttemptOf(
+  { waiting, oldestDueAt, breaker }: RouteFacts,
+  now: number,
+): number | null {
   if (waiting === 0 || breaker.stop !== null) return null;
   const at = Math.max(oldestDueAt ?? 0, breaker.openUntil ?? 0, breaker.pausedUntil ?? 0);
   return at > now ? at : null;
@@ -190,8 +247,17 @@ function ofAlarm({ alarm, account, since, text, causes }: Alarm): Attention[] {
   if (alarm === "key") return [keyRefused(account, since)];
   // Others were made from entries.
   if (alarm !== "silence" && alarm !== "polls") return [];
-  const likely = causes.length === 0 || alarm === "polls" ? {} : { cure: `Likely: ${causes.join("; or ")}` };
-  return [entry(alarm === "silence" ? "no-webhooks" : "reconcile-failing", account, since, `Account ${account}: ${text}.`, likely)];
+  const likely =
+    causes.length === 0 || alarm === "polls" ? {} : { cure: `Likely: ${causes.join("; or ")}` };
+  return [
+    entry(
+      alarm === "silence" ? "no-webhooks" : "reconcile-failing",
+      account,
+      since,
+      `Account ${account}: ${text}.`,
+      likely,
+    ),
+  ];
 }
 
 function keyRefused(account: string, since: number): Attention {
@@ -210,7 +276,9 @@ function ofStops({ now, alarms, stops }: AttentionFacts, noticed: Noticed): Atte
     const since = noticed(`${reason} ${account}`);
     if (reason === "blocked") {
       const text = `The messaging service blocks this address because of bad keys.`;
-      return now - since < blockedForMs ? [] : [entry("account-stopped", account, since, text, { nextAt: until })];
+      return now - since < blockedForMs
+        ? []
+        : [entry("account-stopped", account, since, text, { nextAt: until })];
     }
     const quota = resource === null ? "A monthly quota" : `The monthly quota ${resource}`;
     const text = `${quota} of account ${account} is used up: ${stopTexts[reason]} until it is renewed.`;
@@ -229,7 +297,9 @@ function ofUnreachable({ now, unreachable }: AttentionFacts): Attention[] {
   return unreachable.flatMap(({ account, since }) => {
     const text = `The messaging service does not answer the polls of account ${account}.`;
     const cure = "Check baseUrl, DNS and the network.";
-    return now - since < unreachableForMs ? [] : [entry("reconcile-failing", account, since, text, { cure })];
+    return now - since < unreachableForMs
+      ? []
+      : [entry("reconcile-failing", account, since, text, { cure })];
   });
 }
 
@@ -268,7 +338,9 @@ function repairOf(cause: string | undefined): string {
   const status = Number(cause);
   if (status === 429) return "Lower the rate or the concurrency of the route.";
   const isRefusal = cause === "rejected" || (status >= 400 && status < 500 && status !== 408);
-  return isRefusal ? "Check the URL, the headers and the secret of the route." : "Repair the destination.";
+  return isRefusal
+    ? "Check the URL, the headers and the secret of the route."
+    : "Repair the destination.";
 }
 
 function earliest(a: number | null, b: number | null): number | null {
@@ -280,7 +352,13 @@ function many(count: number, one: string, more: string): string {
 }
 
 const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null };
-const noBreaker: BreakerView = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null, stop: null };
+const noBreaker: BreakerView = {
+  state: "closed",
+  pausedUntil: null,
+  openUntil: null,
+  failingSince: null,
+  stop: null,
+};
 
 export function routeFacts(
   route: string,
@@ -292,7 +370,9 @@ export function routeFacts(
   return { ...noBacklog, ...backlog, route, breaker, failing, slow };
 }
 
-/** Remembers since when conditions hold, and forgets those that `use` did not name: they have ended. */
+/**
+ * Remembers since when conditions hold, and forgets those that `use` did not name: they have ended.
+ */
 export function createNoticing(now: () => number): <T>(use: (noticed: Noticed) => T) => T {
   let known = new Map<string, number>();
   return (use) => {

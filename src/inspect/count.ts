@@ -1,11 +1,22 @@
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { StoreUnavailable } from "../store/port.ts";
 
-/** How long a count is reused, in ms. Counting a million rows takes about 15 ms, and a count is reused for a hundred times as long. */
+/**
+ * How long a count is reused, in ms. Counting a million rows takes about 15 ms, and a count is
+ * reused for a hundred times as long.
+ */
 const countFresh = { least: 1_000, most: 5_000, times: 100 };
 
-/** Counts at most once in a while. While the store is unavailable, the last count is reused, at first `initial`. */
-export function createCount<T>(now: () => number, read: () => MaybePromise<T>, initial?: T, fresh = countFresh): () => Promise<T> {
+/**
+ * Counts at most once in a while. While the store is unavailable, the last count is reused, at
+ * first `initial`.
+ */
+export function createCount<T>(
+  now: () => number,
+  read: () => MaybePromise<T>,
+  initial?: T,
+  fresh = countFresh,
+): () => Promise<T> {
   let until = Number.NEGATIVE_INFINITY;
   let countedAt = 0;
   let last = initial;

@@ -45,13 +45,23 @@ export interface Diagnosis {
   readonly goodSince: number;
 }
 
-/** What needs action now, from the store and the parts of this process. It remembers when each entry began and ended. */
+/**
+ * What needs action now, from the store and the parts of this process. It remembers when each entry
+ * began and ended.
+ */
 export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis> {
   const { now, settings } = parts;
   const notice = createNoticing(now);
   let goodSince = parts.startedAt;
   let wasGood = true;
-  const stored: Stored = { quarantine: noQuarantine, breakers: new Map(), alarms: [], stops: [], unreachable: [], database: null };
+  const stored: Stored = {
+    quarantine: noQuarantine,
+    breakers: new Map(),
+    alarms: [],
+    stops: [],
+    unreachable: [],
+    database: null,
+  };
 
   async function readAgain<Key extends keyof Stored>(key: Key): Promise<void> {
     const read: Reads<Stored>[Key] = parts[key];
@@ -89,7 +99,9 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
   };
 }
 
-/** What is stored of the breakers of routes, by route. The process that delivers a route knows more. */
+/**
+ * What is stored of the breakers of routes, by route. The process that delivers a route knows more.
+ */
 export async function storedBreakers(
   routes: readonly LaneSettings[],
   notesOf: (routes: readonly string[]) => MaybePromise<readonly RouteNotes[]>,
@@ -106,7 +118,8 @@ function breakerView(route: LaneSettings, notes: RouteNotes | undefined, now: nu
   const isOpen = isOpened && opened.until > now;
   return {
     state: isOpen ? "open" : isOpened ? "half-open" : "closed",
-    pausedUntil: pause?.breaker === name && pause.until > now ? pausedUntil(pause.until, route, now) : null,
+    pausedUntil:
+      pause?.breaker === name && pause.until > now ? pausedUntil(pause.until, route, now) : null,
     openUntil: isOpen ? opened.until : null,
     failingSince: failing?.since ?? null,
     failing,

@@ -19,13 +19,17 @@ const mostStories = 20;
 const mostAttempts = 20;
 
 /**
- * Builds the story of an event, message or run from the stored rows and the breakers. Several when accounts, or messages with one
- * reference, share the name; none when nothing has it.
+ * Builds the story of an event, message or run from the stored rows and the breakers. Several when
+ * accounts, or messages with one reference, share the name; none when nothing has it.
  */
 export function createExplaining({ read, now, breakers }: ExplainingParts) {
   async function nextOf(delivery: DeliveryView): Promise<NextStep> {
     const { route, event, state, nextAt } = delivery;
-    const step = (kind: NextStep["kind"], more: Partial<NextStep> = {}): NextStep => ({ ...noStep, kind, ...more });
+    const step = (kind: NextStep["kind"], more: Partial<NextStep> = {}): NextStep => ({
+      ...noStep,
+      kind,
+      ...more,
+    });
     if (state === "delivered") return step("done");
     if (state === "dead") return step("dead");
     if (isProxyRoute(route)) return step("exchange");
@@ -38,8 +42,10 @@ export function createExplaining({ read, now, breakers }: ExplainingParts) {
       return step("held", held ?? {});
     }
     const { pausedUntil } = breaker;
-    if (pausedUntil !== null && pausedUntil > Math.max(now(), nextAt ?? 0)) return step("paused", { at: pausedUntil });
-    if (breaker.state === "open") return step("breaker", { at: Math.max(nextAt ?? 0, breaker.openUntil ?? 0) || null });
+    if (pausedUntil !== null && pausedUntil > Math.max(now(), nextAt ?? 0))
+      return step("paused", { at: pausedUntil });
+    if (breaker.state === "open")
+      return step("breaker", { at: Math.max(nextAt ?? 0, breaker.openUntil ?? 0) || null });
     return step(nextAt !== null && nextAt > now() ? "attempt" : "due", { at: nextAt });
   }
 
@@ -70,25 +76,45 @@ export function createExplaining({ read, now, breakers }: ExplainingParts) {
   async function storiesOf(type: "message" | "run", query: ExplainQuery): Promise<Story[]> {
     const { name, after = 0, limit } = query;
     const found =
-      type === "run" ? await runsNamed(read, name, mostStories, query) : (await read.findMessages(name, query)).slice(0, mostStories);
+      type === "run"
+        ? await runsNamed(read, name, mostStories, query)
+        : (await read.findMessages(name, query)).slice(0, mostStories);
     return Promise.all(
       found.map(async (subject): Promise<Story> => {
-        const seqs = await read.eventsOf(type, subject.account, subjectOf(subject).key, after, limit + 1);
+        const seqs = await read.eventsOf(
+          type,
+          subject.account,
+          subjectOf(subject).key,
+          after,
+          limit + 1,
+        );
         const shown = seqs.slice(0, limit);
-        const events = { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
-        return "wamid" in subject ? { message: subject, run: null, ...events } : { message: null, run: subject, ...events };
+        const events = {
+          events: await eventsOf(shown),
+          next: seqs.length > limit ? (shown.at(-1) ?? null) : null,
+        };
+        return "wamid" in subject
+          ? { message: subject, run: null, ...events }
+          : { message: null, run: subject, ...events };
       }),
     );
   }
 
   async function eventsNamed({ name, account, accounts }: ExplainQuery): Promise<Story[]> {
     const found = (await eventsOf(await seqsBehind(read, name))).filter(
-      (event) => (account === undefined || event.account === account) && (accounts === undefined || accounts.includes(event.account)),
+      (event) =>
+        (account === undefined || event.account === account) &&
+        (accounts === undefined || accounts.includes(event.account)),
     );
-    return Promise.all(found.map(async (event) => ({ ...(await aboutOf(event)), events: [event], next: null })));
+    return Promise.all(
+      found.map(async (event) => ({ ...(await aboutOf(event)), events: [event], next: null })),
+    );
   }
 
-  async function aboutOf({ subject, account }: EventDetail): Promise<Pick<Story, "message" | "run">> {
+  async function aboutOf({
+    subject,
+    account,
+  }: EventDetail): Promise<Pick<Story, "message" | "run">> {
     if (subject?.type === "message") {
       const [message = null] = await read.findMessages(subject.key, { account });
       return { message, run: null };
@@ -106,7 +132,9 @@ export function createExplaining({ read, now, breakers }: ExplainingParts) {
       if (as !== undefined) return storiesOf(as, query);
       const events = await eventsNamed(query);
       // Messages and runs may share a reference.
-      return events.length > 0 ? events : [...(await storiesOf("message", query)), ...(await storiesOf("run", query))];
+      return events.length > 0
+        ? events
+        : [...(await storiesOf("message", query)), ...(await storiesOf("run", query))];
     },
   };
 }

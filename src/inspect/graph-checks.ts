@@ -13,21 +13,38 @@ const mostNumbers = 200;
 
 type MetaSource = NonNullable<ReturnType<typeof metaOf>>;
 type Graph = NonNullable<MetaSource["graph"]>;
-type Get = <Schema extends z.ZodType>(path: string, schema: Schema, token?: string) => Promise<z.output<Schema>>;
+type Get = <Schema extends z.ZodType>(
+  path: string,
+  schema: Schema,
+  token?: string,
+) => Promise<z.output<Schema>>;
 interface Report {
   problem(text: string): void;
   fact(text: string): void;
 }
 
 const appsSchema = z.object({
-  data: z.array(z.object({ whatsapp_business_api_data: z.object({ id: z.string(), name: z.string().default("no name") }) })),
+  data: z.array(
+    z.object({
+      whatsapp_business_api_data: z.object({ id: z.string(), name: z.string().default("no name") }),
+    }),
+  ),
 });
-const levels = { phone_number: "the number", whatsapp_business_account: "its business account", application: "the app" } as const;
+const levels = {
+  phone_number: "the number",
+  whatsapp_business_account: "its business account",
+  application: "the app",
+} as const;
 const numbersSchema = z.object({
   data: z.array(
     z.object({
       id: z.string(),
-      webhook_configuration: z.partialRecord(z.enum(["phone_number", "whatsapp_business_account", "application"]), z.string()).default({}),
+      webhook_configuration: z
+        .partialRecord(
+          z.enum(["phone_number", "whatsapp_business_account", "application"]),
+          z.string(),
+        )
+        .default({}),
     }),
   ),
 });
@@ -50,24 +67,40 @@ interface GraphChecksParts {
   readonly redact: (text: string) => string;
 }
 
-/** Asks Meta's Graph API whether the webhooks of a source go to it, and if not, why. Changes nothing there. */
+/**
+ * Asks Meta's Graph API whether the webhooks of a source go to it, and if not, why. Changes nothing
+ * there.
+ */
 export function createGraphChecks({ settings, redact }: GraphChecksParts) {
-  /** Throws `not_found` for a source that is not in the settings, and `conflict` for one without `graph`. */
+  /**
+   * Throws `not_found` for a source that is not in the settings, and `conflict` for one without
+   * `graph`.
+   */
   return async (name: string): Promise<SourceCheckView> => {
     const { sources } = settings();
     refuseUnknown("not_found", "source", name, Object.keys(sources));
     const source = metaOf(sources[name]);
     if (source?.graph === undefined)
-      throw new RelayError("conflict", `the source "${name}" has no graph, with which the Graph API is asked`);
-    const view: { source: string; problems: string[]; facts: string[] } = { source: name, problems: [], facts: [] };
+      throw new RelayError(
+        "conflict",
+        `the source "${name}" has no graph, with which the Graph API is asked`,
+      );
+    const view: { source: string; problems: string[]; facts: string[] } = {
+      source: name,
+      problems: [],
+      facts: [],
+    };
     const report: Report = {
       problem: (text) => void view.problems.push(redact(text)),
       fact: (text) => void view.facts.push(redact(text)),
     };
     const get = createGet(source.graph);
-    const isOurs = (url: string): boolean => URL.parse(url)?.pathname.split("/webhooks/")[1]?.split("/")[0] === name;
+    const isOurs = (url: string): boolean =>
+      URL.parse(url)?.pathname.split("/webhooks/")[1]?.split("/")[0] === name;
     const checks = [
-      ...source.graph.businessAccounts.map((id) => () => checkBusinessAccount(id, source, isOurs, get, report)),
+      ...source.graph.businessAccounts.map(
+        (id) => () => checkBusinessAccount(id, source, isOurs, get, report),
+      ),
       () => checkApp(source, isOurs, get, report),
     ];
     for (const check of checks) {
@@ -89,21 +122,39 @@ async function checkBusinessAccount(
   get: Get,
   { problem, fact }: Report,
 ): Promise<void> {
-  const apps = (await get(`/${id}/subscribed_apps`, appsSchema)).data.map((each) => each.whatsapp_business_api_data);
+  const apps = (await get(`/${id}/subscribed_apps`, appsSchema)).data.map(
+    (each) => each.whatsapp_business_api_data,
+  );
   const named = apps.map((app) => `${app.name} (${app.id})`).join(", ");
-  if (apps.length === 0) problem(`business account ${id}: no app is subscribed to it, so Meta sends nothing: POST /${id}/subscribed_apps`);
+  if (apps.length === 0)
+    problem(
+      `business account ${id}: no app is subscribed to it, so Meta sends nothing: POST /${id}/subscribed_apps`,
+    );
   else if (graph?.appId !== undefined && !apps.some((app) => app.id === graph.appId))
-    problem(`business account ${id}: the app ${graph.appId} is not subscribed to it, but ${named}: POST /${id}/subscribed_apps`);
+    problem(
+      `business account ${id}: the app ${graph.appId} is not subscribed to it, but ${named}: POST /${id}/subscribed_apps`,
+    );
   else fact(`business account ${id}: subscribed apps: ${named}`);
 
-  const numbers = await get(`/${id}/phone_numbers?fields=id,webhook_configuration&limit=${mostNumbers}`, numbersSchema);
+  const numbers = await get(
+    `/${id}/phone_numbers?fields=id,webhook_configuration&limit=${mostNumbers}`,
+    numbersSchema,
+  );
   for (const { id: number, webhook_configuration: urls } of numbers.data) {
-    const level = (Object.keys(levels) as (keyof typeof levels)[]).find((key) => (urls[key] ?? "") !== "");
+    const level = (Object.keys(levels) as (keyof typeof levels)[]).find(
+      (key) => (urls[key] ?? "") !== "",
+    );
     const url = level === undefined ? "" : (urls[level] ?? "");
-    if (level === undefined) problem(`number ${number}: it has no callback URL, nor has its business account or the app`);
-    else if (isOurs(url)) fact(`number ${number}: ${levels[level]} names ${hostOf(url)} and this source`);
-    else problem(`number ${number}: its webhooks go to another callback, at ${hostOf(url)}, which ${levels[level]} names`);
-    if (accountOf({ account, accounts }, [number, id]) === null) problem(`number ${number}: no account of the source has it`);
+    if (level === undefined)
+      problem(`number ${number}: it has no callback URL, nor has its business account or the app`);
+    else if (isOurs(url))
+      fact(`number ${number}: ${levels[level]} names ${hostOf(url)} and this source`);
+    else
+      problem(
+        `number ${number}: its webhooks go to another callback, at ${hostOf(url)}, which ${levels[level]} names`,
+      );
+    if (accountOf({ account, accounts }, [number, id]) === null)
+      problem(`number ${number}: no account of the source has it`);
   }
 }
 
@@ -117,14 +168,23 @@ async function checkApp(
   const [secret] = signature?.secrets ?? [];
   if (graph?.appId === undefined || secret === undefined) return;
   const { appId } = graph;
-  const { data } = await get(`/${appId}/subscriptions`, subscriptionsSchema, `${appId}|${secret.reveal()}`);
+  const { data } = await get(
+    `/${appId}/subscriptions`,
+    subscriptionsSchema,
+    `${appId}|${secret.reveal()}`,
+  );
   const found = data.find(({ object }) => object === "whatsapp_business_account");
-  if (found === undefined) return problem(`app ${appId}: it has no callback for WhatsApp: enter it in the dashboard of the app`);
+  if (found === undefined)
+    return problem(
+      `app ${appId}: it has no callback for WhatsApp: enter it in the dashboard of the app`,
+    );
   const { callback_url: url, active, fields } = found;
   if (!isOurs(url)) return problem(`app ${appId}: its callback is another one, at ${hostOf(url)}`);
   if (!active) return problem(`app ${appId}: its subscription is not active`);
   if (!fields.some((field) => field.name === "messages"))
-    return problem(`app ${appId}: its subscription lacks the field messages, which brings messages and statuses`);
+    return problem(
+      `app ${appId}: its subscription lacks the field messages, which brings messages and statuses`,
+    );
   fact(`app ${appId}: its callback is this source, at ${hostOf(url)}`);
 }
 
@@ -146,12 +206,18 @@ function createGet({ baseUrl, token }: Graph): Get {
       body = await answer.json().catch(() => null);
     } catch (error) {
       const { cause, message } = error as Error;
-      throw new GraphFailed(`${what} does not answer: ${(cause as Error | undefined)?.message ?? message}`);
+      throw new GraphFailed(
+        `${what} does not answer: ${(cause as Error | undefined)?.message ?? message}`,
+      );
     }
     const fault = errorSchema.safeParse(body);
-    if (fault.success) throw new GraphFailed(`${what} answered ${status}: ${fault.data.error.message} (code ${fault.data.error.code})`);
+    if (fault.success)
+      throw new GraphFailed(
+        `${what} answered ${status}: ${fault.data.error.message} (code ${fault.data.error.code})`,
+      );
     const read = schema.safeParse(body);
-    if (status !== 200 || !read.success) throw new GraphFailed(`${what} answered ${status} with another body than expected`);
+    if (status !== 200 || !read.success)
+      throw new GraphFailed(`${what} answered ${status} with another body than expected`);
     return read.data;
   };
 }

@@ -9,7 +9,12 @@ import type { OfAccounts } from "../model/queries.ts";
 import type { Inspecting } from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import { createExplaining } from "./explaining.ts";
-import { createReading, createStoredHandlers, refuseReversed, type StoredParts } from "./reading.ts";
+import {
+  createReading,
+  createStoredHandlers,
+  refuseReversed,
+  type StoredParts,
+} from "./reading.ts";
 
 interface ReadParts extends StoredParts, Omit<Parameters<typeof createExplaining>[0], "read"> {
   readonly read: StoreReading;
@@ -26,29 +31,58 @@ export function createReadHandlers({ browse, ...parts }: ReadParts) {
   return {
     ...createStoredHandlers(parts),
     listEvents: (query, { request }) =>
-      lookUp(request, { names: [query.q, query.wamid, query.subject] }, (wholeOnly) => port.listEvents(query, wholeOnly), isSome),
+      lookUp(
+        request,
+        { names: [query.q, query.wamid, query.subject] },
+        (wholeOnly) => port.listEvents(query, wholeOnly),
+        isSome,
+      ),
     async getEvent({ id, ...of }, { request }) {
       const found = await findNamed(request, id, of, port.findEvents);
       const { body, ...event } = onlyOne(found, "event", ({ seq, account }) => ({ seq, account }));
       request.about = [body];
       const text = isUtf8(body) ? body.toString("utf8") : null;
-      return { ...event, body: body.toString("base64"), text, deliveries: await deliveriesOf(event.seq) };
+      return {
+        ...event,
+        body: body.toString("base64"),
+        text,
+        deliveries: await deliveriesOf(event.seq),
+      };
     },
     listDeliveries: port.listDeliveries,
     groupDeliveries: port.groupDeliveries,
     listMessages: (query, { request }) => {
       const { phone, q, reference } = query;
-      return lookUp(request, { phone, names: [q, reference] }, (wholeOnly) => port.listMessages(query, wholeOnly), isSome);
+      return lookUp(
+        request,
+        { phone, names: [q, reference] },
+        (wholeOnly) => port.listMessages(query, wholeOnly),
+        isSome,
+      );
     },
     getMessage: async ({ wamid, ...of }, { request }) =>
-      onlyOne(await findNamed(request, wamid, of, port.findMessages), "message", ({ account, wamid }) => ({ account, wamid })),
+      onlyOne(
+        await findNamed(request, wamid, of, port.findMessages),
+        "message",
+        ({ account, wamid }) => ({ account, wamid }),
+      ),
     listRuns: (query, { request }) =>
-      lookUp(request, { names: [query.q, query.reference, query.runId] }, (wholeOnly) => port.listRuns(query, wholeOnly), isSome),
-    search: ({ q, accounts }, { request }) => lookUp(request, { names: [q] }, (wholeOnly) => port.search(q, wholeOnly, accounts), isSome),
+      lookUp(
+        request,
+        { names: [query.q, query.reference, query.runId] },
+        (wholeOnly) => port.listRuns(query, wholeOnly),
+        isSome,
+      ),
+    search: ({ q, accounts }, { request }) =>
+      lookUp(request, { names: [q] }, (wholeOnly) => port.search(q, wholeOnly, accounts), isSome),
     getStats: inspecting.stats,
     async explain(query, { request }) {
       const stories = await lookUp(request, { names: [query.name] }, () => explain(query), hasAny);
-      if (!hasAny(stories)) throw new RelayError("not_found", "not found: no event, message or run has this id, wamid or reference");
+      if (!hasAny(stories))
+        throw new RelayError(
+          "not_found",
+          "not found: no event, message or run has this id, wamid or reference",
+        );
       request.about = stories.flatMap(({ events }) => events.map(({ body }) => body));
       return { data: stories };
     },
@@ -58,12 +92,18 @@ export function createReadHandlers({ browse, ...parts }: ReadParts) {
       const { name, by } = given;
       const keys = keysOf(name);
       if (by !== undefined && !keys.includes(by)) {
-        const message = keys.length === 0 ? `${name} has nothing to split it by` : `must be one of ${keys.join(", ")} for ${name}`;
+        const message =
+          keys.length === 0
+            ? `${name} has nothing to split it by`
+            : `must be one of ${keys.join(", ")} for ${name}`;
         throw badRequest([{ path: "by", message }]);
       }
       const query = seriesQuery({ ...given, from, to }, at);
       const steps = (query.to - query.from) / query.step / 1000;
-      if (steps > mostSteps) throw badRequest([{ path: "step", message: `gives ${steps} values; the most are ${mostSteps}` }]);
+      if (steps > mostSteps)
+        throw badRequest([
+          { path: "step", message: `gives ${steps} values; the most are ${mostSteps}` },
+        ]);
       return browse.series(query);
     },
     getQuality({ to = now(), from = to - dayMs, ...query }) {
@@ -84,8 +124,15 @@ function findNamed<T extends { readonly account: string }>(
   find: (name: string, of: OfAccounts) => MaybePromise<readonly T[]>,
 ): Promise<readonly T[]> {
   const { account, accounts } = of;
-  const isOf = (one: T) => (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));
-  return lookUp(request, { names: [name] }, async () => (await find(name, of)).filter(isOf), hasAny);
+  const isOf = (one: T) =>
+    (account === undefined || one.account === account) &&
+    (accounts === undefined || accounts.includes(one.account));
+  return lookUp(
+    request,
+    { names: [name] },
+    async () => (await find(name, of)).filter(isOf),
+    hasAny,
+  );
 }
 
 /** Throws unless a name has one subject. `name` names each of several. */

@@ -15,10 +15,14 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
     async listen(query, context) {
       // The listeners of all tokens share the cursors.
       if (query.as !== undefined && query.accounts !== undefined)
-        throw new RelayError("forbidden", "as: the token is limited to accounts, and names are those of the whole relay; use after");
+        throw new RelayError(
+          "forbidden",
+          "as: the token is limited to accounts, and names are those of the whole relay; use after",
+        );
       const read = port.open(query);
       const start = await startOf(query, query["last-event-id"], port);
-      // Set the cursor now: events from here on are for this name, even if the connection is cut before the first one.
+      // Set the cursor now: events from here on are for this name, even if the connection is cut
+      // before the first one.
       if (query.as !== undefined) await remember(query.as, start.after).catch(() => {});
       streams.refuseWhileStopping();
       let position = start.after;
@@ -27,11 +31,16 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
       const moved = (seq: number): void => {
         position = seq;
       };
-      return streams.send(context, (ends) => listenStream({ port, read, start, textOf, moved, ...ends }), leave);
+      return streams.send(
+        context,
+        (ends) => listenStream({ port, read, start, textOf, moved, ...ends }),
+        leave,
+      );
     },
     async moveCursor({ name, seq }) {
       const { newest } = await port.ends();
-      if (seq > newest) throw new RelayError("bad_request", `seq: no event has it yet, the newest is ${newest}`);
+      if (seq > newest)
+        throw new RelayError("bad_request", `seq: no event has it yet, the newest is ${newest}`);
       return { name, seq: await port.setCursor(name, seq) };
     },
   } satisfies Partial<Handlers>;
@@ -43,28 +52,45 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
 
 interface Start {
   readonly after: number;
-  /** True when the listener has seen events that this store does not have: it is another store, or an older copy. */
+  /**
+   * True when the listener has seen events that this store does not have: it is another store, or
+   * an older copy.
+   */
   readonly reset: boolean;
 }
 
-/** Where a listener begins: after `Last-Event-ID`, else `after`, `since`, `latest`, its cursor, now. */
-export async function startOf(query: ListenQuery, lastId: string | undefined, port: ListenPort): Promise<Start> {
+/**
+ * Where a listener begins: after `Last-Event-ID`, else `after`, `since`, `latest`, its cursor, now.
+ */
+export async function startOf(
+  query: ListenQuery,
+  lastId: string | undefined,
+  port: ListenPort,
+): Promise<Start> {
   const { newest } = await port.ends();
   const known = await resumeAt(query, lastId, port);
   return { after: Math.min(known ?? newest, newest), reset: known !== null && known > newest };
 }
 
-function resumeAt({ after, since, latest, as }: ListenQuery, lastId: string | undefined, port: ListenPort): MaybePromise<number | null> {
+function resumeAt(
+  { after, since, latest, as }: ListenQuery,
+  lastId: string | undefined,
+  port: ListenPort,
+): MaybePromise<number | null> {
   if (lastId) return Number(lastId);
   if (after !== undefined) return after;
-  if (since !== undefined) return port.seqBefore(typeof since === "number" ? port.now() - since : since.getTime());
+  if (since !== undefined)
+    return port.seqBefore(typeof since === "number" ? port.now() - since : since.getTime());
   if (latest === true || as === undefined) return null;
   return port.cursor(as);
 }
 
 /** A listener that receives nothing for three heartbeats can treat the connection as dead. */
 const heartbeatMs = 15_000;
-/** A listener with few matches gets its position this often at most, so that a reconnect need not search again. */
+/**
+ * A listener with few matches gets its position this often at most, so that a reconnect need not
+ * search again.
+ */
 const positionEveryMs = 1_000;
 
 interface ListenStreamParts extends StreamEnds {
@@ -98,7 +124,8 @@ export async function* listenStream(parts: ListenStreamParts): AsyncGenerator<st
     keptFrom: oldestAt === null ? null : new Date(oldestAt).toISOString(),
     retentionMs: port.retention(),
   };
-  // The first message has the position, so that a listener cut off before the first event misses none.
+  // The first message has the position, so that a listener cut off before the first event misses
+  // none.
   yield sent(`retry: 2000\n${message("hello", hello, position)}`);
 
   yield* streamTurns(port, ends, async () => {
@@ -106,7 +133,10 @@ export async function* listenStream(parts: ListenStreamParts): AsyncGenerator<st
     const { events, atEnd } = await read(position, (page) => {
       missing = joined(missing, page.missing);
       position = page.through;
-      const gap = missing !== null && (page.events.length > 0 || page.atEnd) ? message("gap", missing, null) : "";
+      const gap =
+        missing !== null && (page.events.length > 0 || page.atEnd)
+          ? message("gap", missing, null)
+          : "";
       if (gap !== "") missing = null;
       return { atEnd: page.atEnd, events: gap + page.events.map(textOf).join("") };
     });
@@ -115,13 +145,19 @@ export async function* listenStream(parts: ListenStreamParts): AsyncGenerator<st
     let text = events === "" ? "" : sent(events);
     if (text === "") {
       const { newest } = await port.ends();
-      // A store that lost its data starts its seqs again, and would send nothing here until they pass this position.
-      if (position === before && newest < position) return { text, bye: "the store has lost events that were sent here", nextAt: 0 };
+      // A store that lost its data starts its seqs again, and would send nothing here until they
+      // pass this position.
+      if (position === before && newest < position)
+        return { text, bye: "the store has lost events that were sent here", nextAt: 0 };
       const quietMs = port.now() - sentAt;
-      if (position > reported && quietMs >= positionEveryMs) text = sent(message("at", { seq: position, newest }, position));
+      if (position > reported && quietMs >= positionEveryMs)
+        text = sent(message("at", { seq: position, newest }, position));
       else if (quietMs >= heartbeatMs) text = sent(": still here\n\n");
     }
-    return { text, nextAt: atEnd ? sentAt + (position > reported ? positionEveryMs : heartbeatMs) : 0 };
+    return {
+      text,
+      nextAt: atEnd ? sentAt + (position > reported ? positionEveryMs : heartbeatMs) : 0,
+    };
   });
 }
 
@@ -135,7 +171,9 @@ const mostCached = 8 * 1024 * 1024;
 
 type EventTexts = (event: ListenedEvent) => string;
 
-/** Caches the text of each event, because listeners receive the same ones at about the same time. */
+/**
+ * Caches the text of each event, because listeners receive the same ones at about the same time.
+ */
 function createEventTexts(): EventTexts {
   const kept = new Map<string, string>();
   let length = 0;
@@ -161,5 +199,10 @@ function createEventTexts(): EventTexts {
 /** Bytes as base64: text in JSON would lose what is not UTF-8. */
 function present({ content, receivedAt, ...rest }: ListenedEvent) {
   const { headers, body } = content();
-  return { ...rest, receivedAt: new Date(receivedAt).toISOString(), headers, body: body.toString("base64") };
+  return {
+    ...rest,
+    receivedAt: new Date(receivedAt).toISOString(),
+    headers,
+    body: body.toString("base64"),
+  };
 }

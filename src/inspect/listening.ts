@@ -14,7 +14,10 @@ import { type Condition, compileWhere, type Where, whereSchema } from "../route/
 import type { Store } from "../store/create-store.ts";
 import type { Wanted } from "../store/port.ts";
 
-/** Most listeners at once. Each costs a connection and a page of events; more mean a client that does not close its connections. */
+/**
+ * Most listeners at once. Each costs a connection and a page of events; more mean a client that
+ * does not close its connections.
+ */
 const mostListeners = 100;
 
 export interface ListeningParts {
@@ -43,7 +46,10 @@ export function createListening({ store, clock, retention }: ListeningParts) {
     slice,
     /** Times are unix ms. */
     port: {
-      /** Reads the next events after a seq. `use` runs at once, so that its time counts toward the share of time for listeners. */
+      /**
+       * Reads the next events after a seq. `use` runs at once, so that its time counts toward the
+       * share of time for listeners.
+       */
       open(filter: ListenQuery & Limited) {
         const wanted = compileFilter(filter, conditions);
         return async <T>(after: number, use: (page: ListenPage) => T): Promise<T> => {
@@ -82,8 +88,14 @@ export function createListening({ store, clock, retention }: ListeningParts) {
     async list() {
       const cursors = await store.listCursors();
       const { newest } = await store.read.listen.ends();
-      const movedAt = new Map<string | null, number>(cursors.map((cursor) => [cursor.name, cursor.movedAt]));
-      const viewOf = (name: string | null, position: number, connectedAt: number | null): ListenerView => ({
+      const movedAt = new Map<string | null, number>(
+        cursors.map((cursor) => [cursor.name, cursor.movedAt]),
+      );
+      const viewOf = (
+        name: string | null,
+        position: number,
+        connectedAt: number | null,
+      ): ListenerView => ({
         name: name === null ? null : shownName("listener", name),
         connectedAt,
         movedAt: movedAt.get(name) ?? null,
@@ -93,14 +105,21 @@ export function createListening({ store, clock, retention }: ListeningParts) {
       const connected = [...listeners.values()];
       const names = new Set(connected.map(({ name }) => name));
       return [
-        ...connected.map(({ name, position, connectedAt }) => viewOf(name, position(), connectedAt)),
-        ...cursors.filter(({ name }) => !names.has(name)).map(({ name, seq }) => viewOf(name, seq, null)),
+        ...connected.map(({ name, position, connectedAt }) =>
+          viewOf(name, position(), connectedAt),
+        ),
+        ...cursors
+          .filter(({ name }) => !names.has(name))
+          .map(({ name, seq }) => viewOf(name, seq, null)),
       ];
     },
   };
 }
 
-/** Most compiled conditions: patterns cache up to some MiB each, and compiling takes well under a millisecond. */
+/**
+ * Most compiled conditions: patterns cache up to some MiB each, and compiling takes well under a
+ * millisecond.
+ */
 const mostWarm = 8;
 
 type Conditions = (where: Where) => Condition;
@@ -127,7 +146,8 @@ function compileFilter(query: ListenQuery & Limited, conditions: Conditions): Wa
       if (accounts !== undefined && !accounts.includes(row.account)) return false;
       if (sources !== undefined && !sources.includes(row.source)) return false;
       if (ofKind !== null && !ofKind(row.event)) return false;
-      if (statuses !== undefined && (row.status === null || !statuses.includes(row.status))) return false;
+      if (statuses !== undefined && (row.status === null || !statuses.includes(row.status)))
+        return false;
       return tracked === undefined || row.tracked === tracked;
     },
     event: where === undefined ? null : compileData(where, conditions),
@@ -137,7 +157,12 @@ function compileFilter(query: ListenQuery & Limited, conditions: Conditions): Wa
 function compileData(where: string, conditions: Conditions): NonNullable<Wanted["event"]> {
   const parsed = whereSchema.safeParse(parseWhere(where));
   if (!parsed.success)
-    throw badRequest(parsed.error.issues.map(({ path, message }) => ({ path: ["where", ...path].map(String).join("."), message })));
+    throw badRequest(
+      parsed.error.issues.map(({ path, message }) => ({
+        path: ["where", ...path].map(String).join("."),
+        message,
+      })),
+    );
   return ({ event, content }) => {
     const data = dataOf(event, content());
     return data !== null && conditions(parsed.data)(data) === null;
@@ -152,8 +177,14 @@ function parseWhere(text: string): unknown {
   }
 }
 
-/** What routes match: the envelope's `data`, or the body of an automation request, which has no envelope. */
-function dataOf(event: string, { format, body }: Pick<ListenedContent, "format" | "body">): unknown {
+/**
+ * What routes match: the envelope's `data`, or the body of an automation request, which has no
+ * envelope.
+ */
+function dataOf(
+  event: string,
+  { format, body }: Pick<ListenedContent, "format" | "body">,
+): unknown {
   if (event !== automationRequest) return readContent(format ?? null, body)?.data ?? null;
   try {
     return JSON.parse(body.toString("utf8"));
@@ -172,10 +203,14 @@ const sliceMs = 3;
 const longestRestMs = 50;
 
 /**
- * Runs pieces of work in order, several in a turn of the event loop, and rests in proportion to the time they took (`elapsed`,
- * in ms): more listeners take no more time from receiving and delivering.
+ * Runs pieces of work in order, several in a turn of the event loop, and rests in proportion to the
+ * time they took (`elapsed`, in ms): more listeners take no more time from receiving and
+ * delivering.
  */
-export function createTimeSlicer(clock: Clock, elapsed: () => number = () => performance.now()): TimeSlicer {
+export function createTimeSlicer(
+  clock: Clock,
+  elapsed: () => number = () => performance.now(),
+): TimeSlicer {
   const queue: (() => void)[] = [];
   let isRunning = false;
 

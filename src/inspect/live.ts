@@ -1,7 +1,14 @@
 import type { FastifyInstance } from "fastify";
 import type { z } from "zod";
 import type { Handlers } from "../control/endpoint.ts";
-import { createStreams, message, noRoom, type StreamEnds, type StreamPort, streamTurns } from "../control/sse.ts";
+import {
+  createStreams,
+  message,
+  noRoom,
+  type StreamEnds,
+  type StreamPort,
+  streamTurns,
+} from "../control/sse.ts";
 import { type ListedEventView, listedEventSchema } from "../model/answers/events.ts";
 import type { Clock } from "../model/clock.ts";
 import { type OverviewView, overviewSchema } from "../model/overview.ts";
@@ -29,8 +36,14 @@ const windowSeqs = 50;
 const mostWindows = 40;
 /** Matching rows in one page. */
 const pageRows = 50;
-/** A listener that is further behind skips events: to the newest page, or with a filter to the newest 2,000 events. */
-const behind = { unfiltered: { most: 500, next: pageRows }, filtered: { most: 5_000, next: 2_000 } } as const;
+/**
+ * A listener that is further behind skips events: to the newest page, or with a filter to the
+ * newest 2,000 events.
+ */
+const behind = {
+  unfiltered: { most: 500, next: pageRows },
+  filtered: { most: 5_000, next: 2_000 },
+} as const;
 
 export type LivePort = ReturnType<typeof createLive>;
 
@@ -50,7 +63,9 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
 
   /** Oldest first. */
   async function rowsBetween(after: number, last: number): Promise<LiveRow[]> {
-    const events = await slice(() => read.listEvents({ after, before: last + 1, limit: last - after }));
+    const events = await slice(() =>
+      read.listEvents({ after, before: last + 1, limit: last - after }),
+    );
     return (await slice(() => withCounts(read, events))).toReversed();
   }
 
@@ -88,15 +103,25 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     onStored,
     now: clock.now,
     after: clock.after,
-    /** `skipped`: events left out before or among the rows. `through`: the seq up to which all was read. */
+    /**
+     * `skipped`: events left out before or among the rows. `through`: the seq up to which all was
+     * read.
+     */
     next: (after: number, matches: Matches) =>
-      answerOr(() => pageAfter(after, matches), { rows: [], skipped: 0, through: after, more: false }),
+      answerOr(() => pageAfter(after, matches), {
+        rows: [],
+        skipped: 0,
+        through: after,
+        more: false,
+      }),
   };
 }
 
 type LiveFilter = Omit<z.infer<typeof liveQuery>, "tail">;
 
-/** Each costs a connection and a message; more mean a client that does not close its connections. */
+/**
+ * Each costs a connection and a message; more mean a client that does not close its connections.
+ */
 const mostConnections = 100;
 export function createLiveHandlers(app: FastifyInstance, port: LivePort) {
   const streams = createStreams(app, port);
@@ -107,7 +132,14 @@ export function createLiveHandlers(app: FastifyInstance, port: LivePort) {
       streams.refuseWhileStopping();
       if (streams.size() >= mostConnections) throw noRoom();
       const isMasked = () => context.request.isMasked;
-      const parts = { port, start, matches: matcherOf(filter), hasOverview: filter.accounts === undefined, texts, isMasked };
+      const parts = {
+        port,
+        start,
+        matches: matcherOf(filter),
+        hasOverview: filter.accounts === undefined,
+        texts,
+        isMasked,
+      };
       return streams.send(context, (ends) => liveStream({ ...parts, ...ends }));
     },
   } satisfies Partial<Handlers>;
@@ -120,9 +152,14 @@ async function startOf(given: string | undefined, port: LivePort): Promise<numbe
 }
 
 function matcherOf({ accounts, ...filter }: LiveFilter & Limited): Matches {
-  const wanted = Object.entries(filter).filter(([, value]) => value !== undefined) as [keyof LiveFilter, string][];
+  const wanted = Object.entries(filter).filter(([, value]) => value !== undefined) as [
+    keyof LiveFilter,
+    string,
+  ][];
   if (wanted.length === 0 && accounts === undefined) return null;
-  return (row) => (accounts === undefined || accounts.includes(row.account)) && wanted.every(([field, value]) => row[field] === value);
+  return (row) =>
+    (accounts === undefined || accounts.includes(row.account)) &&
+    wanted.every(([field, value]) => row[field] === value);
 }
 
 interface LiveStreamParts extends StreamEnds {
@@ -143,7 +180,9 @@ const lookEveryMs = 1_000;
 /** The overview is sent at least this often, so that a client notices a dead connection. */
 const overviewEveryMs = 15_000;
 const eventsEveryMs = 250;
-/** Between two reads that found nothing to send, while there is more to read or a worker plans it. */
+/**
+ * Between two reads that found nothing to send, while there is more to read or a worker plans it.
+ */
 const catchUpEveryMs = 50;
 
 export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string, void> {
@@ -156,39 +195,48 @@ export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string
   let skipped = 0;
   let prefix = "retry: 2000\n";
 
-  yield* streamTurns(start === null ? { ...port, onStored: () => () => {} } : port, ends, async () => {
-    let text = "";
-    let rows: readonly LiveRow[] | null = null;
-    let isBehind = false;
-    if (position !== null && port.now() - eventsAt >= eventsEveryMs) {
-      const page = await port.next(position, matches);
-      position = page.through;
-      skipped += page.skipped;
-      isBehind = page.more;
-      if (page.rows.length > 0 || (skipped > 0 && !page.more)) rows = page.rows;
-    }
-    const isLook = port.now() - lookedAt >= lookEveryMs;
-    // Before each message: the settings may have changed since the last one.
-    if ((isLook || rows !== null) && !(await allowed())) return { text, bye: "the token or session is no longer valid", nextAt: 0 };
-    if (rows !== null) {
-      text += texts.events(rows, isMasked(), skipped, position ?? 0);
-      skipped = 0;
-      eventsAt = port.now();
-    }
-    if (isLook) {
-      const overview = hasOverview ? texts.overview(await port.overview()) : noOverview;
-      lookedAt = port.now();
-      if (overview.facts !== shown || lookedAt - overviewAt >= overviewEveryMs) {
-        shown = overview.facts;
-        overviewAt = lookedAt;
-        // With the position, so that a reconnect need not search again what the filter left out.
-        text += `${prefix}${position === null ? "" : `id: ${position}\n`}${overview.text}`;
-        prefix = "";
+  yield* streamTurns(
+    start === null ? { ...port, onStored: () => () => {} } : port,
+    ends,
+    async () => {
+      let text = "";
+      let rows: readonly LiveRow[] | null = null;
+      let isBehind = false;
+      if (position !== null && port.now() - eventsAt >= eventsEveryMs) {
+        const page = await port.next(position, matches);
+        position = page.through;
+        skipped += page.skipped;
+        isBehind = page.more;
+        if (page.rows.length > 0 || (skipped > 0 && !page.more)) rows = page.rows;
       }
-    }
-    const caughtUpAt = isBehind && text === "" ? port.now() + catchUpEveryMs : 0;
-    return { text, nextAt: isBehind ? 0 : lookedAt + lookEveryMs, notBefore: Math.max(eventsAt + eventsEveryMs, caughtUpAt) };
-  });
+      const isLook = port.now() - lookedAt >= lookEveryMs;
+      // Before each message: the settings may have changed since the last one.
+      if ((isLook || rows !== null) && !(await allowed()))
+        return { text, bye: "the token or session is no longer valid", nextAt: 0 };
+      if (rows !== null) {
+        text += texts.events(rows, isMasked(), skipped, position ?? 0);
+        skipped = 0;
+        eventsAt = port.now();
+      }
+      if (isLook) {
+        const overview = hasOverview ? texts.overview(await port.overview()) : noOverview;
+        lookedAt = port.now();
+        if (overview.facts !== shown || lookedAt - overviewAt >= overviewEveryMs) {
+          shown = overview.facts;
+          overviewAt = lookedAt;
+          // With the position, so that a reconnect need not search again what the filter left out.
+          text += `${prefix}${position === null ? "" : `id: ${position}\n`}${overview.text}`;
+          prefix = "";
+        }
+      }
+      const caughtUpAt = isBehind && text === "" ? port.now() + catchUpEveryMs : 0;
+      return {
+        text,
+        nextAt: isBehind ? 0 : lookedAt + lookEveryMs,
+        notBefore: Math.max(eventsAt + eventsEveryMs, caughtUpAt),
+      };
+    },
+  );
 }
 
 type Texts = ReturnType<typeof createTexts>;
@@ -196,7 +244,8 @@ type Texts = ReturnType<typeof createTexts>;
 export function createTexts() {
   const clear = new WeakMap<LiveRow, string>();
   const masked = new WeakMap<LiveRow, string>();
-  let last: { readonly view: OverviewView; readonly facts: string; readonly text: string } | null = null;
+  let last: { readonly view: OverviewView; readonly facts: string; readonly text: string } | null =
+    null;
 
   function rowText(row: LiveRow, isMasked: boolean): string {
     const known = isMasked ? masked : clear;
@@ -217,7 +266,11 @@ export function createTexts() {
     overview(view: OverviewView): { readonly facts: string; readonly text: string } {
       if (last?.view !== view) {
         const { at, ...facts } = toAnswer(overviewSchema, view);
-        last = { view, facts: JSON.stringify(facts), text: message("overview", { at, ...facts }, null) };
+        last = {
+          view,
+          facts: JSON.stringify(facts),
+          text: message("overview", { at, ...facts }, null),
+        };
       }
       return last;
     },

@@ -23,7 +23,10 @@ interface OverviewParts {
   readonly read: Pick<StoreReading, "lastHour" | "handshakes">;
 }
 
-/** How long the last hour is reused, in ms: its figures change by the minute. With many routes, reading it takes a second of a thread. */
+/**
+ * How long the last hour is reused, in ms: its figures change by the minute. With many routes,
+ * reading it takes a second of a thread.
+ */
 const hourFresh = { least: 5_000, most: 60_000, times: 20 };
 /** Callers within this time, in ms, share one answer. */
 const shared = { least: 500, most: 500, times: 0 };
@@ -34,7 +37,10 @@ export function createOverview(parts: OverviewParts): () => Promise<OverviewView
   const lastHour = createCount(now, () => parts.read.lastHour(now()), noHistory, hourFresh);
 
   async function readNow(): Promise<OverviewView> {
-    const [{ facts, attention, backlog, goodSince }, hour] = await Promise.all([parts.diagnose(), lastHour()]);
+    const [{ facts, attention, backlog, goodSince }, hour] = await Promise.all([
+      parts.diagnose(),
+      lastHour(),
+    ]);
     hasOtherWorkers = await answerOr(parts.hasOtherWorkers, hasOtherWorkers);
     const at = facts.now;
     const lanes = parts.lanes();

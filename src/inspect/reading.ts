@@ -8,9 +8,20 @@ import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts"
 import { badRequest, RelayError } from "../model/errors.ts";
 import { refuseUnknown } from "../model/nearest.ts";
 import type { DeliveryQuery, EventQuery, GroupQuery } from "../model/queries.ts";
-import { type DeliveryPlace, type Inspecting, noDeliveries, type SourceNote } from "../store/port.ts";
+import {
+  type DeliveryPlace,
+  type Inspecting,
+  noDeliveries,
+  type SourceNote,
+} from "../store/port.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { createSearching, createTrackedReading, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
+import {
+  createSearching,
+  createTrackedReading,
+  mostIndexed,
+  resolveEvents,
+  seqsNamed,
+} from "./searching.ts";
 import { readIndexed, walkBack } from "./walk-back.ts";
 
 /** Events are stored in the order received, unless a clock was set; this allows for that. */
@@ -25,10 +36,17 @@ export async function withCounts(
   return events.map((event) => ({ ...event, ...(counts?.get(event.seq) ?? noDeliveries) }));
 }
 
-/** Lists and names, over a store or a reader. `wholeOnly`: by whole names, not by a part of one. `most`: see `mostIndexed`. */
+/**
+ * Lists and names, over a store or a reader. `wholeOnly`: by whole names, not by a part of one.
+ * `most`: see `mostIndexed`.
+ */
 export function createReading(read: StoreReading, most = mostIndexed) {
   /** Whether no event of these seqs, or of older ones, can be received from `from` on. */
-  async function isReceivedBefore(from: number | undefined, after: number, before: number): Promise<boolean> {
+  async function isReceivedBefore(
+    from: number | undefined,
+    after: number,
+    before: number,
+  ): Promise<boolean> {
     const latest = from === undefined ? null : await read.latestReceived(after, before);
     return from !== undefined && latest !== null && latest < from - clockSlackMs;
   }
@@ -37,11 +55,19 @@ export function createReading(read: StoreReading, most = mostIndexed) {
     ...createTrackedReading(read),
     async listEvents({ wamid, subject, q, ...query }: EventQuery, wholeOnly: boolean) {
       const { limit, from } = query;
-      const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q, wholeOnly }, most);
+      const [names = {}, ...others] = await resolveEvents(
+        read,
+        { wamid, subject, q, wholeOnly },
+        most,
+      );
       const filter = { ...query, ...names };
-      if (others.length > 0) throw new RelayError("bad_request", "wamid, subject and q exclude each other");
+      if (others.length > 0)
+        throw new RelayError("bad_request", "wamid, subject and q exclude each other");
       // The events of a few messages are indexed.
-      const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
+      const isIndexed =
+        filter.about !== undefined &&
+        filter.about.phone === undefined &&
+        filter.about.reference === undefined;
       if (filter.wamid !== undefined || filter.request !== undefined || isIndexed) {
         const { found, reached } = await readIndexed(read.listEvents, filter);
         return { data: await withCounts(read, found), next: reached };
@@ -52,7 +78,9 @@ export function createReading(read: StoreReading, most = mostIndexed) {
         isAside: read.isAside?.(),
         bounds: read.eventBounds,
         // Windows are read for `from`, too.
-        isIndexed: from === undefined && (filter.errorCode !== undefined || filter.disposition === "quarantined"),
+        isIndexed:
+          from === undefined &&
+          (filter.errorCode !== undefined || filter.disposition === "quarantined"),
         read: (after, before, most) => read.listEvents({ ...filter, after, before, limit: most }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
@@ -61,9 +89,14 @@ export function createReading(read: StoreReading, most = mostIndexed) {
         next: reached === null || found.length < limit ? reached : (found.at(-1)?.seq ?? null),
       };
     },
-    /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
+    /**
+     * By `seq` when `id` is the seq of an event, else by event id: one for each account that has
+     * it.
+     */
     async findEvents(id: string) {
-      const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.getEvent(seq)));
+      const events = await Promise.all(
+        (await seqsNamed(read, id)).map((seq) => read.getEvent(seq)),
+      );
       return events.filter((event) => event !== null);
     },
     search: createSearching(read),
@@ -85,7 +118,10 @@ export function createReading(read: StoreReading, most = mostIndexed) {
           }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
-      const { event, route } = (found.length >= filter.limit && found.at(-1)) || { event: reached, route: "" };
+      const { event, route } = (found.length >= filter.limit && found.at(-1)) || {
+        event: reached,
+        route: "",
+      };
       return { data: found, next: reached === null ? null : `${event}.${route}` };
     },
     async groupDeliveries(filter: GroupQuery) {
@@ -111,7 +147,9 @@ export interface StoredParts {
 }
 
 /** What a relay and a command read of the store alike. */
-export function createStoredHandlers(parts: StoredParts): Pick<PlainHandlers, "audit" | "listSecrets" | "listSources"> {
+export function createStoredHandlers(
+  parts: StoredParts,
+): Pick<PlainHandlers, "audit" | "listSecrets" | "listSources"> {
   const { read, settings } = parts;
   return {
     audit: createAuditing(parts),
@@ -134,10 +172,19 @@ interface Audit {
   progress: AuditProgress;
 }
 
-/** How long a report is kept for a caller whose request of up to half a minute timed out, and who repeats it. */
+/**
+ * How long a report is kept for a caller whose request of up to half a minute timed out, and who
+ * repeats it.
+ */
 const keptMs = 120_000;
 
-function createAuditing({ read, inspecting, now, isRunning, settings }: StoredParts): PlainHandlers["audit"] {
+function createAuditing({
+  read,
+  inspecting,
+  now,
+  isRunning,
+  settings,
+}: StoredParts): PlainHandlers["audit"] {
   const audits = new Map<string, Audit>();
 
   function start(key: string, filter: AuditFilter): Audit {
@@ -159,7 +206,8 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
     const { source, from, to = Number.POSITIVE_INFINITY } = filter;
     refuseReversed(from, to);
     // The sums of no events always match, so a misspelled source would pass.
-    if (source !== undefined) refuseUnknown("not_found", "source", source, await knownSources(settings(), read));
+    if (source !== undefined)
+      refuseUnknown("not_found", "source", source, await knownSources(settings(), read));
     const key = JSON.stringify([filter.from, filter.to, filter.source]);
     const audit = audits.get(key) ?? start(key, filter);
     const report = await Promise.race([audit.ended, delay(wait * 1000, null, { ref: false })]);
@@ -173,11 +221,15 @@ function createAuditing({ read, inspecting, now, isRunning, settings }: StoredPa
 }
 
 export function refuseReversed(from: number | undefined, to: number): void {
-  if (from !== undefined && from >= to) throw badRequest([{ path: "from", message: "must be before to" }]);
+  if (from !== undefined && from >= to)
+    throw badRequest([{ path: "from", message: "must be before to" }]);
 }
 
 /** The sources of the settings, with what was noted of them. */
-function viewSources({ sources }: Pick<Settings, "sources">, notes: readonly SourceNote[]): SourceView[] {
+function viewSources(
+  { sources }: Pick<Settings, "sources">,
+  notes: readonly SourceNote[],
+): SourceView[] {
   return Object.entries(sources).map(([name, source]) => {
     const own = notes.filter((note) => note.source === name);
     const { verifyTokens = [], accounts = {} } = metaOf(source) ?? {};
@@ -186,7 +238,10 @@ function viewSources({ sources }: Pick<Settings, "sources">, notes: readonly Sou
       kind: source.kind,
       format: source.kind === "events" ? source.format : null,
       accounts: [...new Set(accountsOf(source))],
-      handshake: verifyTokens.length > 0 ? { doneAt: own.find(({ number }) => number === null)?.at ?? null } : null,
+      handshake:
+        verifyTokens.length > 0
+          ? { doneAt: own.find(({ number }) => number === null)?.at ?? null }
+          : null,
       numbers: own.flatMap(({ number, account, at }) =>
         number === null ? [] : [{ number, account: accounts[number] ?? account, lastAt: at }],
       ),

@@ -8,12 +8,18 @@ import type { StoreReading } from "../store/read/reading.ts";
 import type { Numbered } from "../store/read/subjects.ts";
 import { mergeWalks, readIndexed, type Walked, walkBack } from "./walk-back.ts";
 
-/** Most messages or runs of one name whose events are read by their index. Events about more are found by reading all events. */
+/**
+ * Most messages or runs of one name whose events are read by their index. Events about more are
+ * found by reading all events.
+ */
 export const mostIndexed = 1_000;
 /** Most runs of one id: one in each account. */
 const mostAccounts = 1_000;
 
-/** The digits of a text that can be a phone number or the end of one, as stores take them; null for other text. */
+/**
+ * The digits of a text that can be a phone number or the end of one, as stores take them; null for
+ * other text.
+ */
 function phoneOf(text: string, wholeOnly: boolean): string | null {
   // 00 is how many countries dial +, and no country code begins so.
   const digits = text.replace(/[\s().+-]/g, "").replace(/^00(?=[1-9]\d{6})/, "");
@@ -22,8 +28,12 @@ function phoneOf(text: string, wholeOnly: boolean): string | null {
 }
 
 /** The seqs of an event's seq or id, masked or not. */
-export async function seqsNamed({ getEvent, seqsOf }: StoreReading, name: string): Promise<readonly number[]> {
-  if (/^[1-9]\d{0,14}$/.test(name) && (await getEvent(Number(name))) !== null) return [Number(name)];
+export async function seqsNamed(
+  { getEvent, seqsOf }: StoreReading,
+  name: string,
+): Promise<readonly number[]> {
+  if (/^[1-9]\d{0,14}$/.test(name) && (await getEvent(Number(name))) !== null)
+    return [Number(name)];
   return seqsOf(name);
 }
 
@@ -59,14 +69,28 @@ export async function resolveEvents(
   return all;
 }
 
-async function eventsOfSubject(read: StoreReading, key: string): Promise<Pick<EventFilter, "wamid" | "about">> {
+async function eventsOfSubject(
+  read: StoreReading,
+  key: string,
+): Promise<Pick<EventFilter, "wamid" | "about">> {
   const runs = await read.listRuns({ runId: key, limit: mostAccounts });
   if (runs.length === 0) return { wamid: await wamidOf(read, key) };
-  return { about: { seqs: [], subjects: runs.map(({ account, runId }) => ({ type: "run", account, key: runId })) } };
+  return {
+    about: {
+      seqs: [],
+      subjects: runs.map(({ account, runId }) => ({ type: "run", account, key: runId })),
+    },
+  };
 }
 
-async function eventsNamed(read: StoreReading, q: string, wholeOnly: boolean, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
-  if (q.startsWith("wamid.") || parseMask("wamid", q) !== null) return { wamid: await wamidOf(read, q) };
+async function eventsNamed(
+  read: StoreReading,
+  q: string,
+  wholeOnly: boolean,
+  most: number,
+): Promise<Pick<EventFilter, "wamid" | "about">> {
+  if (q.startsWith("wamid.") || parseMask("wamid", q) !== null)
+    return { wamid: await wamidOf(read, q) };
   const seqs = await seqsBehind(read, q);
   const digits = phoneOf(q, wholeOnly);
   const limit = most + 1;
@@ -77,9 +101,14 @@ async function eventsNamed(read: StoreReading, q: string, wholeOnly: boolean, mo
   ]);
   const isCommon = messages.length > most || runs.length > most;
   const isCommonPhone = ofPhone.length > most;
-  const subjects = [...(isCommon ? [] : [...messages, ...runs]), ...(isCommonPhone ? [] : ofPhone)].map(subjectOf);
+  const subjects = [
+    ...(isCommon ? [] : [...messages, ...runs]),
+    ...(isCommonPhone ? [] : ofPhone),
+  ].map(subjectOf);
   const reference = isCommon ? q : undefined;
-  return { about: { seqs, subjects, reference, phone: isCommonPhone ? (digits ?? undefined) : undefined } };
+  return {
+    about: { seqs, subjects, reference, phone: isCommonPhone ? (digits ?? undefined) : undefined },
+  };
 }
 
 /** By wamid or service's id, masked or not; else by reference. */
@@ -119,15 +148,34 @@ export function createTrackedReading(read: StoreReading) {
       const phone = end !== undefined && wholeOnly ? wholePhone(end) : end;
       const filter = { ...query, phone };
       // Few have the same reference, and references are indexed.
-      if (q === undefined && query.reference !== undefined) return pageOf([await readIndexed(read.listMessages, filter)], limit);
-      if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
-      const named = await read.findMessages(q, { account: query.account, accounts: query.accounts });
+      if (q === undefined && query.reference !== undefined)
+        return pageOf([await readIndexed(read.listMessages, filter)], limit);
+      if (q === undefined)
+        return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
+      const named = await read.findMessages(q, {
+        account: query.account,
+        accounts: query.accounts,
+      });
       if (named.some(({ reference }) => reference !== q))
-        return pageOf([await readIndexed(read.listMessages, { ...filter, seen: true, only: named.map(({ seq }) => seq) })], limit);
+        return pageOf(
+          [
+            await readIndexed(read.listMessages, {
+              ...filter,
+              seen: true,
+              only: named.map(({ seq }) => seq),
+            }),
+          ],
+          limit,
+        );
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
-          walk.messages({ ...filter, prefix: q, ...(wholeOnly ? { reference: query.reference ?? q } : {}), seen: true }),
+          walk.messages({
+            ...filter,
+            prefix: q,
+            ...(wholeOnly ? { reference: query.reference ?? q } : {}),
+            seen: true,
+          }),
           ...(digits === null ? [] : [walk.messages({ ...filter, phone: digits, seen: true })]),
         ]),
         limit,
@@ -137,9 +185,15 @@ export function createTrackedReading(read: StoreReading) {
     async listRuns({ q, ...filter }: RunQuery, wholeOnly: boolean) {
       const { limit, reference, runId } = filter;
       const isNamed = reference !== undefined || runId !== undefined;
-      if (q === undefined) return pageOf([await (isNamed ? readIndexed(read.listRuns, filter) : walk.runs(filter))], limit);
+      if (q === undefined)
+        return pageOf(
+          [await (isNamed ? readIndexed(read.listRuns, filter) : walk.runs(filter))],
+          limit,
+        );
       const byId = async (page: typeof filter) =>
-        (await read.listRuns({ ...page, runId: q })).filter((run) => run.runId === (runId ?? run.runId));
+        (await read.listRuns({ ...page, runId: q })).filter(
+          (run) => run.runId === (runId ?? run.runId),
+        );
       const isId = (await read.listRuns({ runId: q, limit: 1 })).length > 0;
       const found = isId
         ? readIndexed(byId, filter)
@@ -165,7 +219,10 @@ function walksOver(read: StoreReading) {
         read: (after, before, limit) => list({ ...filter, after, before, limit }),
       });
   return {
-    messages: over(read.listMessages, ({ phone, errorCode }) => phone !== undefined || errorCode !== undefined),
+    messages: over(
+      read.listMessages,
+      ({ phone, errorCode }) => phone !== undefined || errorCode !== undefined,
+    ),
     runs: over(read.listRuns),
   };
 }
@@ -178,14 +235,20 @@ function pageOf<V extends { readonly seq: number }>(
   return { data: found.map(({ seq: _, ...view }) => view), next };
 }
 
-/** The longer of two ends of a phone number; null when there is none, or the number cannot end with both. */
+/**
+ * The longer of two ends of a phone number; null when there is none, or the number cannot end with
+ * both.
+ */
 function joinDigits(digits: string | null, phone: string | undefined): string | null {
   if (digits === null || phone === undefined) return digits;
   if (digits.endsWith(phone)) return digits;
   return phone.endsWith(digits) ? phone : null;
 }
 
-/** Hits of one search, and how long it looks for references that begin with the text: the search box waits for it. */
+/**
+ * Hits of one search, and how long it looks for references that begin with the text: the search box
+ * waits for it.
+ */
 const mostHits = 20;
 const longestMs = 100;
 
@@ -196,7 +259,15 @@ export function createSearching(read: StoreReading) {
     const event = await read.getEvent(seq);
     if (event === null) return null;
     const { id, account, event: kind, status, disposition, receivedAt: at } = event;
-    return { kind: "event", id: id ?? String(seq), seq, account, label: kind ?? disposition, status: status ?? disposition, at };
+    return {
+      kind: "event",
+      id: id ?? String(seq),
+      seq,
+      account,
+      label: kind ?? disposition,
+      status: status ?? disposition,
+      at,
+    };
   }
 
   async function deliveryHit(name: string): Promise<SearchHitView | null> {
@@ -204,29 +275,47 @@ export function createSearching(read: StoreReading) {
     const event = delivery === null ? null : await read.getEvent(delivery.event);
     if (delivery === null || event === null) return null;
     const { id, event: seq, route, state, settledAt } = delivery;
-    return { kind: "delivery", id, seq, account: event.account, label: route, status: state, at: settledAt ?? event.receivedAt };
+    return {
+      kind: "delivery",
+      id,
+      seq,
+      account: event.account,
+      label: route,
+      status: state,
+      at: settledAt ?? event.receivedAt,
+    };
   }
 
   return async (q: string, wholeOnly: boolean, accounts?: readonly string[]) => {
-    const isVisible = ({ account }: { readonly account: string }) => accounts?.includes(account) ?? true;
+    const isVisible = ({ account }: { readonly account: string }) =>
+      accounts?.includes(account) ?? true;
     const [seqs, delivery, messages, runs] = await Promise.all([
       seqsNamed(read, q),
       deliveryHit(q),
       read.findMessages(q, { accounts }),
       runsNamed(read, q, mostHits + 1, { accounts }),
     ]);
-    const events = (await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit))).filter((hit) => hit !== null).filter(isVisible);
+    const events = (await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit)))
+      .filter((hit) => hit !== null)
+      .filter(isVisible);
     const deliveries = [delivery].filter((hit) => hit !== null).filter(isVisible);
     const named = [...events, ...deliveries, ...[...messages, ...runs].map(subjectHit)];
     // An id names one thing. A reference or number may be the beginning or end of others.
     const isId =
-      deliveries.length > 0 || messages.some(({ reference }) => reference !== q) || runs.some(({ reference }) => reference !== q);
+      deliveries.length > 0 ||
+      messages.some(({ reference }) => reference !== q) ||
+      runs.some(({ reference }) => reference !== q);
     if (isId || (events.length > 0 && !/^\d+$/.test(q))) return hitsOf(named, false);
     const digits = phoneOf(q, wholeOnly);
     const all = { accounts, limit: mostHits + 1, seen: true };
     const walks = await Promise.all<Walked<MessageView | RunView>>([
       ...(digits === null ? [] : [walk.messages({ ...all, phone: digits }, longestMs)]),
-      ...(wholeOnly ? [] : [walk.messages({ ...all, prefix: q }, longestMs), walk.runs({ ...all, prefix: q }, longestMs)]),
+      ...(wholeOnly
+        ? []
+        : [
+            walk.messages({ ...all, prefix: q }, longestMs),
+            walk.runs({ ...all, prefix: q }, longestMs),
+          ]),
     ]);
     const others = walks.flatMap(({ found }) => found.map(subjectHit));
     const isCut = walks.some(({ reached, found }) => reached !== null && found.length < all.limit);
@@ -240,7 +329,12 @@ function subjectHit(subject: MessageView | RunView): SearchHitView {
   return { kind, id, seq: null, account, label: reference ?? "", status, at };
 }
 
-function hitsOf(hits: readonly SearchHitView[], isCut: boolean): { data: SearchHitView[]; more: boolean } {
-  const all = [...new Map(hits.map((hit) => [JSON.stringify([hit.kind, hit.id, hit.account]), hit])).values()];
+function hitsOf(
+  hits: readonly SearchHitView[],
+  isCut: boolean,
+): { data: SearchHitView[]; more: boolean } {
+  const all = [
+    ...new Map(hits.map((hit) => [JSON.stringify([hit.kind, hit.id, hit.account]), hit])).values(),
+  ];
   return { data: all.slice(0, mostHits), more: isCut || all.length > mostHits };
 }

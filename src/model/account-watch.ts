@@ -30,11 +30,22 @@ export interface AccountWatch {
   readonly keyRefusedAt: number | null;
 }
 
-const unwatched: AccountWatch = { slots: [], lastEventAt: 0, registered: { count: 0, first: null }, polls: null, keyRefusedAt: null };
+const unwatched: AccountWatch = {
+  slots: [],
+  lastEventAt: 0,
+  registered: { count: 0, first: null },
+  polls: null,
+  keyRefusedAt: null,
+};
 const slotsOfWindow = 15;
 
 /** Adds what was seen until `at`. */
-export function withNote(watch: AccountWatch | null, note: AccountNote, at: number, windowMs: number): AccountWatch {
+export function withNote(
+  watch: AccountWatch | null,
+  note: AccountNote,
+  at: number,
+  windowMs: number,
+): AccountWatch {
   const { slots, lastEventAt, registered, polls, keyRefusedAt } = watch ?? unwatched;
   const { events, polls: fault, isKeyRefused } = note;
   const slotMs = windowMs / slotsOfWindow;
@@ -42,11 +53,21 @@ export function withNote(watch: AccountWatch | null, note: AccountNote, at: numb
   const current = sumOf([note, ...slots.filter((slot) => slot.from === from)]);
   const first = registered.first ?? note.since;
   return {
-    slots: [...slots.filter((slot) => slot.from !== from && slot.from > at - windowMs), { from, ...current }],
+    slots: [
+      ...slots.filter((slot) => slot.from !== from && slot.from > at - windowMs),
+      { from, ...current },
+    ],
     lastEventAt: events > 0 ? at : lastEventAt,
-    registered: events > 0 ? unwatched.registered : note.registered > 0 ? { count: registered.count + note.registered, first } : registered,
-    polls: fault === undefined ? polls : fault === null ? null : (polls ?? { since: at, text: fault }),
-    keyRefusedAt: isKeyRefused === undefined ? keyRefusedAt : isKeyRefused ? (keyRefusedAt ?? at) : null,
+    registered:
+      events > 0
+        ? unwatched.registered
+        : note.registered > 0
+          ? { count: registered.count + note.registered, first }
+          : registered,
+    polls:
+      fault === undefined ? polls : fault === null ? null : (polls ?? { since: at, text: fault }),
+    keyRefusedAt:
+      isKeyRefused === undefined ? keyRefusedAt : isKeyRefused ? (keyRefusedAt ?? at) : null,
   };
 }
 
@@ -55,6 +76,7 @@ export const countsOf = ({ slots }: AccountWatch, now: number, windowMs: number)
 
 function sumOf(counts: readonly Counts[]): Counts {
   const sums = { events: 0, truncated: 0, refused: 0, missed: 0 };
-  for (const each of counts) for (const name of Object.keys(sums) as (keyof Counts)[]) sums[name] += each[name];
+  for (const each of counts)
+    for (const name of Object.keys(sums) as (keyof Counts)[]) sums[name] += each[name];
   return sums;
 }

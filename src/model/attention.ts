@@ -13,16 +13,23 @@ interface Condition {
   /** What to do. `$subject` stands for the route or account. */
   readonly cure: string;
   readonly command?: string;
-  /** When `GET /v1/overview` lists it, where the summary does not say so; and what the API offers then. */
+  /**
+   * When `GET /v1/overview` lists it, where the summary does not say so; and what the API offers
+   * then.
+   */
   readonly listed?: string;
   readonly action?: "retry" | "resume" | "release";
 }
 
 export type ConditionName = keyof typeof table;
-export type AttentionKind = Exclude<ConditionName, "destination-late" | "quota-used-up" | "database-standby">;
+export type AttentionKind = Exclude<
+  ConditionName,
+  "destination-late" | "quota-used-up" | "database-standby"
+>;
 
 /**
- * The most urgent first. `kind` is the name, and `after` 0, where they are not given. `inspect/attention.ts` has the limits.
+ * The most urgent first. `kind` is the name, and `after` 0, where they are not given.
+ * `inspect/attention.ts` has the limits.
  */
 const table = {
   "store-failing": {
@@ -145,7 +152,8 @@ const table = {
     after: 300,
     alert: "RelayDatabaseStrained",
     summary: "Connections, transactions, the clock or the distance of PostgreSQL hinder the relay",
-    listed: "with `driver: postgres`: few connections are left, a transaction stays open, or clock or distance differ too much",
+    listed:
+      "with `driver: postgres`: few connections are left, a transaction stays open, or clock or distance differ too much",
     cure: "wamid-relay doctor names the cause.",
   },
   "dead-letters": {
@@ -201,17 +209,32 @@ const table = {
     cure: "The previous settings stay in effect. Correct the file, then reload.",
     command: "wamid-relay reload",
   },
-} as const satisfies Readonly<Record<string, Omit<Condition, "kind" | "after"> & { readonly kind?: string; readonly after?: number }>>;
+} as const satisfies Readonly<
+  Record<
+    string,
+    Omit<Condition, "kind" | "after"> & { readonly kind?: string; readonly after?: number }
+  >
+>;
 
 export const conditions = Object.fromEntries(
   Object.entries(table).map(([name, condition]) => [name, { kind: name, after: 0, ...condition }]),
 ) as Readonly<Record<ConditionName, Condition>>;
 
-export const attentionKinds = [...new Set(Object.values(conditions).map(({ kind }) => kind))] as [AttentionKind, ...AttentionKind[]];
+export const attentionKinds = [...new Set(Object.values(conditions).map(({ kind }) => kind))] as [
+  AttentionKind,
+  ...AttentionKind[],
+];
 
-export function conditionOf({ kind, severity }: Pick<Condition, "kind" | "severity">): ConditionName {
+export function conditionOf({
+  kind,
+  severity,
+}: Pick<Condition, "kind" | "severity">): ConditionName {
   const names = Object.keys(conditions) as ConditionName[];
-  return names.find((name) => conditions[name].kind === kind && conditions[name].severity === severity) ?? kind;
+  return (
+    names.find(
+      (name) => conditions[name].kind === kind && conditions[name].severity === severity,
+    ) ?? kind
+  );
 }
 
 export function about(text: string, subject: string | null): string {
@@ -237,8 +260,8 @@ export interface StoreFailure {
 }
 
 /**
- * An alarm, in force until it ends. Processes of one store share it. `silence`: webhooks are missing; `key`: the service refuses
- * the API key; `polls`: its answers to polls are unusable.
+ * An alarm, in force until it ends. Processes of one store share it. `silence`: webhooks are
+ * missing; `key`: the service refuses the API key; `polls`: its answers to polls are unusable.
  */
 export type Alarm = {
   readonly since: number;
@@ -247,7 +270,11 @@ export type Alarm = {
   readonly causes: readonly string[];
 } & (
   | { readonly alarm: "silence" | "key" | "polls"; readonly account: string; readonly route: null }
-  | { readonly alarm: ConditionName; readonly account: string | null; readonly route: string | null }
+  | {
+      readonly alarm: ConditionName;
+      readonly account: string | null;
+      readonly route: string | null;
+    }
 );
 
 export interface AlarmChange {

@@ -1,6 +1,7 @@
 /**
- * `requests` and `messages` are an account's caps; `poll` limits polls. `calls`, of them `polling` polls, limits calls in flight
- * and those that the service refused because of the key within the last minute.
+ * `requests` and `messages` are an account's caps; `poll` limits polls. `calls`, of them `polling`
+ * polls, limits calls in flight and those that the service refused because of the key within the
+ * last minute.
  */
 export const slotKinds = ["requests", "messages", "poll", "calls", "polling"] as const;
 export type SlotKind = (typeof slotKinds)[number];
@@ -21,10 +22,15 @@ export interface BudgetRequest {
   readonly used: Limits;
   /** What this process cannot give back now. It keeps to this until the answer comes. */
   readonly keep: Limits;
-  /** What the calls that run or wait need, and with how much it would run without asking soon again. */
+  /**
+   * What the calls that run or wait need, and with how much it would run without asking soon again.
+   */
   readonly need: Limits;
   readonly want: Limits;
-  /** How long it may use its part without another step, and how long after that its calls may still count. */
+  /**
+   * How long it may use its part without another step, and how long after that its calls may still
+   * count.
+   */
   readonly leaseMs: number;
   readonly countsMs: number;
   readonly news: BudgetNews | null;

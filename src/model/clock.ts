@@ -1,10 +1,16 @@
-/** Injected, so that tests run a ten-hour backoff in a millisecond. Here and everywhere, a time is in unix ms, and a duration in ms. */
+/**
+ * Injected, so that tests run a ten-hour backoff in a millisecond. Here and everywhere, a time is
+ * in unix ms, and a duration in ms.
+ */
 export interface Clock {
   now(): number;
   after(ms: number, run: () => void): () => void;
 }
 
-/** Longest wait that setTimeout keeps; a longer one would fire at once. Callers that wait longer check again when woken early. */
+/**
+ * Longest wait that setTimeout keeps; a longer one would fire at once. Callers that wait longer
+ * check again when woken early.
+ */
 const maxTimeout = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
@@ -32,8 +38,8 @@ export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<vo
 }
 
 /**
- * Milliseconds that have passed since its creation, or more: monotonic time stands still while the machine sleeps, and wall
- * time may be set ahead.
+ * Milliseconds that have passed since its creation, or more: monotonic time stands still while the
+ * machine sleeps, and wall time may be set ahead.
  */
 export function createElapsed(wall: () => number, monotonic: () => number): () => number {
   let seen = { wall: wall(), monotonic: monotonic() };
@@ -53,8 +59,8 @@ export interface SteadyTime {
 }
 
 /**
- * When the wall clock is set back, steady time continues, so that the limiter does not hold slots for too long. A jump forward
- * counts as elapsed time: usually the machine slept.
+ * When the wall clock is set back, steady time continues, so that the limiter does not hold slots
+ * for too long. A jump forward counts as elapsed time: usually the machine slept.
  */
 export function createSteadyTime({ now: wall }: Clock): SteadyTime {
   const now = createElapsed(wall, wall);
@@ -66,17 +72,21 @@ export function growingWait(failures: number, firstMs: number, longestMs: number
   return Math.min(longestMs, firstMs * 2 ** (failures - 1));
 }
 
-/** Half to all of a wait, so that callers that failed together do not retry together. `random`: from 0 up to 1. */
+/**
+ * Half to all of a wait, so that callers that failed together do not retry together. `random`: from
+ * 0 up to 1.
+ */
 export function withJitter(waitMs: number, random: number): number {
   return Math.round(waitMs * (0.5 + random / 2));
 }
 
 /**
- * The generic cell rate algorithm: `burst` at once, then one every `interval` ms. Times are ms of a clock that does not go
- * back. `isUsedUp`: begins without the burst.
+ * The generic cell rate algorithm: `burst` at once, then one every `interval` ms. Times are ms of a
+ * clock that does not go back. `isUsedUp`: begins without the burst.
  */
 export function createPace(interval: number, burst: number, start = 0, isUsedUp = false) {
-  // When the whole burst is available again. Relative to `start`: for large numbers, sums of fractions drift.
+  // When the whole burst is available again. Relative to `start`: for large numbers, sums of
+  // fractions drift.
   let fullAt = isUsedUp ? burst * interval : 0;
   return {
     /** Now or earlier: the next one may go. Rounding errors must not cost a whole millisecond. */

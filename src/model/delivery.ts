@@ -12,14 +12,27 @@ export type AttemptResult =
 export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
 
 /**
- * Why a URL gave no valid answer. `blocked`: the guard against private addresses refused it; `rejected`: `failIfBody` matches a
- * 2xx answer; `internal`: a fault of the relay, with any kind of destination.
+ * Why a URL gave no valid answer. `blocked`: the guard against private addresses refused it;
+ * `rejected`: `failIfBody` matches a 2xx answer; `internal`: a fault of the relay, with any kind of
+ * destination.
  */
-const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "rejected", "aborted", "internal"] as const;
+const urlErrors = [
+  "timeout",
+  "connect",
+  "dns",
+  "reset",
+  "tls",
+  "blocked",
+  "protocol",
+  "rejected",
+  "aborted",
+  "internal",
+] as const;
 
 /**
- * Why a Redis command fails; `net/redis` maps the answers. `hung`: connected, and does not answer in time. `stranger`: the
- * server is no Redis, or TLS fails. `replicas`: fewer than `min-replicas-to-write`.
+ * Why a Redis command fails; `net/redis` maps the answers. `hung`: connected, and does not answer
+ * in time. `stranger`: the server is no Redis, or TLS fails. `replicas`: fewer than
+ * `min-replicas-to-write`.
  */
 export const redisFaultKinds = [
   "unreachable",
@@ -37,7 +50,10 @@ export const redisFaultKinds = [
 ] as const;
 export type RedisFaultKind = (typeof redisFaultKinds)[number];
 
-/** Why an attempt failed without a status. `refused`: Redis works and rejects this command (a key of another type). */
+/**
+ * Why an attempt failed without a status. `refused`: Redis works and rejects this command (a key of
+ * another type).
+ */
 export const attemptErrors = [...urlErrors, ...redisFaultKinds, "refused"] as const;
 export type AttemptError = (typeof attemptErrors)[number];
 
@@ -89,7 +105,10 @@ export interface QueuePlace extends QueueKey {
   readonly at: number;
 }
 
-/** Where a look at a route's queue begins and ends: unix ms of `next_at`. A later `from` passes over the dead head of an index. */
+/**
+ * Where a look at a route's queue begins and ends: unix ms of `next_at`. A later `from` passes over
+ * the dead head of an index.
+ */
 export interface DueRange {
   readonly route: string;
   readonly from: number;
@@ -110,7 +129,11 @@ export interface QueuedDelivery extends StoredDelivery, QueueKey {
 }
 
 /** `previousStatus`: before the event; the event's own is in its data. */
-export interface DeliverySubject extends Pick<Tracking, "tracked" | "id" | "reference" | "metadata" | "previousStatus" | "status"> {
+export interface DeliverySubject
+  extends Pick<
+    Tracking,
+    "tracked" | "id" | "reference" | "metadata" | "previousStatus" | "status"
+  > {
   readonly type: "message" | "run";
   readonly key: string;
   readonly moved: boolean;
@@ -137,11 +160,15 @@ export interface Settlement {
   readonly pause?: PauseNote;
   /** The breaker opened; null: it closed. Absent: unchanged. */
   readonly opened?: OpenNote | null;
-  /** The failed attempts of the route in a row, this one included; null: none. Absent: unchanged. */
+  /**
+   * The failed attempts of the route in a row, this one included; null: none. Absent: unchanged.
+   */
   readonly failing?: Failing | null;
 }
 
-/** A pause that the destination asked for (429). `breaker` names the settings that it applies to. */
+/**
+ * A pause that the destination asked for (429). `breaker` names the settings that it applies to.
+ */
 interface PauseNote {
   readonly breaker: string;
   readonly until: number;
@@ -165,10 +192,12 @@ export interface Settling extends Settlement {
 }
 
 /**
- * `released`: the next delivery of its lane, which may go out now. `late`: it was settled before, or it is gone. `lost`:
- * another worker has the route now, and nothing was stored.
+ * `released`: the next delivery of its lane, which may go out now. `late`: it was settled before,
+ * or it is gone. `lost`: another worker has the route now, and nothing was stored.
  */
-export type SettledOutcome = { readonly result: "settled"; readonly released: QueuePlace | null } | { readonly result: "late" | "lost" };
+export type SettledOutcome =
+  | { readonly result: "settled"; readonly released: QueuePlace | null }
+  | { readonly result: "late" | "lost" };
 
 const prefix = "proxy:";
 

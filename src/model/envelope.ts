@@ -3,7 +3,8 @@ import { z } from "zod";
 import { type EventId, hasIdLength, isCanonicalUuid, isStorable } from "./ids.ts";
 
 const expected = (words: string) => ({
-  error: ({ input }: { input?: unknown }) => (input === undefined ? "is missing" : `must be ${words}`),
+  error: ({ input }: { input?: unknown }) =>
+    input === undefined ? "is missing" : `must be ${words}`,
 });
 
 const identifier = z
@@ -14,8 +15,8 @@ const identifier = z
   .refine((text) => text.isWellFormed(), "is not well-formed text");
 
 /**
- * The service's event envelope (messaging-service-api.md, "Event envelope"). `createdAt` is absent because no value of it makes
- * an event invalid.
+ * The service's event envelope (messaging-service-api.md, "Event envelope"). `createdAt` is absent
+ * because no value of it makes an event invalid.
  */
 export const envelopeSchema = z.looseObject(
   {
@@ -31,7 +32,9 @@ export interface Envelope {
   readonly id: EventId;
   /** Event kind, e.g. `message.status`. Unknown kinds are valid. */
   readonly event: string;
-  /** ISO 8601 with a zone; null when the body has no readable time. The time of receipt counts then. */
+  /**
+   * ISO 8601 with a zone; null when the body has no readable time. The time of receipt counts then.
+   */
   readonly createdAt: string | null;
   readonly data: Readonly<Record<string, unknown>>;
 }
@@ -40,7 +43,10 @@ type EnvelopeResult = { ok: true; envelope: Envelope } | { ok: false; error: str
 
 const ours = "the relay reads {id, event, createdAt, data}";
 
-/** Reads an envelope. Never throws. `error` is one line for the operator, which does not quote the body. */
+/**
+ * Reads an envelope. Never throws. `error` is one line for the operator, which does not quote the
+ * body.
+ */
 export function parseEnvelope(body: Buffer): EnvelopeResult {
   if (body.length === 0) return { ok: false, error: "the body is empty" };
   if (!isUtf8(body)) return { ok: false, error: "the body is not valid UTF-8" };
@@ -50,13 +56,17 @@ export function parseEnvelope(body: Buffer): EnvelopeResult {
     value = JSON.parse(text);
   } catch {
     const form = otherForm(text);
-    return { ok: false, error: form === undefined ? "the body is not valid JSON" : `the body is ${form}; ${ours}` };
+    return {
+      ok: false,
+      error: form === undefined ? "the body is not valid JSON" : `the body is ${form}; ${ours}`,
+    };
   }
   if (isUsualEnvelope(value)) return { ok: true, envelope: value };
   const parsed = envelopeSchema.safeParse(value);
   if (!parsed.success) {
     const other = otherEnvelope(value);
-    if (other !== undefined) return { ok: false, error: `the body is an envelope of ${other}; ${ours}` };
+    if (other !== undefined)
+      return { ok: false, error: `the body is an envelope of ${other}; ${ours}` };
     const problems = parsed.error.issues.slice(0, 4).map((issue) => {
       const path = issue.path.map(String).join(".");
       return path === "" ? issue.message : `${path} ${issue.message}`;
@@ -64,16 +74,25 @@ export function parseEnvelope(body: Buffer): EnvelopeResult {
     return { ok: false, error: problems.join("; ") };
   }
   const { id, event, data } = parsed.data;
-  return { ok: true, envelope: { id: id as EventId, event, createdAt: readTime(parsed.data["createdAt"]), data: data ?? {} } };
+  return {
+    ok: true,
+    envelope: {
+      id: id as EventId,
+      event,
+      createdAt: readTime(parsed.data["createdAt"]),
+      data: data ?? {},
+    },
+  };
 }
 
-const isoTime = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(:\d\d)?(?:[.,](\d+))?(?:([Zz])|([+-]\d\d):?(\d\d)?)?$/;
+const isoTime =
+  /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(:\d\d)?(?:[.,](\d+))?(?:([Zz])|([+-]\d\d):?(\d\d)?)?$/;
 const validTime = z.iso.datetime({ offset: true });
 const longestTime = 64;
 
 /**
- * A time as ISO 8601 with a zone, UTC if it has none; null when the value is no time, or ambiguous. A number is unix seconds or
- * milliseconds: from 2001 to 5138 it cannot be both.
+ * A time as ISO 8601 with a zone, UTC if it has none; null when the value is no time, or ambiguous.
+ * A number is unix seconds or milliseconds: from 2001 to 5138 it cannot be both.
  */
 export function readTime(value: unknown): string | null {
   if (typeof value === "number") return epochTime(value);
@@ -94,16 +113,21 @@ function epochTime(value: number): string | null {
 }
 
 /** When the service made the event; `receivedAt` when the envelope has no time. */
-export function createdAtOf({ createdAt }: Pick<Envelope, "createdAt">, receivedAt: number): number {
+export function createdAtOf(
+  { createdAt }: Pick<Envelope, "createdAt">,
+  receivedAt: number,
+): number {
   const at = createdAt === null ? Number.NaN : Date.parse(createdAt);
   return Number.isNaN(at) ? receivedAt : at;
 }
 
 const usualEvent = /^[a-z._-]{1,64}$/;
-const usualTime = /^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
+const usualTime =
+  /^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 /**
- * True for envelopes as the service's document shows them, in a tenth of the time of the schema, which decides on all others.
+ * True for envelopes as the service's document shows them, in a tenth of the time of the schema,
+ * which decides on all others.
  */
 export function isUsualEnvelope(value: unknown): value is Envelope {
   if (typeof value !== "object" || value === null) return false;
@@ -121,13 +145,19 @@ export function isUsualEnvelope(value: unknown): value is Envelope {
   );
 }
 
-/** True for the envelope that the service sends instead of data over 256 KB (messaging-service-api.md, "Events", 3). */
+/**
+ * True for the envelope that the service sends instead of data over 256 KB
+ * (messaging-service-api.md, "Events", 3).
+ */
 export function isTruncated(envelope: Pick<Envelope, "data">): boolean {
   return envelope.data["truncated"] === true;
 }
 
 /** Envelopes of other senders, by keys that they have: with a text, that value; with true, any. */
-const envelopes: readonly (readonly [name: string, keys: Readonly<Record<string, string | true>>])[] = [
+const envelopes: readonly (readonly [
+  name: string,
+  keys: Readonly<Record<string, string | true>>,
+])[] = [
   // 360dialog and Gupshup v3 pass on the same one.
   ["Meta's Cloud API", { object: "whatsapp_business_account", entry: true }],
   ["Meta's Graph API", { object: true, entry: true }],
@@ -155,7 +185,9 @@ export function otherEnvelope(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const body = value as Readonly<Record<string, unknown>>;
   return envelopes.find(([, keys]) =>
-    Object.entries(keys).every(([key, wanted]) => Object.hasOwn(body, key) && (wanted === true || body[key] === wanted)),
+    Object.entries(keys).every(
+      ([key, wanted]) => Object.hasOwn(body, key) && (wanted === true || body[key] === wanted),
+    ),
   )?.[0];
 }
 

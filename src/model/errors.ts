@@ -4,7 +4,10 @@ interface ErrorEntry {
   readonly remedy: string;
 }
 
-/** Every error of the HTTP API: `{error, code, details?}`. docs/reference/errors.md is generated from it. */
+/**
+ * Every error of the HTTP API: `{error, code, details?}`. docs/reference/errors.md is generated
+ * from it.
+ */
 export const errorCodes = {
   bad_request: {
     status: 400,
@@ -18,8 +21,10 @@ export const errorCodes = {
   },
   bad_signature: {
     status: 401,
-    meaning: "The signature is missing, malformed or stale, or matches none of the source's secrets.",
-    remedy: "Compare the secrets on both sides. `wamid-relay verify` finds out how a request was signed.",
+    meaning:
+      "The signature is missing, malformed or stale, or matches none of the source's secrets.",
+    remedy:
+      "Compare the secrets on both sides. `wamid-relay verify` finds out how a request was signed.",
   },
   unauthorized: {
     status: 401,
@@ -28,8 +33,10 @@ export const errorCodes = {
   },
   forbidden: {
     status: 403,
-    meaning: "The token lacks the scope. Or a session cookie came without the header `x-wamid-relay: console`, or with a foreign `Origin`.",
-    remedy: "Use a token with the scope that the endpoint names. Behind a proxy, pass on the `Host` header.",
+    meaning:
+      "The token lacks the scope. Or a session cookie came without the header `x-wamid-relay: console`, or with a foreign `Origin`.",
+    remedy:
+      "Use a token with the scope that the endpoint names. Behind a proxy, pass on the `Host` header.",
   },
   not_found: {
     status: 404,
@@ -43,7 +50,8 @@ export const errorCodes = {
   },
   request_timeout: {
     status: 408,
-    meaning: "The request was not complete within `server.requestTimeout`. The relay closes the connection.",
+    meaning:
+      "The request was not complete within `server.requestTimeout`. The relay closes the connection.",
     remedy: "Send the request again, faster.",
   },
   conflict: {
@@ -59,7 +67,8 @@ export const errorCodes = {
   outcome_unknown: {
     status: 409,
     meaning: "The call to the service may have succeeded, and the relay cannot find out.",
-    remedy: "Check what `details` lists. To send again, repeat the request with `?resend=` and the number in `details`.",
+    remedy:
+      "Check what `details` lists. To send again, repeat the request with `?resend=` and the number in `details`.",
   },
   too_large: {
     status: 413,
@@ -68,7 +77,8 @@ export const errorCodes = {
   },
   unsupported_media_type: {
     status: 415,
-    meaning: "The body is not JSON in UTF-8: another content type or charset, or a `content-encoding`.",
+    meaning:
+      "The body is not JSON in UTF-8: another content type or charset, or a `content-encoding`.",
     remedy: "Send `content-type: application/json`, in UTF-8 and uncompressed.",
   },
   expectation_failed: {
@@ -83,22 +93,26 @@ export const errorCodes = {
   },
   service_refused: {
     status: 422,
-    meaning: "The messaging service refused the call. `error` is the service's text. Nothing was sent.",
+    meaning:
+      "The messaging service refused the call. `error` is the service's text. Nothing was sent.",
     remedy: "Correct what `details` names: the service's status and its reasons.",
   },
   too_many_bad_signatures: {
     status: 429,
-    meaning: "This address keeps sending bad signatures. Events with a valid signature are still accepted.",
+    meaning:
+      "This address keeps sending bad signatures. Events with a valid signature are still accepted.",
     remedy: "Correct the secret, and retry after `Retry-After`.",
   },
   too_many_bad_tokens: {
     status: 429,
-    meaning: "This address keeps sending requests with a bad token or none. Requests with a valid token still work.",
+    meaning:
+      "This address keeps sending requests with a bad token or none. Requests with a valid token still work.",
     remedy: "Correct the token, and retry after `Retry-After`.",
   },
   too_many_guesses: {
     status: 429,
-    meaning: "This token, which lacks the scope `pii`, has searched for many phone numbers that no message has.",
+    meaning:
+      "This token, which lacks the scope `pii`, has searched for many phone numbers that no message has.",
     remedy: "Retry after `Retry-After`, or use a token with the scope `pii`.",
   },
   service_rate_limited: {
@@ -109,7 +123,8 @@ export const errorCodes = {
   service_quota_used_up: {
     status: 429,
     meaning: "The account's monthly quota is used up until `details.until`. Nothing was sent.",
-    remedy: "Wait, or change the plan and run `wamid-relay resume --account`. There is no `Retry-After`.",
+    remedy:
+      "Wait, or change the plan and run `wamid-relay resume --account`. There is no `Retry-After`.",
   },
   headers_too_large: {
     status: 431,
@@ -133,12 +148,14 @@ export const errorCodes = {
   },
   service_key_refused: {
     status: 502,
-    meaning: "The messaging service refuses the account's API key, or this address because of bad keys. Nothing was sent.",
+    meaning:
+      "The messaging service refuses the account's API key, or this address because of bad keys. Nothing was sent.",
     remedy: "Correct `apiKey`, and reload. `wamid-relay doctor` checks the key.",
   },
   overloaded: {
     status: 503,
-    meaning: "Too much is in flight: requests (`server.maxInFlight`), bytes of bodies, or requests on one connection.",
+    meaning:
+      "Too much is in flight: requests (`server.maxInFlight`), bytes of bodies, or requests on one connection.",
     remedy: "Retry after `Retry-After`.",
   },
   too_many_listeners: {
@@ -166,15 +183,23 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes;
 
-/** `WWW-Authenticate`, which RFC 9110 requires with 401. A browser shows no dialog for these schemes. */
+/**
+ * `WWW-Authenticate`, which RFC 9110 requires with 401. A browser shows no dialog for these
+ * schemes.
+ */
 export function challengeOf(code: ErrorCode): string | null {
   if (errorCodes[code].status !== 401) return null;
   return `${code === "bad_signature" ? "Signature" : "Bearer"} realm="wamid-relay"`;
 }
 
 /** A refusal that names each fault by the path of its field; `whole` is what has the path "". */
-export function badRequest(details: readonly { readonly path: string; readonly message: string }[], whole = "the body"): RelayError {
-  const texts = details.map(({ path, message }) => (path === "" ? `${whole} ${message}` : `${path}: ${message}`));
+export function badRequest(
+  details: readonly { readonly path: string; readonly message: string }[],
+  whole = "the body",
+): RelayError {
+  const texts = details.map(({ path, message }) =>
+    path === "" ? `${whole} ${message}` : `${path}: ${message}`,
+  );
   return new RelayError("bad_request", texts.join("; "), details);
 }
 
@@ -185,7 +210,12 @@ export class RelayError extends Error {
   /** For the header `Retry-After`; null: without. */
   readonly retryAfterMs: number | null;
 
-  constructor(code: ErrorCode, message: string, details?: unknown, options: ErrorOptions & { readonly retryAfterMs?: number | null } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    details?: unknown,
+    options: ErrorOptions & { readonly retryAfterMs?: number | null } = {},
+  ) {
     super(message, options);
     this.code = code;
     this.details = details;

@@ -20,8 +20,8 @@ export const origins = ["webhook", "hydrate", "reconcile"] as const;
 export type Origin = (typeof origins)[number];
 
 /**
- * The headers stored with an event, names in lower case: those of its signature, an automation request's content headers,
- * `traceparent`.
+ * The headers stored with an event, names in lower case: those of its signature, an automation
+ * request's content headers, `traceparent`.
  */
 export type KeptHeaders = Readonly<Record<string, string>>;
 
@@ -36,7 +36,10 @@ interface Received {
   readonly secret: string | null;
   /** How `body` is read. Absent: `standard`. */
   readonly format?: string;
-  /** Of an item of a request with several: see `requestText`. Of an automation's request: identifies the same signed bytes. */
+  /**
+   * Of an item of a request with several: see `requestText`. Of an automation's request: identifies
+   * the same signed bytes.
+   */
   readonly request?: string;
   readonly place?: number;
   /** `performance.now()` when its request began. Not stored; only while traces are on. */
@@ -61,8 +64,8 @@ export interface QuarantinedBody extends Received {
 const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);
 
 /**
- * Dotted paths in `data`, tried in order. They are settings, because the service's document does not show the full payload of
- * `message.status`.
+ * Dotted paths in `data`, tried in order. They are settings, because the service's document does
+ * not show the full payload of `message.status`.
  */
 export const fieldsSchema = z.strictObject({
   wamid: paths("wamid").describe("Paths of the message."),
@@ -81,7 +84,12 @@ export type Subject =
       readonly errorCode: string | null;
       readonly reference?: string;
     }
-  | { readonly type: "run"; readonly runId: RunId; readonly status: RunStatus | null; readonly error: string | null }
+  | {
+      readonly type: "run";
+      readonly runId: RunId;
+      readonly status: RunStatus | null;
+      readonly error: string | null;
+    }
   | { readonly type: "none" };
 
 export type TrackedSubject = Exclude<Subject, { readonly type: "none" }>;
@@ -124,7 +132,9 @@ function first(data: Readonly<Record<string, unknown>>, candidates: readonly str
 }
 
 function identifier(value: unknown): string | null {
-  return typeof value === "string" && value !== "" && hasIdLength(value) && isStorable(value) ? value : null;
+  return typeof value === "string" && value !== "" && hasIdLength(value) && isStorable(value)
+    ? value
+    : null;
 }
 
 /** Error codes are text, because providers mix numbers, numeric strings and words. */
@@ -149,11 +159,12 @@ export interface PolledStatus {
 }
 
 /**
- * The event that a webhook would have delivered. Its id depends on account, message and status alone, so that two processes
- * that find a status make one event.
+ * The event that a webhook would have delivered. Its id depends on account, message and status
+ * alone, so that two processes that find a status make one event.
  */
 export function polledEvent(found: PolledStatus): ReceivedEvent {
-  const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = found;
+  const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } =
+    found;
   const data: Record<string, unknown> = Object.create(null);
   put(data, fields.wamid, wamid);
   put(data, fields.status, status);
@@ -182,7 +193,10 @@ export function polledEventId(account: AccountName, messageId: string, status: s
   return derivedUuid(`wamid-relay learned\0${account}\0${messageId}\0${status}`) as EventId;
 }
 
-/** Sets the value at the first of the dotted paths. Digits in a path become keys of an object, which `readPath` reads alike. */
+/**
+ * Sets the value at the first of the dotted paths. Digits in a path become keys of an object, which
+ * `readPath` reads alike.
+ */
 function put(data: Record<string, unknown>, paths: readonly string[], value: unknown): void {
   const keys = (paths[0] as string).split(".");
   const last = keys.pop() as string;

@@ -5,7 +5,10 @@ const meanings: ReadonlyMap<string, string> = new Map([
   ["130472", "The network left this person out of marketing messages, as part of an experiment."],
   ["131000", "The network had an unknown error."],
   ["131016", "The messaging network was not available for a moment."],
-  ["131026", "The person cannot be reached: no account on the network, its terms not accepted, or an outdated app."],
+  [
+    "131026",
+    "The person cannot be reached: no account on the network, its terms not accepted, or an outdated app.",
+  ],
   ["131031", "The network locked the sender's account."],
   ["131042", "The sender's account has no valid payment method."],
   ["131047", "The customer wrote more than 24 hours ago, so only templates are allowed."],

@@ -15,7 +15,10 @@ export const mostCodes = 200;
 export const otherCode = "other";
 
 interface SeriesRule {
-  /** `counter`: a sum. `histogram`: its labels are buckets. `gauge`: the last sample of a minute, the greatest of an hour. */
+  /**
+   * `counter`: a sum. `histogram`: its labels are buckets. `gauge`: the last sample of a minute,
+   * the greatest of an hour.
+   */
   readonly kind: "counter" | "histogram" | "gauge";
   readonly unit: "count" | "ms" | "s";
   readonly of: "source" | "route" | null;
@@ -46,12 +49,17 @@ export interface GaugeSample {
   readonly deadLetters: number;
 }
 
-/** Upper bounds grow by the fourth root of two from 1, so a percentile above 1 is at most 19 % from the exact one. */
+/**
+ * Upper bounds grow by the fourth root of two from 1, so a percentile above 1 is at most 19 % from
+ * the exact one.
+ */
 const bucketsPerDoubling = 4;
 /** Of values above 2^40, which only a wrong clock gives. */
 const lastBucket = 40 * bucketsPerDoubling;
 
-/** The histogram bucket of a value in milliseconds or seconds. The first holds all values up to 1. */
+/**
+ * The histogram bucket of a value in milliseconds or seconds. The first holds all values up to 1.
+ */
 export function bucketOf(value: number): number {
   return value > 1 ? Math.min(lastBucket, Math.ceil(Math.log2(value) * bucketsPerDoubling)) : 0;
 }
@@ -60,7 +68,10 @@ const boundOf = (bucket: number): number => 2 ** (bucket / bucketsPerDoubling);
 const lowOf = (bucket: number): number => (bucket === 0 ? 0 : boundOf(bucket - 1));
 const middleOf = (bucket: number): number => (lowOf(bucket) + boundOf(bucket)) / 2;
 
-/** A quantile of a histogram, from its counts by bucket; null when it is empty. Values spread evenly within their bucket. */
+/**
+ * A quantile of a histogram, from its counts by bucket; null when it is empty. Values spread evenly
+ * within their bucket.
+ */
 export function quantile(buckets: ReadonlyMap<number, number>, share: number): number | null {
   const counted = [...buckets].filter(([, n]) => n > 0).sort(([a], [b]) => a - b);
   const rank = share * counted.reduce((sum, [, n]) => sum + n, 0);
@@ -81,22 +92,39 @@ export function statusLabel(subject: "message" | "run", status: string): string 
 }
 
 export function skippedBy(from: string | null, to: string): ("sent" | "delivered")[] {
-  if (!isStatus(messageStatuses, to) || (from !== null && !isStatus(messageStatuses, from))) return [];
+  if (!isStatus(messageStatuses, to) || (from !== null && !isStatus(messageStatuses, from)))
+    return [];
   return (["sent", "delivered"] as const).filter(
-    (status) => supersedes(messageStatuses, from, status) && status !== to && supersedes(messageStatuses, status, to),
+    (status) =>
+      supersedes(messageStatuses, from, status) &&
+      status !== to &&
+      supersedes(messageStatuses, status, to),
   );
 }
 
 /** The histogram of a message's new status, with the seconds since it was sent; null: none. */
-function timeOfStatus(status: string, times: Readonly<Record<string, number>>, reportedSentAt: number | null) {
-  const series: "toDelivered" | "toRead" | null = status === "delivered" ? "toDelivered" : status === "read" ? "toRead" : null;
+function timeOfStatus(
+  status: string,
+  times: Readonly<Record<string, number>>,
+  reportedSentAt: number | null,
+) {
+  const series: "toDelivered" | "toRead" | null =
+    status === "delivered" ? "toDelivered" : status === "read" ? "toRead" : null;
   const [sentAt, at] = [times["sent"] ?? reportedSentAt, times[status]];
-  return series === null || sentAt === null || at === undefined ? null : { series, seconds: Math.max(0, (at - sentAt) / 1000) };
+  return series === null || sentAt === null || at === undefined
+    ? null
+    : { series, seconds: Math.max(0, (at - sentAt) / 1000) };
 }
 
-type TrackedCount = readonly [series: "transitions" | "skipped" | "failures" | "toDelivered" | "toRead", label: string];
+type TrackedCount = readonly [
+  series: "transitions" | "skipped" | "failures" | "toDelivered" | "toRead",
+  label: string,
+];
 
-/** What the history counts when an event moved a message or run. `times` and `reportedSentAt` are of the message after it. */
+/**
+ * What the history counts when an event moved a message or run. `times` and `reportedSentAt` are of
+ * the message after it.
+ */
 export function countsOfTracking(
   { subject, transition, errorCode }: Tracking,
   times: Readonly<Record<string, number>>,
@@ -158,7 +186,10 @@ export function keysOf(name: SeriesName): SeriesKey[] {
 const dayMs = 24 * hourMs;
 export const mostSteps = 3000;
 
-/** The whole query. `from` moves down and `to` up to a step; minutes that became hours are read by hour. */
+/**
+ * The whole query. `from` moves down and `to` up to a step; minutes that became hours are read by
+ * hour.
+ */
 export function seriesQuery(
   given: Pick<SeriesQuery, "name" | "source" | "route"> & {
     readonly by?: SeriesKey | undefined;
@@ -175,16 +206,32 @@ export function seriesQuery(
   const stepMs = step * 1000;
   const begin = Math.floor(from / stepMs) * stepMs;
   const end = Math.max(begin + stepMs, Math.ceil(to / stepMs) * stepMs);
-  return { name, by: given.by ?? keysOf(name)[0] ?? null, from: begin, to: end, step, source, route, now };
+  return {
+    name,
+    by: given.by ?? keysOf(name)[0] ?? null,
+    from: begin,
+    to: end,
+    step,
+    source,
+    route,
+    now,
+  };
 }
 
 const nullable = (text: string) => z.number().nullable().describe(text);
 
 export const seriesSchema = component("Series", "Counts, percentiles or gauges over time.", {
   name: z.enum(seriesNames).describe("The series."),
-  by: z.enum(seriesKeys).nullable().describe("What the labels stand for; null for one sum, and for percentiles."),
-  unit: z.enum(["count", "ms", "s"]).describe("Unit of the values. The series `count` of a histogram is a number of samples."),
-  step: z.literal([60, 3600, 86_400]).describe("Seconds between two values. Minutes older than two days are answered by hour."),
+  by: z
+    .enum(seriesKeys)
+    .nullable()
+    .describe("What the labels stand for; null for one sum, and for percentiles."),
+  unit: z
+    .enum(["count", "ms", "s"])
+    .describe("Unit of the values. The series `count` of a histogram is a number of samples."),
+  step: z
+    .literal([60, 3600, 86_400])
+    .describe("Seconds between two values. Minutes older than two days are answered by hour."),
   from: time.describe("Begin of the first step."),
   to: time.describe("End of the last step."),
   series: z
@@ -193,8 +240,12 @@ export const seriesSchema = component("Series", "Counts, percentiles or gauges o
         label: foreign.describe(
           "Value of `by`, or `total`. For a histogram `p50`, `p90`, `p99` or `count`. `other` has what exceeds 50 labels.",
         ),
-        values: z.array(nullable("Null: no sample, or a step in the future.")).describe("`values[i]` is at `from` plus i steps."),
-        total: nullable("The sum. For a percentile, that of the whole range. For a gauge, the greatest value. Null: no sample."),
+        values: z
+          .array(nullable("Null: no sample, or a step in the future."))
+          .describe("`values[i]` is at `from` plus i steps."),
+        total: nullable(
+          "The sum. For a percentile, that of the whole range. For a gauge, the greatest value. Null: no sample.",
+        ),
       }),
     )
     .describe("The greatest total first."),
@@ -202,7 +253,10 @@ export const seriesSchema = component("Series", "Counts, percentiles or gauges o
 export type SeriesView = View<typeof seriesSchema>;
 export type RelaySeries = z.infer<typeof seriesSchema>;
 
-/** A stored count: of the minute or hour that begins at `at`. Without a source, route or label these are empty. */
+/**
+ * A stored count: of the minute or hour that begins at `at`. Without a source, route or label these
+ * are empty.
+ */
 export interface HistoryCell {
   readonly subject: string;
   readonly label: string;
@@ -213,8 +267,8 @@ export interface HistoryCell {
 const mostLabels = 50;
 
 /**
- * Sums up the answer to a query from the cells of its series, each added once. It keeps sums alone, so that its memory grows
- * with the answer and not with the cells.
+ * Sums up the answer to a query from the cells of its series, each added once. It keeps sums alone,
+ * so that its memory grows with the answer and not with the cells.
  */
 export function createSeriesSums({ name, by, from, to, step, now, source, route }: SeriesQuery) {
   const { kind, unit, of, label: labels }: SeriesRule = historySeries[name];
@@ -238,12 +292,18 @@ export function createSeriesSums({ name, by, from, to, step, now, source, route 
       const index = Math.floor((cell.at - from) / stepMs);
       const values = kept(byLabel, keyOf(cell), () => new Array<number | undefined>(steps));
       const before = values[index];
-      values[index] = before === undefined ? cell.n : kind === "gauge" ? Math.max(before, cell.n) : before + cell.n;
+      values[index] =
+        before === undefined
+          ? cell.n
+          : kind === "gauge"
+            ? Math.max(before, cell.n)
+            : before + cell.n;
     },
     view(): SeriesView {
       const view = { name, by, unit, step, from, to };
       if (kind === "histogram") return { ...view, series: percentiles(byLabel, steps, isPast) };
-      if (kind === "gauge") return { ...view, series: [greatest(byLabel.get("total") ?? [], steps)] };
+      if (kind === "gauge")
+        return { ...view, series: [greatest(byLabel.get("total") ?? [], steps)] };
       return { ...view, series: mostFrequent(byLabel, steps, isPast) };
     },
   };
@@ -252,9 +312,14 @@ export function createSeriesSums({ name, by, from, to, step, now, source, route 
 /** By step. An array, because a thousand routes have a million values in a day. */
 type Values = (number | undefined)[];
 type OneSeries = SeriesView["series"][number];
-const total = (counts: Iterable<number | undefined>): number => [...counts].reduce<number>((sum, n = 0) => sum + n, 0);
+const total = (counts: Iterable<number | undefined>): number =>
+  [...counts].reduce<number>((sum, n = 0) => sum + n, 0);
 
-function mostFrequent(sums: ReadonlyMap<string, Values>, steps: number, isPast: (index: number) => boolean): OneSeries[] {
+function mostFrequent(
+  sums: ReadonlyMap<string, Values>,
+  steps: number,
+  isPast: (index: number) => boolean,
+): OneSeries[] {
   const ordered = [...sums]
     .map(([label, values]) => ({ label, values, total: total(values) }))
     .filter((one) => one.total !== 0)
@@ -265,14 +330,19 @@ function mostFrequent(sums: ReadonlyMap<string, Values>, steps: number, isPast: 
     const other = known ?? { label: otherCode, values: [], total: 0 };
     if (known === undefined) shown.push(other);
     for (const { values, total: own } of ordered) {
-      for (const [index, n = 0] of values.entries()) other.values[index] = (other.values[index] ?? 0) + n;
+      for (const [index, n = 0] of values.entries())
+        other.values[index] = (other.values[index] ?? 0) + n;
       other.total += own;
     }
   }
-  return shown.map((one) => ({ ...one, values: valuesOf(steps, (index) => (isPast(index) ? (one.values[index] ?? 0) : null)) }));
+  return shown.map((one) => ({
+    ...one,
+    values: valuesOf(steps, (index) => (isPast(index) ? (one.values[index] ?? 0) : null)),
+  }));
 }
 
-const valuesOf = (steps: number, of: (index: number) => number | null) => Array.from({ length: steps }, (_, index) => of(index));
+const valuesOf = (steps: number, of: (index: number) => number | null) =>
+  Array.from({ length: steps }, (_, index) => of(index));
 
 function greatest(values: Values, steps: number): OneSeries {
   const most = values.reduce<number | null>((a, b = 0) => Math.max(a ?? b, b), null);
@@ -281,7 +351,11 @@ function greatest(values: Values, steps: number): OneSeries {
 
 const shares = { p50: 0.5, p90: 0.9, p99: 0.99 } as const;
 
-function percentiles(byBucket: ReadonlyMap<string, Values>, steps: number, isPast: (index: number) => boolean): OneSeries[] {
+function percentiles(
+  byBucket: ReadonlyMap<string, Values>,
+  steps: number,
+  isPast: (index: number) => boolean,
+): OneSeries[] {
   const bucketsOf = (of: (values: Values) => number | undefined) =>
     new Map([...byBucket].map(([label, values]) => [Number(label), of(values) ?? 0]));
   const bySteps = Array.from({ length: steps }, (_, index) => bucketsOf((values) => values[index]));
@@ -296,28 +370,39 @@ function percentiles(byBucket: ReadonlyMap<string, Values>, steps: number, isPas
 }
 
 const seconds = z
-  .object({ p50: nullable("Half of the messages took at most this long."), p90: nullable("Nine of ten took at most this long.") })
+  .object({
+    p50: nullable("Half of the messages took at most this long."),
+    p90: nullable("Nine of ten took at most this long."),
+  })
   .describe("In seconds; null without a message.");
 const reached = (text: string) => z.number().describe(text);
 
-export const qualitySchema = component("Quality", "How many messages arrived, what failed, and how long they took.", {
-  sent: reached("Messages that were sent in the range, failed ones included."),
-  delivered: reached("Of these, messages that were delivered, also those whose only report was `read`."),
-  read: reached("Of these, messages that were read."),
-  failed: reached("Messages that failed in the range, also those that arrived later."),
-  pending: reached("`sent` without `delivered` and `failed`."),
-  errors: z
-    .array(
-      z.object({
-        code: foreign.describe("Error code of the failure; `none` without one, `other` above 200 codes an hour."),
-        meaning: z.string().nullable().describe("What the code means, if known."),
-        count: z.number().describe("How many messages failed with it."),
-      }),
-    )
-    .describe("Most frequent first."),
-  toDelivered: seconds,
-  toRead: seconds,
-});
+export const qualitySchema = component(
+  "Quality",
+  "How many messages arrived, what failed, and how long they took.",
+  {
+    sent: reached("Messages that were sent in the range, failed ones included."),
+    delivered: reached(
+      "Of these, messages that were delivered, also those whose only report was `read`.",
+    ),
+    read: reached("Of these, messages that were read."),
+    failed: reached("Messages that failed in the range, also those that arrived later."),
+    pending: reached("`sent` without `delivered` and `failed`."),
+    errors: z
+      .array(
+        z.object({
+          code: foreign.describe(
+            "Error code of the failure; `none` without one, `other` above 200 codes an hour.",
+          ),
+          meaning: z.string().nullable().describe("What the code means, if known."),
+          count: z.number().describe("How many messages failed with it."),
+        }),
+      )
+      .describe("Most frequent first."),
+    toDelivered: seconds,
+    toRead: seconds,
+  },
+);
 export type QualityView = View<typeof qualitySchema>;
 export type RelayQuality = z.infer<typeof qualitySchema>;
 
@@ -330,7 +415,10 @@ interface MovedMessage {
   readonly sentAt: number | null;
 }
 
-/** Sums up the quality of the messages sent from `from` on: from counts of the history, or from rows. */
+/**
+ * Sums up the quality of the messages sent from `from` on: from counts of the history, or from
+ * rows.
+ */
 export function createQualitySums(from: number) {
   const sums = new Map<string, number>();
   const errors = new Map<string, number>();
@@ -351,18 +439,23 @@ export function createQualitySums(from: number) {
     },
     move({ status, previousStatus, errorCode, times, sentAt }: MovedMessage): void {
       if ((times["sent"] ?? sentAt ?? from) < from) return;
-      for (const reached of [status, ...skippedBy(previousStatus, status)]) countIn(sums, reached, 1);
+      for (const reached of [status, ...skippedBy(previousStatus, status)])
+        countIn(sums, reached, 1);
       if (status === "failed") countIn(errors, errorCode ?? noCode, 1);
       const time = timeOfStatus(status, times, sentAt);
       if (time !== null) countIn(timed[time.series], bucketOf(time.seconds), 1);
     },
     result(): QualityView {
-      const of = (status: string, most = Number.POSITIVE_INFINITY): number => Math.min(most, Math.round(sums.get(status) ?? 0));
+      const of = (status: string, most = Number.POSITIVE_INFINITY): number =>
+        Math.min(most, Math.round(sums.get(status) ?? 0));
       const sent = of("sent");
       // Not every message's time of sending is known, and no failure's.
       const delivered = of("delivered", sent);
       const [read, failed] = [of("read", delivered), of("failed", sent)];
-      const spread = (buckets: ReadonlyMap<number, number>) => ({ p50: quantile(buckets, 0.5), p90: quantile(buckets, 0.9) });
+      const spread = (buckets: ReadonlyMap<number, number>) => ({
+        p50: quantile(buckets, 0.5),
+        p90: quantile(buckets, 0.9),
+      });
       return {
         sent,
         delivered,
@@ -379,6 +472,12 @@ export function createQualitySums(from: number) {
   };
 }
 
-export const qualitySeries = ["transitions", "skipped", "failures", "toDelivered", "toRead"] as const satisfies SeriesName[];
+export const qualitySeries = [
+  "transitions",
+  "skipped",
+  "failures",
+  "toDelivered",
+  "toRead",
+] as const satisfies SeriesName[];
 
 export const auditedSeries = ["events", "transitions", "attempts"] as const satisfies SeriesName[];

@@ -10,13 +10,15 @@
 export const hydrationStates = ["waiting", "done", "given-up"] as const;
 
 /**
- * `not-readable`: the API has no GET for its subject (automations, unknown kinds); `no-key`: the account has no base URL or API
- * key; `too-long`: `hydrate.giveUpAfter` is over.
+ * `not-readable`: the API has no GET for its subject (automations, unknown kinds); `no-key`: the
+ * account has no base URL or API key; `too-long`: `hydrate.giveUpAfter` is over.
  */
 export const giveUpReasons = ["not-readable", "no-key", "too-long"] as const;
 export type GiveUpReason = (typeof giveUpReasons)[number];
 
-export type HydrationStart = { readonly state: "waiting" } | { readonly state: "given-up"; readonly reason: GiveUpReason };
+export type HydrationStart =
+  | { readonly state: "waiting" }
+  | { readonly state: "given-up"; readonly reason: GiveUpReason };
 
 export interface HydrationBrief {
   readonly state: (typeof hydrationStates)[number];
@@ -26,7 +28,10 @@ export interface HydrationBrief {
   readonly unknown: number | null;
 }
 
-/** Identifies a pass: it reads the candidate messages of an account for all truncated events that waited when it began. */
+/**
+ * Identifies a pass: it reads the candidate messages of an account for all truncated events that
+ * waited when it began.
+ */
 export interface Covering {
   readonly account: string;
   /** The newest of the events. */
@@ -36,7 +41,10 @@ export interface Covering {
 export interface HydrationPass extends Covering {
   readonly startedAt: number;
   readonly polled: number;
-  /** Of the first covered event: found statuses are submitted with its source and as its consequence. */
+  /**
+   * Of the first covered event: found statuses are submitted with its source and as its
+   * consequence.
+   */
   readonly source: string;
   readonly because: string;
   readonly covered: CoveredEvents;
@@ -61,7 +69,10 @@ export interface TrackedMessage {
   readonly readAt: number | null;
 }
 
-/** Tracked messages that the service may know, after `before`, registered at `from` or later, latest first. */
+/**
+ * Tracked messages that the service may know, after `before`, registered at `from` or later, latest
+ * first.
+ */
 export interface TrackedQuery {
   readonly withId: boolean;
   readonly before: { readonly registeredAt: number; readonly message: number };

@@ -9,16 +9,24 @@ export type SourceName = string;
 export type RouteName = string;
 /** Id of an event from the service, unique within an account, compared as text. */
 export type EventId = Brand<"EventId">;
-/** Network id of a message: opaque, case-sensitive, and it contains the recipient's phone number. */
+/**
+ * Network id of a message: opaque, case-sensitive, and it contains the recipient's phone number.
+ */
 export type Wamid = Brand<"Wamid">;
 export type RunId = Brand<"RunId">;
 export type DeliveryId = Brand<"DeliveryId">;
 
-/** Of an event id, event kind, wamid, run id or reference, in code points; four times the longest seen in the field. */
+/**
+ * Of an event id, event kind, wamid, run id or reference, in code points; four times the longest
+ * seen in the field.
+ */
 export const maxIdLength = 256;
 
 export function hasIdLength(text: string): boolean {
-  return text.length <= maxIdLength || (text.length <= 2 * maxIdLength && codePoints(text) <= maxIdLength);
+  return (
+    text.length <= maxIdLength ||
+    (text.length <= 2 * maxIdLength && codePoints(text) <= maxIdLength)
+  );
 }
 
 function codePoints(text: string): number {
@@ -27,7 +35,10 @@ function codePoints(text: string): number {
   return count;
 }
 
-/** Whether it is stored as it is: a lone surrogate has no UTF-8 form, and PostgreSQL's text no NUL character. */
+/**
+ * Whether it is stored as it is: a lone surrogate has no UTF-8 form, and PostgreSQL's text no NUL
+ * character.
+ */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0");
 
 export function cutText(text: string, most: number): string {
@@ -52,11 +63,13 @@ export function uuidText(hex: string): string {
 }
 
 /**
- * Destinations dedupe by it, so it stays the same on every engine and after the loss of the store. `dlv_<32 hex>_<12 hex>` for
- * UUID event ids, `dlv_b<base64url>_<12 hex>` for others.
+ * Destinations dedupe by it, so it stays the same on every engine and after the loss of the store.
+ * `dlv_<32 hex>_<12 hex>` for UUID event ids, `dlv_b<base64url>_<12 hex>` for others.
  */
 export function deliveryId(account: AccountName, eventId: EventId, route: RouteName): DeliveryId {
-  const event = isCanonicalUuid(eventId) ? eventId.replaceAll("-", "") : `b${Buffer.from(eventId, "utf8").toString("base64url")}`;
+  const event = isCanonicalUuid(eventId)
+    ? eventId.replaceAll("-", "")
+    : `b${Buffer.from(eventId, "utf8").toString("base64url")}`;
   return `dlv_${event}_${routeTag(account, route)}` as DeliveryId;
 }
 
@@ -72,7 +85,10 @@ export function parseDeliveryId(text: string): { eventId: EventId; routeTag: str
   const match = /^dlv_(?:([0-9a-f]{32})|b([A-Za-z0-9_-]+))_([0-9a-f]{12})$/.exec(text);
   if (match === null) return null;
   const [, hex, encoded, tag] = match;
-  const eventId = hex !== undefined ? uuidText(hex) : Buffer.from(encoded as string, "base64url").toString("utf8");
+  const eventId =
+    hex !== undefined
+      ? uuidText(hex)
+      : Buffer.from(encoded as string, "base64url").toString("utf8");
   return { eventId: eventId as EventId, routeTag: tag as string };
 }
 
@@ -94,7 +110,10 @@ export function uuidv7(now: number, random: (size: number) => Buffer = randomByt
   return uuidText(bytes.toString("hex"));
 }
 
-/** By how much numbers are advanced when a PostgreSQL server may have lost some: more than it can have given. */
+/**
+ * By how much numbers are advanced when a PostgreSQL server may have lost some: more than it can
+ * have given.
+ */
 export const seqLeap = 1_000_000_000;
 
 /** How many events there are at most with a seq above `after` and up to `to`. */

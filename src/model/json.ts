@@ -1,7 +1,10 @@
 import { isUtf8 } from "node:buffer";
 import { RelayError } from "./errors.ts";
 
-/** Limits of a JSON body. An empty list takes three bytes of a body and ten times that in memory; readers may be recursive. */
+/**
+ * Limits of a JSON body. An empty list takes three bytes of a body and ten times that in memory;
+ * readers may be recursive.
+ */
 export const bodyLimits = { levels: 32, values: 250_000 } as const;
 
 export const lineLimits = { levels: 32, values: 2_000 } as const;
@@ -12,7 +15,10 @@ export function parseBody(body: Buffer): unknown {
   return parsed.value;
 }
 
-/** Parses JSON from outside after a check of its shape. `fault` continues a sentence that begins with the name of the text. */
+/**
+ * Parses JSON from outside after a check of its shape. `fault` continues a sentence that begins
+ * with the name of the text.
+ */
 export function parseWithin(
   body: Buffer | string,
   { levels, values }: { readonly levels: number; readonly values: number },
@@ -70,7 +76,10 @@ function endOfString(text: string, from: number): number {
 
 // TypeScript's library lacks both.
 const { parse, rawJSON } = JSON as unknown as {
-  parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown,
+  ): unknown;
   rawJSON(source: string): object;
 };
 
@@ -82,7 +91,12 @@ const digits = /^-?\d+$/;
 export function parseExact(text: string): unknown {
   if (!longNumber.test(text)) return JSON.parse(text) as unknown;
   return parse(text, (_key, value, { source = "" }) =>
-    Number.isInteger(value) && !Number.isSafeInteger(value) && digits.test(source) && source !== String(value) ? source : value,
+    Number.isInteger(value) &&
+    !Number.isSafeInteger(value) &&
+    digits.test(source) &&
+    source !== String(value)
+      ? source
+      : value,
   );
 }
 
@@ -93,15 +107,25 @@ const oddNumber = /(?:^|[:,[])\s*(?:-?(?:\d{16}|\d+[.eE])|-0)/;
 export function parseVerbatim(text: string): unknown {
   // The reviver takes five times as long.
   if (!oddNumber.test(text)) return JSON.parse(text);
-  return parse(text, (_key, value, { source = "" }) => (typeof value === "number" ? rawJSON(source) : value));
+  return parse(text, (_key, value, { source = "" }) =>
+    typeof value === "number" ? rawJSON(source) : value,
+  );
 }
 
-/** JSON with characters outside ASCII as `\\uXXXX`. Some receivers escape a body before they check its signature. */
+/**
+ * JSON with characters outside ASCII as `\\uXXXX`. Some receivers escape a body before they check
+ * its signature.
+ */
 export function asciiJson(text: string): string {
-  return text.replace(/[\u0080-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return text.replace(
+    /[\u0080-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
-/** The value at a dotted path (`items.0.id`) inside parsed JSON; undefined when any step is missing. */
+/**
+ * The value at a dotted path (`items.0.id`) inside parsed JSON; undefined when any step is missing.
+ */
 export function readPath(root: unknown, path: string): unknown {
   let value: unknown = root;
   if (!path.includes(".")) return child(value, path);
@@ -114,7 +138,9 @@ export function readPath(root: unknown, path: string): unknown {
 
 /** Own properties only. */
 export const child = (value: unknown, key: PropertyKey): unknown =>
-  typeof value === "object" && value !== null && Object.hasOwn(value, key) ? (value as Record<PropertyKey, unknown>)[key] : undefined;
+  typeof value === "object" && value !== null && Object.hasOwn(value, key)
+    ? (value as Record<PropertyKey, unknown>)[key]
+    : undefined;
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -9,7 +9,9 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   for (const candidate of candidates) {
     const known = candidate.toLowerCase();
     // `warning` for `warn`, `max` for `maxInFlight`: counts as one edit.
-    const isPart = Math.min(known.length, wanted.length) >= 3 && (known.startsWith(wanted) || wanted.startsWith(known));
+    const isPart =
+      Math.min(known.length, wanted.length) >= 3 &&
+      (known.startsWith(wanted) || wanted.startsWith(known));
     const distance = isPart ? Math.min(1, edits(wanted, known)) : edits(wanted, known);
     if (distance < least) {
       least = distance;
@@ -19,7 +21,10 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** Fewest characters added, removed, replaced or swapped with their neighbor (optimal string alignment). */
+/**
+ * Fewest characters added, removed, replaced or swapped with their neighbor (optimal string
+ * alignment).
+ */
 function edits(a: string, b: string): number {
   // No key is this long, and the work is the product of both lengths.
   if (a.length > 64 || b.length > 64) return Number.POSITIVE_INFINITY;
@@ -29,7 +34,11 @@ function edits(a: string, b: string): number {
     const current = [row];
     for (let column = 1; column <= b.length; column++) {
       const same = a[row - 1] === b[column - 1];
-      let cost = Math.min(at(last, column) + 1, at(current, column - 1) + 1, at(last, column - 1) + (same ? 0 : 1));
+      let cost = Math.min(
+        at(last, column) + 1,
+        at(current, column - 1) + 1,
+        at(last, column - 1) + (same ? 0 : 1),
+      );
       if (row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]) {
         cost = Math.min(cost, at(beforeLast, column - 2) + 1);
       }
@@ -45,7 +54,12 @@ function at(row: readonly number[], column: number): number {
   return row[column] ?? Number.POSITIVE_INFINITY;
 }
 
-export function refuseUnknown(code: "not_found" | "bad_request", what: string, name: string, known: readonly string[]): void {
+export function refuseUnknown(
+  code: "not_found" | "bad_request",
+  what: string,
+  name: string,
+  known: readonly string[],
+): void {
   if (!known.includes(name)) throw new RelayError(code, unknownName(what, name, known), known);
 }
 
@@ -55,8 +69,14 @@ export function unknownName(what: string, name: string, known: readonly string[]
   return `unknown ${what} "${name}" (${hint}${known.length === 0 ? `there are no ${what}s` : `there are: ${known.join(", ")}`})`;
 }
 
-/** `did you mean main?`, else the list of what there is. `known` is not empty, or `nothing` says so. */
-export function suggestion(word: string, known: readonly string[], nothing = "there are none"): string {
+/**
+ * `did you mean main?`, else the list of what there is. `known` is not empty, or `nothing` says so.
+ */
+export function suggestion(
+  word: string,
+  known: readonly string[],
+  nothing = "there are none",
+): string {
   const candidate = nearest(word, known);
   if (candidate !== undefined) return `did you mean ${candidate}?`;
   return known.length === 0 ? nothing : `there are: ${known.join(", ")}`;

@@ -1,6 +1,6 @@
 /**
- * The endpoints of the control API by name: the method of the client and the OpenAPI operation id. Without zod, because
- * browsers load this list. model/endpoints has the rest.
+ * The endpoints of the control API by name: the method of the client and the OpenAPI operation id.
+ * Without zod, because browsers load this list. model/endpoints has the rest.
  */
 export const paths = {
   getHealth: "GET /healthz",

@@ -9,8 +9,8 @@ export interface Hold {
 }
 
 /**
- * All polls of an account fail. `not-found`: with 404; `refused`: with another 4xx; `unreadable`: the answers are not
- * messages. `detail` names the last answer, without personal data.
+ * All polls of an account fail. `not-found`: with 404; `refused`: with another 4xx; `unreadable`:
+ * the answers are not messages. `detail` names the last answer, without personal data.
  */
 export interface PollFault {
   readonly reason: "not-found" | "refused" | "unreadable";
@@ -19,8 +19,17 @@ export interface PollFault {
 
 /** What came of a poll. `at`: when the request was sent. */
 export type PollAnswer =
-  | { readonly type: "found"; readonly at: number; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
-  /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
+  | {
+      readonly type: "found";
+      readonly at: number;
+      readonly wamid: string;
+      readonly status: string;
+      readonly errorCode: string | null;
+    }
+  /**
+   * The service does not know the message. `isCredible`: it found others, so base URL and key are
+   * right.
+   */
   | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
   | { readonly type: "faulty"; readonly fault: PollFault }
   /** `isFinal`: the service refuses this id for good. `error`: the kind of the failure. */
@@ -31,13 +40,19 @@ export type PollAnswer =
   /** The signal was aborted before the call. */
   | { readonly type: "not-polled" };
 
-/** The last pass over an account, as the store keeps it. `unansweredAt`: when a poll last got no answer. */
+/**
+ * The last pass over an account, as the store keeps it. `unansweredAt`: when a poll last got no
+ * answer.
+ */
 export interface LastPass extends NonNullable<AccountsView["data"][number]["lastPass"]> {
   readonly account: string;
   readonly unansweredAt: number | null;
 }
 
-export type PassCounts = Omit<LastPass, "endedAt" | "stopped" | "unreachableSince" | "unansweredAt">;
+export type PassCounts = Omit<
+  LastPass,
+  "endedAt" | "stopped" | "unreachableSince" | "unansweredAt"
+>;
 
 /** `after`: the wait between the send and the first poll, in ms. */
 export interface PollClaim {
@@ -50,7 +65,10 @@ export interface PollClaim {
   readonly leaseMs: number;
 }
 
-/** A message that no other process polls until `until`. `since`: when it was sent, or else registered. */
+/**
+ * A message that no other process polls until `until`. `since`: when it was sent, or else
+ * registered.
+ */
 export interface ClaimedPoll {
   readonly message: number;
   readonly until: number;
@@ -69,14 +87,22 @@ export interface ClaimedPoll {
 }
 
 export type SettledPoll = { readonly message: number; readonly until: number } & (
-  | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedPoll, "rank" | "polls" | "failures" | "misses" | "polledAt">)
+  | ({ readonly end: "again"; readonly nextAt: number } & Pick<
+      ClaimedPoll,
+      "rank" | "polls" | "failures" | "misses" | "polledAt"
+    >)
   /** Its status is final, or it is too old. */
   | { readonly end: "over" }
-  /** The service does not know it. It is not polled until an event or a registration shows that it exists. */
+  /**
+   * The service does not know it. It is not polled until an event or a registration shows that it
+   * exists.
+   */
   | { readonly end: "missing"; readonly at: number }
 );
 
-/** Messages sent or registered at `from` or later. `resting`: statuses that are not polled any more. */
+/**
+ * Messages sent or registered at `from` or later. `resting`: statuses that are not polled any more.
+ */
 export interface PollQuery {
   readonly account: string;
   readonly dueBy: number;

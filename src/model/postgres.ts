@@ -1,6 +1,9 @@
 import { secretSchema } from "./secret.ts";
 
-/** The address of a PostgreSQL database and its credentials. Never print it as a whole (see {@link postgresPlaceText}). */
+/**
+ * The address of a PostgreSQL database and its credentials. Never print it as a whole (see {@link
+ * postgresPlaceText}).
+ */
 interface PostgresPlace {
   readonly host: string;
   readonly port: number;
@@ -21,13 +24,14 @@ const sslModes: ReadonlyMap<string, boolean> = new Map([
 const parameters = new Set(["sslmode", "host", "port"]);
 
 /**
- * Reads `postgres://user:password@host:port/database`, percent-encoded, with `?sslmode=require` for TLS or `?host=/folder` for
- * a Unix socket. Null when the text is no such URL.
+ * Reads `postgres://user:password@host:port/database`, percent-encoded, with `?sslmode=require` for
+ * TLS or `?host=/folder` for a Unix socket. Null when the text is no such URL.
  */
 export function readPostgresUrl(text: string): PostgresPlace | null {
   const match = form.exec(text);
   if (match === null) return null;
-  const [, owner = "", secret = "", ipv6, name = "", ownPort = "5432", path = "", query = ""] = match;
+  const [, owner = "", secret = "", ipv6, name = "", ownPort = "5432", path = "", query = ""] =
+    match;
   const given = new URLSearchParams(query);
   for (const key of given.keys()) if (!parameters.has(key)) return null;
   const host = given.get("host") ?? ipv6 ?? name;
@@ -35,7 +39,11 @@ export function readPostgresUrl(text: string): PostgresPlace | null {
   const isEncrypted = sslModes.get(given.get("sslmode") ?? "disable");
   if (host === "" || !(port >= 1 && port <= 65_535) || isEncrypted === undefined) return null;
   try {
-    const [user, password, database] = [decodeURIComponent(owner), decodeURIComponent(secret), decodeURIComponent(path)];
+    const [user, password, database] = [
+      decodeURIComponent(owner),
+      decodeURIComponent(secret),
+      decodeURIComponent(path),
+    ];
     return user === "" ? null : { host, port, user, password, database, isEncrypted };
   } catch {
     return null;

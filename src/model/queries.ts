@@ -5,8 +5,9 @@ import { fewestPhoneDigits } from "./mask.ts";
 import { deliveryStates, dispositions } from "./states.ts";
 
 /*
- * What the lists and figures of the control API are asked. Each query is declared here alone: the handlers, the published client
- * and `/v1/openapi.json` derive from it, and store/read has a condition for each filter.
+ * What the lists and figures of the control API are asked. Each query is declared here alone: the
+ * handlers, the published client and `/v1/openapi.json` derive from it, and store/read has a
+ * condition for each filter.
  */
 
 /** Of a caller whose token is limited to accounts. Absent: every account. */
@@ -25,7 +26,10 @@ const wholeNumber = z.coerce.number<number>().int();
 
 /** PostgreSQL stores no text with one, and cannot look for it. */
 export const nulFault = "has a NUL character";
-/** A foreign id or a reference. The stores return half of a surrogate pair as another text, so a repeated request would conflict. */
+/**
+ * A foreign id or a reference. The stores return half of a surrogate pair as another text, so a
+ * repeated request would conflict.
+ */
 export const idText = z
   .string()
   .min(1)
@@ -33,7 +37,9 @@ export const idText = z
   .refine((text) => text.isWellFormed(), "is not well-formed text")
   .refine((text) => !text.includes("\0"), nulFault);
 /** The last digits of a phone number, at least as many as stores index. */
-const phoneEnd = z.string().regex(new RegExp(`^\\d{${fewestPhoneDigits},15}$`), `must be ${fewestPhoneDigits} to 15 digits`);
+const phoneEnd = z
+  .string()
+  .regex(new RegExp(`^\\d{${fewestPhoneDigits},15}$`), `must be ${fewestPhoneDigits} to 15 digits`);
 
 const limit = wholeNumber.min(1).max(1000).default(50).describe("Most rows of one page.");
 const nextOfBefore = "`next` of the previous page.";
@@ -48,13 +54,18 @@ export const reveal = flag
 const word = z.string().optional();
 const name = z.string().min(1).optional();
 const moment = givenTime.optional();
-const received = { from: moment.describe("Received at or after this time."), to: moment.describe("Received before this time.") };
+const received = {
+  from: moment.describe("Received at or after this time."),
+  to: moment.describe("Received before this time."),
+};
 const ofEvents = {
   from: moment.describe("Of events received at or after this time."),
   to: moment.describe("Of events received before this time."),
 };
 
-export const accountQuery = z.strictObject({ account: word.describe("Selects among several accounts that have it.") });
+export const accountQuery = z.strictObject({
+  account: word.describe("Selects among several accounts that have it."),
+});
 
 /** Filters of events that the list and the live stream share. */
 const eventFilters = {
@@ -84,7 +95,10 @@ export const eventQuery = z.strictObject({
 });
 export type EventQuery = z.infer<typeof eventQuery> & Limited;
 
-export const liveQuery = z.strictObject({ tail: flag.optional().describe("`true`: also events as they are stored."), ...eventFilters });
+export const liveQuery = z.strictObject({
+  tail: flag.optional().describe("`true`: also events as they are stored."),
+  ...eventFilters,
+});
 
 /** In place of a cause: no attempt failed. */
 const noCause = "none";
@@ -113,7 +127,13 @@ export const deliveryQuery = z.strictObject({
 });
 export type DeliveryQuery = z.infer<typeof deliveryQuery> & Limited;
 
-export const groupQuery = deliveryQuery.pick({ route: true, state: true, errorCode: true, from: true, to: true });
+export const groupQuery = deliveryQuery.pick({
+  route: true,
+  state: true,
+  errorCode: true,
+  from: true,
+  to: true,
+});
 export type GroupQuery = z.infer<typeof groupQuery> & Limited;
 
 export const replayBody = z
@@ -125,14 +145,26 @@ export const replayBody = z
       .describe(
         "Only of events with this one. `filtered` and `ignored` events are routed again. `quarantined` and `unassigned` ones are released when they are valid now, whatever `states` is.",
       ),
-    source: word.describe("Only of this source. Only with `disposition: quarantined` or `unassigned`."),
-    event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined` or `unassigned`."),
+    source: word.describe(
+      "Only of this source. Only with `disposition: quarantined` or `unassigned`.",
+    ),
+    event: z
+      .number()
+      .int()
+      .min(1)
+      .optional()
+      .describe("The seq of one event. Only with `disposition: quarantined` or `unassigned`."),
     states: z
       .array(z.enum(["waiting", "delivered", "dead"]))
       .min(1)
-      .refine((states) => !states.includes("waiting") || states.every((state) => state === "waiting"), "waiting stands alone")
+      .refine(
+        (states) => !states.includes("waiting") || states.every((state) => state === "waiting"),
+        "waiting stands alone",
+      )
       .default(["dead"])
-      .describe("Only in these states. `waiting`, alone: those that wait for their next attempt go out now."),
+      .describe(
+        "Only in these states. `waiting`, alone: those that wait for their next attempt go out now.",
+      ),
     cause,
     errorCode: idText.optional().describe("Only of events with this error code."),
     ...ofEvents,
@@ -143,7 +175,14 @@ export const replayBody = z
       .nullable()
       .default(null)
       .describe("`next` of the previous answer, with the same filter."),
-    limit: z.number().int().min(1).optional().describe("Most deliveries of one request. Default: as many as it can send in a few seconds."),
+    limit: z
+      .number()
+      .int()
+      .min(1)
+      .optional()
+      .describe(
+        "Most deliveries of one request. Default: as many as it can send in a few seconds.",
+      ),
   })
   .prefault({});
 export type ReplayQuery = Omit<z.infer<typeof replayBody>, "dryRun" | "cursor" | "limit"> & Limited;
@@ -166,14 +205,18 @@ export const messageQuery = z.strictObject({
   to: moment.describe("Changed before this time."),
   phone: phoneEnd
     .optional()
-    .describe("Only with a phone number in the wamid that ends with these digits, at least four. Without `pii`: exactly this number."),
+    .describe(
+      "Only with a phone number in the wamid that ends with these digits, at least four. Without `pii`: exactly this number.",
+    ),
 });
 export type MessageQuery = z.infer<typeof messageQuery> & Limited;
 
 export const runQuery = z.strictObject({
   ...subjectFilters,
   runId: word.describe("Only this run; its id may be masked."),
-  q: name.describe("Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names."),
+  q: name.describe(
+    "Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names.",
+  ),
 });
 export type RunQuery = z.infer<typeof runQuery> & Limited;
 
@@ -190,20 +233,28 @@ export const searchQuery = z.strictObject({
 
 export const explainQuery = accountQuery.extend({
   as: z.enum(["event", "message", "run"]).optional().describe("What the name is."),
-  after: wholeNumber.min(0).optional().describe("Only events with a greater seq: `next` of the previous page."),
+  after: wholeNumber
+    .min(0)
+    .optional()
+    .describe("Only events with a greater seq: `next` of the previous page."),
   limit: wholeNumber.min(1).max(200).default(50).describe("Most events of each story."),
 });
 export type ExplainQuery = z.infer<typeof explainQuery> & Limited & { readonly name: string };
 
 export const seriesQuery = z.strictObject({
   name: z.enum(seriesNames).describe("The series."),
-  by: z.enum(seriesKeys).optional().describe("What to split it by. Default: the first of the table below."),
+  by: z
+    .enum(seriesKeys)
+    .optional()
+    .describe("What to split it by. Default: the first of the table below."),
   from: moment.describe("From this time on. Default: 24 hours before `to`."),
   to: moment.describe("Before this time. Default: now."),
   step: z
     .enum(Object.keys(stepNames) as [StepName, ...StepName[]])
     .optional()
-    .describe("Default: `minute` up to 24 hours, `hour` up to 31 days, else `day`. Days begin at midnight UTC."),
+    .describe(
+      "Default: `minute` up to 24 hours, `hour` up to 31 days, else `day`. Days begin at midnight UTC.",
+    ),
   source: word.describe("Only this source, for series of sources."),
   route: word.describe("Only this route, for series of routes."),
 });
@@ -213,13 +264,24 @@ export const qualityQuery = z.strictObject({
   to: moment.describe("Statuses received before this time. Default: now."),
   account: word.describe("Only messages of this account."),
   route: word.describe("Only events for this route."),
-  reference: z.string().min(1).max(maxIdLength).optional().describe("Only messages whose reference begins with it."),
+  reference: z
+    .string()
+    .min(1)
+    .max(maxIdLength)
+    .optional()
+    .describe("Only messages whose reference begins with it."),
 });
 
-export type QualityQuery = z.infer<typeof qualityQuery> & Limited & { readonly from: number; readonly to: number };
+export type QualityQuery = z.infer<typeof qualityQuery> &
+  Limited & { readonly from: number; readonly to: number };
 
 export const auditQuery = z.strictObject({
   ...received,
   source: word.describe("Only from this source."),
-  wait: z.coerce.number<number>().min(0).max(30).default(10).describe("Seconds to wait for the report."),
+  wait: z.coerce
+    .number<number>()
+    .min(0)
+    .max(30)
+    .default(10)
+    .describe("Seconds to wait for the report."),
 });

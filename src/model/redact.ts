@@ -2,14 +2,23 @@ import { readPostgresUrl } from "./postgres.ts";
 import { Secret } from "./secret.ts";
 import { runSteps, type Steps } from "./steps.ts";
 
-/** Removes the secrets of the settings from text, for example from the answer of a destination that echoes its request. */
+/**
+ * Removes the secrets of the settings from text, for example from the answer of a destination that
+ * echoes its request.
+ */
 export interface Redactor {
   text(text: string): string;
   /** Bytes from outside. `more`: values that are secret in this answer only. */
   bytes(bytes: Buffer, more?: readonly string[]): Buffer;
-  /** A log line. Keeps secrets under 8 characters and headers such as `x-tenant`, which may be words of the line itself. */
+  /**
+   * A log line. Keeps secrets under 8 characters and headers such as `x-tenant`, which may be words
+   * of the line itself.
+   */
   line(line: string): string;
-  /** Replaces the settings. Redacts the previous secrets until the next reload, because attempts in flight still send them. */
+  /**
+   * Replaces the settings. Redacts the previous secrets until the next reload, because attempts in
+   * flight still send them.
+   */
   reload(settings: unknown): Steps<void>;
 }
 
@@ -21,8 +30,16 @@ const shortest = 4;
 const shortestAnywhere = 8;
 
 /** Names of headers and of query parameters whose values are secret. */
-export const secretName = /auth|token|secret|passw|signature|credential|cookie|^(?:x[-_])?(?:api[-_]?)?key$/i;
-const openHeaders = new Set(["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "user-agent"]);
+export const secretName =
+  /auth|token|secret|passw|signature|credential|cookie|^(?:x[-_])?(?:api[-_]?)?key$/i;
+const openHeaders = new Set([
+  "accept",
+  "accept-charset",
+  "accept-encoding",
+  "accept-language",
+  "cache-control",
+  "user-agent",
+]);
 export const urlKeys: ReadonlySet<string> = new Set(["url", "baseUrl", "publicUrl"]);
 
 export function createRedactor(settings: unknown): Redactor {
@@ -36,7 +53,9 @@ export function createRedactor(settings: unknown): Redactor {
       // One character per byte, so that binary parts stay unchanged.
       const before = bytes.toString("latin1");
       let after = deliverySignatures(search.answer(before));
-      for (const value of more) if (value.length >= shortestAnywhere) after = after.replace(new RegExp(anySpelling(value), "g"), redacted);
+      for (const value of more)
+        if (value.length >= shortestAnywhere)
+          after = after.replace(new RegExp(anySpelling(value), "g"), redacted);
       return after === before ? bytes : Buffer.from(after, "latin1");
     },
     line: (line) => search.line(line),
@@ -47,7 +66,10 @@ export function createRedactor(settings: unknown): Redactor {
   };
 }
 
-/** Secret texts, each with whether it is redacted in log lines too. The longest first, so that a header's value is replaced before the token in it. */
+/**
+ * Secret texts, each with whether it is redacted in log lines too. The longest first, so that a
+ * header's value is replaced before the token in it.
+ */
 type Secrets = ReadonlyMap<string, boolean>;
 
 function secretsIn(settings: unknown): Secrets {
@@ -55,14 +77,18 @@ function secretsIn(settings: unknown): Secrets {
   const add = (values: readonly string[], isForLines = true): void => {
     for (const value of values) {
       if (value.length < shortest) continue;
-      found.set(value, found.get(value) === true || (isForLines && value.length >= shortestAnywhere));
+      found.set(
+        value,
+        found.get(value) === true || (isForLines && value.length >= shortestAnywhere),
+      );
     }
   };
   const walk = (value: unknown, key: string, inHeaders: boolean): void => {
     if (value instanceof Secret) {
       const text = value.reveal();
       if (!inHeaders) add([text, ...partsOfSecret(text)]);
-      else if (!openHeaders.has(key.toLowerCase())) add([text, ...credentialsOf(text)], secretName.test(key));
+      else if (!openHeaders.has(key.toLowerCase()))
+        add([text, ...credentialsOf(text)], secretName.test(key));
     } else if (typeof value === "string") {
       if (urlKeys.has(key)) add(partsOfUrl(value));
     } else if (typeof value === "object" && value !== null) {
@@ -84,7 +110,9 @@ function partsOfUrl(text: string): string[] {
   if (postgres !== null) return [postgres.password, encodeURIComponent(postgres.password)];
   const url = URL.parse(text);
   if (url === null) return [];
-  const named = [...url.searchParams].filter(([name]) => secretName.test(name)).map(([, value]) => value);
+  const named = [...url.searchParams]
+    .filter(([name]) => secretName.test(name))
+    .map(([, value]) => value);
   return [url.password, decoded(url.password), ...named];
 }
 
@@ -92,7 +120,9 @@ function partsOfUrl(text: string): string[] {
 function longSegments(text: string): string[] {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol)) return [];
-  return [...url.pathname.split("/"), ...url.searchParams.values()].filter((part) => part.length >= shortestAnywhere);
+  return [...url.pathname.split("/"), ...url.searchParams.values()].filter(
+    (part) => part.length >= shortestAnywhere,
+  );
 }
 
 /** The credentials after a scheme such as `Bearer`; of `Basic`, the password too. */
@@ -120,13 +150,16 @@ interface Pattern {
   readonly place: number;
   readonly isForLines: boolean;
   readonly source: () => string;
-  /** Compiled at first use: most secrets never occur in a text, and a reload must not wait for thousands of patterns. */
+  /**
+   * Compiled at first use: most secrets never occur in a text, and a reload must not wait for
+   * thousands of patterns.
+   */
   compiled?: RegExp;
 }
 
 /**
- * Most texts have no secret, so a table is searched for the hash of each four characters, and the regular expression of a
- * secret runs only when its hash occurs.
+ * Most texts have no secret, so a table is searched for the hash of each four characters, and the
+ * regular expression of a secret runs only when its hash occurs.
  */
 function* creating(secrets: Secrets) {
   /** Texts of which an answer may end with a part. */
@@ -152,9 +185,18 @@ function* creating(secrets: Secrets) {
     } else {
       add(secret, isForLines, () => anySpelling(secret));
       // Base64 may encode it as written in JSON or in a URL.
-      const written = [...new Set([secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed())])];
+      const written = [
+        ...new Set([
+          secret,
+          JSON.stringify(secret).slice(1, -1),
+          encodeURIComponent(secret.toWellFormed()),
+        ]),
+      ];
       const cores = written.flatMap(base64Cores);
-      for (const core of cores) add(core, isForLines, () => anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]"));
+      for (const core of cores)
+        add(core, isForLines, () =>
+          anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]"),
+        );
       spellings.push(...written, ...cores.filter((core) => core.length >= shortestAnywhere));
     }
     yield;
@@ -218,7 +260,10 @@ function hashOf(anchor: string): number {
   return hash;
 }
 
-/** The base64 characters that depend only on `secret`, for each of its three offsets in the encoded bytes. */
+/**
+ * The base64 characters that depend only on `secret`, for each of its three offsets in the encoded
+ * bytes.
+ */
 function base64Cores(secret: string): string[] {
   const bytes = Buffer.from(secret, "utf8");
   return [0, 1, 2].map((offset) => {
@@ -230,7 +275,10 @@ function base64Cores(secret: string): string[] {
   });
 }
 
-/** A pattern for `text` with any of its characters percent-encoded, or escaped in JSON (also twice) or HTML. */
+/**
+ * A pattern for `text` with any of its characters percent-encoded, or escaped in JSON (also twice)
+ * or HTML.
+ */
 export function anySpelling(text: string): string {
   return Array.from(text, (character) => {
     if (/[A-Za-z0-9]/.test(character)) return character;
@@ -240,7 +288,10 @@ export function anySpelling(text: string): string {
         .toString(16)
         .padStart(digits, "0")
         .replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
-    const units = Array.from({ length: character.length }, (_, at) => `\\\\{1,8}u${hex(character.charCodeAt(at), 4)}`).join("");
+    const units = Array.from(
+      { length: character.length },
+      (_, at) => `\\\\{1,8}u${hex(character.charCodeAt(at), 4)}`,
+    ).join("");
     const spellings = [
       character === "\\" ? "(?:\\\\\\\\){1,4}|\\\\" : `\\\\{0,8}${literal(character)}`,
       utf8.map((byte) => `%(?:25){0,2}${hex(byte, 2)}`).join(""),
@@ -254,17 +305,27 @@ export function anySpelling(text: string): string {
   }).join("");
 }
 
-const entities: Readonly<Record<string, string>> = { '"': "&quot;", "&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&apos;" };
+const entities: Readonly<Record<string, string>> = {
+  '"': "&quot;",
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  "'": "&apos;",
+};
 
 export function literal(character: string): string {
   return character.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 }
 
-const signature = /\bv1a?(?:,|%2C)(?:[A-Za-z0-9+]|\\{0,8}\/|%2[BF]|\\+u002[Bf]){43,86}(?:={1,2}|(?:%3D|\\+u003d){1,2})?/gi;
+const signature =
+  /\bv1a?(?:,|%2C)(?:[A-Za-z0-9+]|\\{0,8}\/|%2[BF]|\\+u002[Bf]){43,86}(?:={1,2}|(?:%3D|\\+u003d){1,2})?/gi;
 
 const metaSignature = /\bsha256(?:=|%3D)[0-9a-f]{64}\b/gi;
 
-/** Signatures of deliveries, as Standard Webhooks and Meta write them. With one, anyone can replay the event to the destination. */
+/**
+ * Signatures of deliveries, as Standard Webhooks and Meta write them. With one, anyone can replay
+ * the event to the destination.
+ */
 function deliverySignatures(text: string): string {
   const rest = text.includes("v1") ? text.replace(signature, redacted) : text;
   return rest.includes("sha256") ? rest.replace(metaSignature, redacted) : rest;

@@ -16,13 +16,18 @@ export const scheduleSchema = z
 
 /** The next run of a cron pattern (UTC) after `now`; null: never. */
 export function nextRun(pattern: string, now: number): number | null {
-  return new Cron(pattern, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
+  return (
+    new Cron(pattern, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null
+  );
 }
 
 /** Detects a changed clock or a machine that slept within this time. */
 const longestWaitMs = 60_000;
 
-/** Says whether a run of a schedule is due, and in how many ms to ask again. The schedule and the clock may change in between. */
+/**
+ * Says whether a run of a schedule is due, and in how many ms to ask again. The schedule and the
+ * clock may change in between.
+ */
 export function createTimetable(now: () => number) {
   let planned: { readonly schedule: string; readonly at: number } | null = null;
   return (schedule: string): { readonly isDue: boolean; readonly waitMs: number } => {

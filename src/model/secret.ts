@@ -2,7 +2,10 @@ import { hash } from "node:crypto";
 import { inspect } from "node:util";
 import { z } from "zod";
 
-/** A secret, token or key. It prints, serializes and inspects as `[secret]`; only `reveal()` returns the text. */
+/**
+ * A secret, token or key. It prints, serializes and inspects as `[secret]`; only `reveal()` returns
+ * the text.
+ */
 export class Secret {
   readonly #text: string;
 

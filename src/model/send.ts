@@ -1,6 +1,8 @@
 import type { AccountName } from "./ids.ts";
 
-/** What is sent once per key: a message, or the run of an automation, whose key is its reference. */
+/**
+ * What is sent once per key: a message, or the run of an automation, whose key is its reference.
+ */
 export const sendKinds = ["message", "run"] as const;
 export type SendKind = (typeof sendKinds)[number];
 
@@ -27,7 +29,10 @@ export interface KeyHeld {
   readonly state: (typeof keyStates)[number];
   /** SHA-256 of the body, in hex. */
   readonly fingerprint: string;
-  /** Calls that may have had an effect: those of unknown outcome, the one in flight, and the one that succeeded. */
+  /**
+   * Calls that may have had an effect: those of unknown outcome, the one in flight, and the one
+   * that succeeded.
+   */
   readonly attempts: number;
 }
 
@@ -61,7 +66,12 @@ export interface SendResult {
 
 export type SendEnd =
   | { readonly end: "not-done" | "unknown" }
-  | { readonly end: "done"; readonly at: number; readonly answer: SendAnswer; readonly sent: SentSubject };
+  | {
+      readonly end: "done";
+      readonly at: number;
+      readonly answer: SendAnswer;
+      readonly sent: SentSubject;
+    };
 
 export type SentSubject =
   | {
@@ -81,12 +91,14 @@ export type SentSubject =
     };
 
 /**
- * The key once the call may begin; null when the key is held. A resend needs the number of attempts from the last answer: a
- * client that repeats the same request without an answer does not send a third time.
+ * The key once the call may begin; null when the key is held. A resend needs the number of attempts
+ * from the last answer: a client that repeats the same request without an answer does not send a
+ * third time.
  */
 export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim): KeyHeld | null {
   if (held === null) return { state: "calling", fingerprint, attempts: 1 };
-  if (held.state !== "unknown" || held.fingerprint !== fingerprint || held.attempts !== resend) return null;
+  if (held.state !== "unknown" || held.fingerprint !== fingerprint || held.attempts !== resend)
+    return null;
   return { ...held, state: "calling", attempts: held.attempts + 1 };
 }
 

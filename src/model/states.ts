@@ -1,14 +1,22 @@
 import type { RouteName } from "./ids.ts";
 
 /**
- * The result of routing an event. `parked` is not final: it becomes `routed` when the wamid is registered in time,
- * `filtered` if its reference or metadata do not match, else `ignored`.
+ * The result of routing an event. `parked` is not final: it becomes `routed` when the wamid is
+ * registered in time, `filtered` if its reference or metadata do not match, else `ignored`.
  *
  * An item for a business number that no account has is `unassigned`, until the number gets one.
- * A quarantined or unassigned body that is read as an event later is `released`; the event has its own disposition. The stores save the
- * index in this list, so new ones go to the end.
+ * A quarantined or unassigned body that is read as an event later is `released`; the event has its
+ * own disposition. The stores save the index in this list, so new ones go to the end.
  */
-export const dispositions = ["routed", "filtered", "ignored", "quarantined", "parked", "released", "unassigned"] as const;
+export const dispositions = [
+  "routed",
+  "filtered",
+  "ignored",
+  "quarantined",
+  "parked",
+  "released",
+  "unassigned",
+] as const;
 export type Disposition = (typeof dispositions)[number];
 
 /**
@@ -50,10 +58,16 @@ export interface DeliveryPlan {
   readonly fault?: string;
 }
 
-export type KeptVerdict = readonly [route: string, verdict: RouteVerdict["verdict"], reason?: string];
+export type KeptVerdict = readonly [
+  route: string,
+  verdict: RouteVerdict["verdict"],
+  reason?: string,
+];
 
 export function keptVerdicts({ verdicts }: Pick<DeliveryPlan, "verdicts">): KeptVerdict[] {
-  return verdicts.map((v) => (v.verdict === "skip" ? [v.route, v.verdict, v.reason] : [v.route, v.verdict]));
+  return verdicts.map((v) =>
+    v.verdict === "skip" ? [v.route, v.verdict, v.reason] : [v.route, v.verdict],
+  );
 }
 
 export function verdictOf([route, verdict, reason]: KeptVerdict): RouteVerdict {

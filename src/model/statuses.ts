@@ -1,8 +1,13 @@
-/** What a status means. Tracking, storage, polling, the sandbox and docs/concepts/message-states.md follow the tables below. */
+/**
+ * What a status means. Tracking, storage, polling, the sandbox and docs/concepts/message-states.md
+ * follow the tables below.
+ */
 export interface StatusRule {
   /** A status replaces only one of a lower rank. Of two with the same rank, the first stays. */
   readonly rank: number;
-  /** `open`: another status is expected. `settled`: another one may still come. `final`: none comes. */
+  /**
+   * `open`: another status is expected. `settled`: another one may still come. `final`: none comes.
+   */
   readonly stage: "open" | "settled" | "final";
   readonly error: boolean;
 }
@@ -18,10 +23,11 @@ export interface RunStatusRule extends StatusRule {
 }
 
 /**
- * The statuses of the service's document (messaging-service-api.md, "Message status"). Any other word is stored with its
- * event and routed, and changes no message.
+ * The statuses of the service's document (messaging-service-api.md, "Message status"). Any other
+ * word is stored with its event and routed, and changes no message.
  *
- * `failed` ranks below `delivered` and is not final, because a message can reach another of the recipient's devices.
+ * `failed` ranks below `delivered` and is not final, because a message can reach another of the
+ * recipient's devices.
  */
 export const messageStatuses = {
   pending: { rank: 10, stage: "open", direction: "outbound", webhook: false, error: false },
@@ -33,7 +39,9 @@ export const messageStatuses = {
 } as const satisfies Readonly<Record<string, MessageStatusRule>>;
 export type MessageStatus = keyof typeof messageStatuses;
 
-/** The statuses of an automation run. The document names none, so these words are the relay's own. */
+/**
+ * The statuses of an automation run. The document names none, so these words are the relay's own.
+ */
 export const runStatuses = {
   started: { rank: 10, stage: "open", event: null, error: false },
   completed: { rank: 20, stage: "final", event: "automation.completed", error: false },
@@ -41,11 +49,13 @@ export const runStatuses = {
 } as const satisfies Readonly<Record<string, RunStatusRule>>;
 export type RunStatus = keyof typeof runStatuses;
 
-export const statusWords: readonly string[] = [...new Set([...Object.keys(messageStatuses), ...Object.keys(runStatuses)])];
+export const statusWords: readonly string[] = [
+  ...new Set([...Object.keys(messageStatuses), ...Object.keys(runStatuses)]),
+];
 
 /**
- * The kinds of events that are known: those of the service's document, and that of an automation's request. The document
- * leaves others open.
+ * The kinds of events that are known: those of the service's document, and that of an automation's
+ * request. The document leaves others open.
  */
 export const eventKinds: readonly string[] = [
   "message.status",
@@ -53,9 +63,14 @@ export const eventKinds: readonly string[] = [
   "automation.request",
 ];
 
-type Rules<Status extends string> = Readonly<Record<Status, StatusRule & { readonly direction?: MessageStatusRule["direction"] }>>;
+type Rules<Status extends string> = Readonly<
+  Record<Status, StatusRule & { readonly direction?: MessageStatusRule["direction"] }>
+>;
 
-export function isStatus<Status extends string>(rules: Rules<Status>, word: string | null): word is Status {
+export function isStatus<Status extends string>(
+  rules: Rules<Status>,
+  word: string | null,
+): word is Status {
   return word !== null && Object.hasOwn(rules, word);
 }
 
@@ -63,18 +78,32 @@ export function statusesOf<Status extends string>(rules: Rules<Status>): Status[
   return Object.keys(rules) as Status[];
 }
 
-/** Whether `to` replaces the status `from`. Inbound and outbound messages never turn into each other. */
-export function supersedes<Status extends string>(rules: Rules<Status>, from: Status | null, to: Status): boolean {
+/**
+ * Whether `to` replaces the status `from`. Inbound and outbound messages never turn into each
+ * other.
+ */
+export function supersedes<Status extends string>(
+  rules: Rules<Status>,
+  from: Status | null,
+  to: Status,
+): boolean {
   if (from === null) return true;
   return rules[from].direction === rules[to].direction && rules[from].rank < rules[to].rank;
 }
 
 /** Whether `status` is `target`, or comes after it in the same direction. */
-export function reaches<Status extends string>(rules: Rules<Status>, status: Status, target: Status): boolean {
+export function reaches<Status extends string>(
+  rules: Rules<Status>,
+  status: Status,
+  target: Status,
+): boolean {
   return status === target || supersedes(rules, target, status);
 }
 
-export function stageOf<Status extends string>(rules: Rules<Status>, status: string | null): StatusRule["stage"] {
+export function stageOf<Status extends string>(
+  rules: Rules<Status>,
+  status: string | null,
+): StatusRule["stage"] {
   return isStatus(rules, status) ? rules[status].stage : "open";
 }
 
@@ -88,8 +117,8 @@ export function runStatusOf(event: string): RunStatus | null {
 }
 
 /**
- * A test for texts that match any of the patterns. `*` matches any run of characters. Takes at most length of text times length
- * of pattern.
+ * A test for texts that match any of the patterns. `*` matches any run of characters. Takes at most
+ * length of text times length of pattern.
  */
 export function compileGlobs(patterns: readonly string[]): (text: string) => boolean {
   if (patterns.includes("*")) return () => true;

@@ -14,7 +14,11 @@ const turnMs = 10;
 const restMs = 5;
 
 /** Others are served between the steps: after the first, and then whenever `turnMs` have passed. */
-export async function runInTurns<Result>(steps: Steps<Result>, now = () => performance.now(), rest = () => wait(restMs)): Promise<Result> {
+export async function runInTurns<Result>(
+  steps: Steps<Result>,
+  now = () => performance.now(),
+  rest = () => wait(restMs),
+): Promise<Result> {
   let restedAt = Number.NEGATIVE_INFINITY;
   let step = steps.next();
   while (step.done !== true) {

@@ -1,5 +1,13 @@
 import { z } from "zod";
-import { isStatus, type MessageStatus, messageStatuses, type RunStatus, runStatuses, type StatusRule, supersedes } from "./statuses.ts";
+import {
+  isStatus,
+  type MessageStatus,
+  messageStatuses,
+  type RunStatus,
+  runStatuses,
+  type StatusRule,
+  supersedes,
+} from "./statuses.ts";
 
 export interface TrackedState<Status extends string> {
   readonly status: Status | null;
@@ -11,7 +19,11 @@ export interface TrackedState<Status extends string> {
 export type MessageState = TrackedState<MessageStatus>;
 export type RunState = TrackedState<RunStatus>;
 
-export const unobserved: TrackedState<never> = Object.freeze({ status: null, error: null, times: Object.freeze({}) });
+export const unobserved: TrackedState<never> = Object.freeze({
+  status: null,
+  error: null,
+  times: Object.freeze({}),
+});
 
 /** A status as an event, a registration or a poll reports it. `status` may be any word. */
 export interface Observation {
@@ -25,7 +37,10 @@ interface Transition {
   readonly to: string;
 }
 
-/** A step of a state machine: the state after it, and the transition, if it was one. `state` is the same object when nothing changed. */
+/**
+ * A step of a state machine: the state after it, and the transition, if it was one. `state` is the
+ * same object when nothing changed.
+ */
 export interface Step<State> {
   readonly state: State;
   readonly transition: Transition | null;
@@ -66,15 +81,25 @@ function step<Status extends string>(
   const isEarlier = known === undefined || at < known;
   if (!moves && !isEarlier && error === state.error) return { state, transition: null };
   return {
-    state: { status: moves ? status : state.status, error, times: isEarlier ? { ...state.times, [status]: at } : state.times },
+    state: {
+      status: moves ? status : state.status,
+      error,
+      times: isEarlier ? { ...state.times, [status]: at } : state.times,
+    },
     transition: moves ? { from: state.status, to: status } : null,
   };
 }
 
-/** Of the metadata of a message or run, which is sent with each delivery with `payload: enriched`. JSON.stringify recurses. */
+/**
+ * Of the metadata of a message or run, which is sent with each delivery with `payload: enriched`.
+ * JSON.stringify recurses.
+ */
 export const metadataLimits = { bytes: 64 * 1024, values: 1000, levels: 16 } as const;
 
-/** What is wrong with metadata; null: nothing. Not recursive, because `JSON.parse` accepts any depth. */
+/**
+ * What is wrong with metadata; null: nothing. Not recursive, because `JSON.parse` accepts any
+ * depth.
+ */
 export function metadataFault(metadata: Readonly<Record<string, unknown>>): string | null {
   const { bytes, values, levels } = metadataLimits;
   let count = 0;
@@ -85,13 +110,16 @@ export function metadataFault(metadata: Readonly<Record<string, unknown>>): stri
     for (const holder of inner) {
       for (const value of Object.values(holder)) {
         count += 1;
-        if (count > values) return `has more than ${values.toLocaleString("en")} keys and list entries`;
+        if (count > values)
+          return `has more than ${values.toLocaleString("en")} keys and list entries`;
         if (typeof value === "object" && value !== null) next.push(value);
       }
     }
     inner = next;
   }
-  return Buffer.byteLength(JSON.stringify(metadata)) > bytes ? `is longer than ${bytes.toLocaleString("en")} bytes as JSON` : null;
+  return Buffer.byteLength(JSON.stringify(metadata)) > bytes
+    ? `is longer than ${bytes.toLocaleString("en")} bytes as JSON`
+    : null;
 }
 
 export const metadataSchema = z.record(z.string(), z.unknown()).superRefine((metadata, context) => {

@@ -17,7 +17,8 @@ export const mostMs = 36_500 * durationUnits.d;
 /** The greatest number of a rate, in any unit. */
 export const mostRate = 1_000_000;
 
-export const unitPattern = (units: Units): RegExp => new RegExp(`^\\d+(\\.\\d+)?(${Object.keys(units).toReversed().join("|")})$`);
+export const unitPattern = (units: Units): RegExp =>
+  new RegExp(`^\\d+(\\.\\d+)?(${Object.keys(units).toReversed().join("|")})$`);
 export const ratePattern = /^\d+(\.\d+)?\/(s|m|h)$/;
 
 /** NaN for a text of another form. */
@@ -40,12 +41,16 @@ export function sizeText(bytes: number): string {
   return bytes === 0 ? "0B" : inWholeUnits(bytes, sizeUnits);
 }
 
-/** A rate per second as the settings write it, in the first unit that makes it whole: `50/s`, `5/m`; else as a fraction. */
+/**
+ * A rate per second as the settings write it, in the first unit that makes it whole: `50/s`, `5/m`;
+ * else as a fraction.
+ */
 export function rateText(perSecond: number): string {
   for (const [unit, seconds] of Object.entries(rateUnits)) {
     const count = Math.round(perSecond * seconds);
     // 1/3600 × 3600 need not be 1 in floating point.
-    if (count > 0 && Math.abs(count / seconds - perSecond) <= perSecond * 1e-12) return `${count}/${unit}`;
+    if (count > 0 && Math.abs(count / seconds - perSecond) <= perSecond * 1e-12)
+      return `${count}/${unit}`;
   }
   return perSecond >= 1 ? `${plainNumber(perSecond)}/s` : `${plainNumber(perSecond * 3600)}/h`;
 }
@@ -57,7 +62,8 @@ function plainNumber(value: number): string {
 }
 
 function inWholeUnits(value: number, units: Units): string {
-  for (const [unit, factor] of Object.entries(units)) if (value % factor === 0) return `${value / factor}${unit}`;
+  for (const [unit, factor] of Object.entries(units))
+    if (value % factor === 0) return `${value / factor}${unit}`;
   return String(value);
 }
 

@@ -23,7 +23,9 @@ interface PoolOptions extends ConnectorOptions {
 }
 
 export interface Connection extends Pick<Dispatcher, "dispatch"> {
-  /** The present socket has brought an answer, and the server may close it before the next request. */
+  /**
+   * The present socket has brought an answer, and the server may close it before the next request.
+   */
   answered: boolean;
 }
 
@@ -65,7 +67,8 @@ export function createPool(url: URL, { connections, connectWithin, ...to }: Pool
     pipelining: 1,
     // One request per connection, so that a reset leaves the outcome of one request unknown.
     allowH2: false,
-    // An exchange has its own deadline. These timeouts would not stop a server that sends byte by byte.
+    // An exchange has its own deadline. These timeouts would not stop a server that sends byte by
+    // byte.
     headersTimeout: 0,
     bodyTimeout: 0,
     factory: (origin, options) => new PooledClient(origin, options),
@@ -76,7 +79,10 @@ export function createPool(url: URL, { connections, connectWithin, ...to }: Pool
         callback(...outcome);
         if (outcome[1] !== null) takeContinue(outcome[1]);
       });
-      const late = () => socket?.destroy(new ConnectionFailed("timeout", `no connection within ${connectWithin} ms`));
+      const late = () =>
+        socket?.destroy(
+          new ConnectionFailed("timeout", `no connection within ${connectWithin} ms`),
+        );
       const deadline = setTimeout(late, connectWithin);
       if (socket !== null) connecting.add(socket);
     },
@@ -97,9 +103,14 @@ export function createPool(url: URL, { connections, connectWithin, ...to }: Pool
 }
 
 /** Fails with a {@link ConnectionFailed}. Destroying the returned socket gives up. */
-type Connect = (callback: (...outcome: [null, net.Socket] | [Error, null]) => void) => net.Socket | null;
+type Connect = (
+  callback: (...outcome: [null, net.Socket] | [Error, null]) => void,
+) => net.Socket | null;
 
-/** Private addresses are blocked here (IP literals), when a name is looked up, and before TLS or HTTP write a byte. */
+/**
+ * Private addresses are blocked here (IP literals), when a name is looked up, and before TLS or
+ * HTTP write a byte.
+ */
 export function createConnector(url: URL, options: ConnectorOptions): Connect {
   const isPublic = options.isPublic ?? isPublicAddress;
   const isAllowed = options.allowPrivate ? () => true : isPublic;
@@ -153,7 +164,11 @@ export function createConnector(url: URL, options: ConnectorOptions): Connect {
       if (options.allowPrivate) return;
       const address = socket.remoteAddress;
       if (address !== undefined && isAllowed(address)) return;
-      end(address === undefined ? new ConnectionFailed("connect", "the connection was closed at once") : blockedAddress(address));
+      end(
+        address === undefined
+          ? new ConnectionFailed("connect", "the connection was closed at once")
+          : blockedAddress(address),
+      );
       socket.destroy();
     });
     socket.once(secure ? "secureConnect" : "connect", () => end(null));
@@ -167,22 +182,34 @@ function connectFailure(error: NodeJS.ErrnoException, reached: boolean): Connect
   if (error instanceof ConnectionFailed) return error;
   const code = error.code ?? error.name;
   const text = error.message.split("\n", 1)[0]?.slice(0, 300);
-  if (reached) return new ConnectionFailed("tls", `the TLS handshake failed (${code}): ${text}`, code);
+  if (reached)
+    return new ConnectionFailed("tls", `the TLS handshake failed (${code}): ${text}`, code);
   return new ConnectionFailed("connect", `no connection (${code})`, code);
 }
 
-/** Bounds interim answers (1xx), with which a server could keep the relay busy until the deadline. */
+/**
+ * Bounds interim answers (1xx), with which a server could keep the relay busy until the deadline.
+ */
 export const mostInterim = 32;
 
-type Parser = { onHeadersComplete(status: number, upgrade: boolean, shouldKeepAlive: boolean): number };
+type Parser = {
+  onHeadersComplete(status: number, upgrade: boolean, shouldKeepAlive: boolean): number;
+};
 
-/** undici closes the connection at an unasked `100 Continue`, which RFC 9110 says to ignore, and ignores 102. No public way. */
+/**
+ * undici closes the connection at an unasked `100 Continue`, which RFC 9110 says to ignore, and
+ * ignores 102. No public way.
+ */
 function takeContinue(socket: net.Socket): void {
-  const key = Object.getOwnPropertySymbols(socket).find(({ description }) => description === "parser");
-  const parser = key === undefined ? undefined : (socket as unknown as Record<symbol, Parser | null>)[key];
+  const key = Object.getOwnPropertySymbols(socket).find(
+    ({ description }) => description === "parser",
+  );
+  const parser =
+    key === undefined ? undefined : (socket as unknown as Record<symbol, Parser | null>)[key];
   if (parser === undefined || parser === null) return;
   const read = parser.onHeadersComplete;
-  parser.onHeadersComplete = (status, ...rest) => read.call(parser, status === 100 ? 102 : status, ...rest);
+  parser.onHeadersComplete = (status, ...rest) =>
+    read.call(parser, status === 100 ? 102 : status, ...rest);
 }
 
 export function takingContinue(connect: buildConnector.connector): buildConnector.connector {

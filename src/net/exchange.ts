@@ -9,9 +9,20 @@ type Headers = Readonly<Record<string, string | string[] | undefined>>;
 /** `sent`: a byte of the request may have reached the server. */
 export type Exchanged =
   /** `isCut`: the body was longer than `maxBytes`. */
-  | { readonly kind: "answered"; readonly status: number; readonly headers: Headers; readonly body: Buffer; readonly isCut: boolean }
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly headers: Headers;
+      readonly body: Buffer;
+      readonly isCut: boolean;
+    }
   /** `status`: 0: no answer began. */
-  | { readonly kind: "timeout"; readonly step: Step; readonly status: number; readonly sent: boolean }
+  | {
+      readonly kind: "timeout";
+      readonly step: Step;
+      readonly status: number;
+      readonly sent: boolean;
+    }
   /** `maySend` returned false. */
   | { readonly kind: "aborted"; readonly sent: boolean }
   | { readonly kind: "failed"; readonly error: Error; readonly sent: boolean };
@@ -23,16 +34,26 @@ interface ExchangeLimits {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly maySend?: () => boolean;
-  /** Whether to send once more after this error of a used socket, which the server may have closed just now. Default: never. */
+  /**
+   * Whether to send once more after this error of a used socket, which the server may have closed
+   * just now. Default: never.
+   */
   readonly resends?: (error: Error) => boolean;
   readonly after?: Clock["after"];
 }
 
-export function exchange(pool: HttpPool, request: Dispatcher.DispatchOptions, limits: ExchangeLimits): Promise<Exchanged> {
+export function exchange(
+  pool: HttpPool,
+  request: Dispatcher.DispatchOptions,
+  limits: ExchangeLimits,
+): Promise<Exchanged> {
   return new Promise((resolve) => pool.dispatch(request, new Exchange(request, limits, resolve)));
 }
 
-/** undici's timeouts restart with each chunk, and its `request()` does not report whether and over which socket it was sent. */
+/**
+ * undici's timeouts restart with each chunk, and its `request()` does not report whether and over
+ * which socket it was sent.
+ */
 class Exchange implements ConnectionHandler {
   readonly #request: Dispatcher.DispatchOptions;
   readonly #limits: ExchangeLimits;
@@ -51,7 +72,11 @@ class Exchange implements ConnectionHandler {
   readonly #chunks: Buffer[] = [];
   #length = 0;
 
-  constructor(request: Dispatcher.DispatchOptions, limits: ExchangeLimits, resolve: (exchanged: Exchanged) => void) {
+  constructor(
+    request: Dispatcher.DispatchOptions,
+    limits: ExchangeLimits,
+    resolve: (exchanged: Exchanged) => void,
+  ) {
     this.#request = request;
     this.#limits = limits;
     this.#resolve = resolve;
@@ -70,7 +95,8 @@ class Exchange implements ConnectionHandler {
     this.#controller = controller;
     // undici requeues a request when a socket ends in certain ways.
     if (this.#sent && this.#limits.resends === undefined) this.#fail("sent twice", "sent twice");
-    else if (this.#limits.maySend?.() === false) this.#cutOff({ kind: "aborted", sent: this.#sent });
+    else if (this.#limits.maySend?.() === false)
+      this.#cutOff({ kind: "aborted", sent: this.#sent });
     if (this.#isOver) controller.abort(new Error("given up"));
     else {
       this.#step = "sent";
@@ -87,7 +113,8 @@ class Exchange implements ConnectionHandler {
     // Also called for 103 and its like, before the answer: the last one counts.
     if (status < 200) {
       this.#interim += 1;
-      if (this.#interim > mostInterim) this.#fail("TOO_MANY_INTERIM_ANSWERS", `more than ${mostInterim} interim answers (1xx)`);
+      if (this.#interim > mostInterim)
+        this.#fail("TOO_MANY_INTERIM_ANSWERS", `more than ${mostInterim} interim answers (1xx)`);
       return;
     }
     this.#step = "answering";
@@ -112,9 +139,16 @@ class Exchange implements ConnectionHandler {
 
   onResponseError(_controller: Controller | null, error: Error): void {
     const connection = this.#connection;
-    if (!this.#isOver && this.#usedSocket && !this.#resent && connection !== null && this.#limits.resends?.(error) === true) {
+    if (
+      !this.#isOver &&
+      this.#usedSocket &&
+      !this.#resent &&
+      connection !== null &&
+      this.#limits.resends?.(error) === true
+    ) {
       this.#resent = true;
-      // Over the same connection, which gets a new socket once undici has taken leave of the old one.
+      // Over the same connection, which gets a new socket once undici has taken leave of the old
+      // one.
       queueMicrotask(() => connection.dispatch(this.#request, this));
     } else this.#end({ kind: "failed", error, sent: this.#sent });
   }
@@ -126,7 +160,11 @@ class Exchange implements ConnectionHandler {
   }
 
   #fail(code: string, message: string): void {
-    this.#cutOff({ kind: "failed", error: Object.assign(new Error(message), { code }), sent: true });
+    this.#cutOff({
+      kind: "failed",
+      error: Object.assign(new Error(message), { code }),
+      sent: true,
+    });
   }
 
   /** Closes the connection if bytes have left. */
@@ -144,7 +182,8 @@ class Exchange implements ConnectionHandler {
 }
 
 /** Without the message, which can quote the request. */
-export const codeOf = (error: Error): string => ("code" in error && typeof error.code === "string" ? error.code : error.name);
+export const codeOf = (error: Error): string =>
+  "code" in error && typeof error.code === "string" ? error.code : error.name;
 
 const wholeSeconds = /^\d+$/;
 /** The three formats of RFC 9110, section 5.6.7. `Date.parse` alone would accept many more. */
@@ -152,8 +191,15 @@ const imfDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}
 const rfc850Date = /^[A-Z][a-z]+day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
 const asctimeDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
-/** In ms, at most `longest`: a wrong year must not delay a delivery forever. Null when absent or malformed. */
-export function retryAfterMs(header: string | readonly string[] | undefined, now: number, longest: number): number | null {
+/**
+ * In ms, at most `longest`: a wrong year must not delay a delivery forever. Null when absent or
+ * malformed.
+ */
+export function retryAfterMs(
+  header: string | readonly string[] | undefined,
+  now: number,
+  longest: number,
+): number | null {
   const bounded = (ms: number): number => Math.min(Math.max(ms, 0), longest);
   const text = (typeof header === "string" ? header : header?.[0])?.trim();
   if (text === undefined) return null;
@@ -164,6 +210,10 @@ export function retryAfterMs(header: string | readonly string[] | undefined, now
 
 function httpDate(text: string): number | null {
   const isDate = imfDate.test(text) || rfc850Date.test(text);
-  const at = isDate ? Date.parse(text) : asctimeDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN;
+  const at = isDate
+    ? Date.parse(text)
+    : asctimeDate.test(text)
+      ? Date.parse(`${text} GMT`)
+      : Number.NaN;
   return Number.isNaN(at) ? null : at;
 }

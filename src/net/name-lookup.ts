@@ -16,7 +16,10 @@ export interface NameLookupParts {
 
 const defaultWithinMs = 5_000;
 
-/** A packet may be lost. c-ares queries the next server then, and drops a late answer to the first query. */
+/**
+ * A packet may be lost. c-ares queries the next server then, and drops a late answer to the first
+ * query.
+ */
 const queryAgain = { timeout: 2_000, tries: 2 };
 
 /** Some name servers never answer AAAA. */
@@ -31,7 +34,10 @@ const systemTtlMs = 10_000;
 
 const mostAddresses = 16;
 
-/** While a name server is silent, getaddrinfo blocks one of the four threads that file access shares. */
+/**
+ * While a name server is silent, getaddrinfo blocks one of the four threads that file access
+ * shares.
+ */
 const systemLookupsAtOnce = 2;
 
 const loopback: readonly LookupAddress[] = [
@@ -48,12 +54,15 @@ interface Answer {
 }
 
 /**
- * A silent name server delays only the names it serves. The hosts file is checked for each lookup, so that changes take
- * effect.
+ * A silent name server delays only the names it serves. The hosts file is checked for each lookup,
+ * so that changes take effect.
  */
 export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   const { servers, hostsFile = "/etc/hosts", now = () => performance.now() } = parts;
-  const { system = (name: string) => promises.lookup(name, { all: true }), withinMs = defaultWithinMs } = parts;
+  const {
+    system = (name: string) => promises.lookup(name, { all: true }),
+    withinMs = defaultWithinMs,
+  } = parts;
   const hosts = createHosts(hostsFile);
   /** Also those that are pending. */
   const known = new Map<string, { readonly answer: Promise<Answer>; until: number }>();
@@ -122,12 +131,14 @@ export const lookUpName: LookupAll = createNameLookup();
 
 export function lookupFunction(lookup: LookupAll = lookUpName): LookupFunction {
   return (name, { all, family }, callback) => {
-    const isWanted = (address: LookupAddress) => (family !== 4 && family !== 6) || address.family === family;
+    const isWanted = (address: LookupAddress) =>
+      (family !== 4 && family !== 6) || address.family === family;
     lookup(name).then(
       (found) => {
         const addresses = found.filter(isWanted);
         const [first] = addresses;
-        if (first === undefined) callback(failure("ENOTFOUND", `${name} has no address of family ${family}`), "");
+        if (first === undefined)
+          callback(failure("ENOTFOUND", `${name} has no address of family ${family}`), "");
         else if (all === true) callback(null, addresses);
         else callback(null, first.address, first.family);
       },
@@ -140,21 +151,33 @@ async function queryBoth(resolver: promises.Resolver, name: string): Promise<Ans
   const four = settled(resolver.resolve4(name, { ttl: true }), 4);
   const six = settled(resolver.resolve6(name, { ttl: true }), 6);
   const first = await four;
-  const second = first instanceof Error ? await six : await Promise.race([six, wait(ipv6GraceMs, null, { ref: false })]);
-  const answers = [first, second].filter((answer): answer is Answer => answer !== null && !(answer instanceof Error));
+  const second =
+    first instanceof Error
+      ? await six
+      : await Promise.race([six, wait(ipv6GraceMs, null, { ref: false })]);
+  const answers = [first, second].filter(
+    (answer): answer is Answer => answer !== null && !(answer instanceof Error),
+  );
   if (answers.length > 0) {
-    return { addresses: answers.flatMap(({ addresses }) => addresses), ttlMs: Math.min(...answers.map(({ ttlMs }) => ttlMs)) };
+    return {
+      addresses: answers.flatMap(({ addresses }) => addresses),
+      ttlMs: Math.min(...answers.map(({ ttlMs }) => ttlMs)),
+    };
   }
   throw [first, second].find((error) => error instanceof Error && !isUnknown(error)) ?? first;
 }
 
-const isUnknown = (error: Error): boolean => ["ENOTFOUND", "ENODATA", "ESERVFAIL"].includes(codeOf(error));
+const isUnknown = (error: Error): boolean =>
+  ["ENOTFOUND", "ENODATA", "ESERVFAIL"].includes(codeOf(error));
 
 async function settled(query: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<Answer | Error> {
   try {
     const records = await query;
     if (records.length === 0) return failure("ENODATA", "no address");
-    return { addresses: records.map(({ address }) => ({ address, family })), ttlMs: Math.min(...records.map(({ ttl }) => ttl)) * 1000 };
+    return {
+      addresses: records.map(({ address }) => ({ address, family })),
+      ttlMs: Math.min(...records.map(({ ttl }) => ttl)) * 1000,
+    };
   } catch (error) {
     return error as Error;
   }

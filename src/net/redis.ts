@@ -17,7 +17,8 @@ interface RedisPlace {
   readonly db: number;
 }
 
-const form = /^(rediss?):\/\/(?:([^@/?#:]*)(?::([^@/?#]*))?@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?(?:\/(\d{1,4})?)?$/;
+const form =
+  /^(rediss?):\/\/(?:([^@/?#:]*)(?::([^@/?#]*))?@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?(?:\/(\d{1,4})?)?$/;
 
 /** User and password are percent-encoded. Null: not such a URL. */
 export function readRedisUrl(text: string): RedisPlace | null {
@@ -30,7 +31,14 @@ export function readRedisUrl(text: string): RedisPlace | null {
     const [username, password] = [decodeURIComponent(user), decodeURIComponent(secret)];
     // Redis has no users without a password.
     if (username !== "" && password === "") return null;
-    return { tls: scheme === "rediss", host: ipv6 ?? name, port, username, password, db: Number(db) };
+    return {
+      tls: scheme === "rediss",
+      host: ipv6 ?? name,
+      port,
+      username,
+      password,
+      db: Number(db),
+    };
   } catch {
     return null;
   }
@@ -55,7 +63,9 @@ export interface RedisFault {
 }
 
 /** By the first word of Redis' error. */
-const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonly message: string }>> = {
+const answered: Readonly<
+  Record<string, { readonly kind: RedisFaultKind; readonly message: string }>
+> = {
   LOADING: { kind: "loading", message: "Redis is reading its files after a start" },
   BUSY: { kind: "hung", message: "Redis is kept busy by a script" },
   CLUSTERDOWN: { kind: "cluster", message: "the Redis Cluster is down" },
@@ -70,13 +80,24 @@ const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonl
   READONLY: { kind: "read-only", message: "Redis is a read-only replica" },
   MASTERDOWN: { kind: "read-only", message: "Redis is a replica that has lost its primary" },
   MISCONF: { kind: "disk", message: "Redis cannot write its files to disk, and takes no writes" },
-  NOREPLICAS: { kind: "replicas", message: "Redis has too few replicas connected (min-replicas-to-write)" },
+  NOREPLICAS: {
+    kind: "replicas",
+    message: "Redis has too few replicas connected (min-replicas-to-write)",
+  },
 };
 
 const unsent = /enableOfflineQueue/;
-const closed = /^Connection is closed|max retries per request|Command aborted due to connection close|Socket closed/i;
+const closed =
+  /^Connection is closed|max retries per request|Command aborted due to connection close|Socket closed/i;
 const noAddress = ["ENOTFOUND", "EAI_AGAIN", "ENODATA", "ETIMEOUT", "ESERVFAIL", "EREFUSED"];
-const noConnection = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL", ...noAddress]);
+const noConnection = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EHOSTDOWN",
+  "EADDRNOTAVAIL",
+  ...noAddress,
+]);
 const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
 /** Null for others, such as an invalid command. */
@@ -85,21 +106,30 @@ export function redisFaultOf(error: unknown): RedisFault | null {
   const { message, name, code } = error as Error & { code?: unknown };
   const known = answered[/^[A-Z]+/.exec(message)?.[0] ?? ""];
   if (known !== undefined) return { ...known, mayBeDone: false };
-  if (/max number of clients/i.test(message)) return fault("clients", "Redis has as many clients as it allows (maxclients)");
-  if (/^ERR.*(?:operation not permitted|invalid password|without any password|only be called when)/i.test(message)) {
+  if (/max number of clients/i.test(message))
+    return fault("clients", "Redis has as many clients as it allows (maxclients)");
+  if (
+    /^ERR.*(?:operation not permitted|invalid password|without any password|only be called when)/i.test(
+      message,
+    )
+  ) {
     return fault("credentials", "Redis refuses the user or the password");
   }
   if (/^ERR (?:DB index is out of range|invalid DB index|SELECT is not allowed)/i.test(message)) {
     return fault("database", "Redis has no database of that number");
   }
-  if (message === "Command timed out" || /^Socket timeout/.test(message)) return fault("hung", "Redis does not answer in time", true);
+  if (message === "Command timed out" || /^Socket timeout/.test(message))
+    return fault("hung", "Redis does not answer in time", true);
   if (unsent.test(message)) return fault("unreachable", "Redis is not connected");
   if (closed.test(message)) return fault("unreachable", "the connection to Redis was lost", true);
-  if (name === "ParserError" || message.startsWith("Unknown RESP type")) return fault("stranger", "the server is no Redis", true);
+  if (name === "ParserError" || message.startsWith("Unknown RESP type"))
+    return fault("stranger", "the server is no Redis", true);
   if (typeof code !== "string") return null;
   if (noConnection.has(code)) return fault("unreachable", `Redis cannot be reached (${code})`);
-  if (code === "ETIMEDOUT") return fault("unreachable", "Redis cannot be reached (no connection in time)");
-  if (brokenConnection.has(code)) return fault("unreachable", `the connection to Redis was lost (${code})`, true);
+  if (code === "ETIMEDOUT")
+    return fault("unreachable", "Redis cannot be reached (no connection in time)");
+  if (brokenConnection.has(code))
+    return fault("unreachable", `the connection to Redis was lost (${code})`, true);
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)|_CERT|EPROTO/.test(code)) {
     return fault("stranger", `TLS with Redis fails (${code})`);
   }
@@ -107,8 +137,8 @@ export function redisFaultOf(error: unknown): RedisFault | null {
 }
 
 /**
- * The initial SELECT of a connection failed. The client continues with database 0, which belongs to others, so the
- * connection must be closed.
+ * The initial SELECT of a connection failed. The client continues with database 0, which belongs to
+ * others, so the connection must be closed.
  */
 function isWithoutDatabase(error: Error): boolean {
   return (error as { command?: { name?: unknown } }).command?.name === "select";
@@ -118,7 +148,9 @@ function fault(kind: RedisFaultKind, message: string, mayBeDone = false): RedisF
   return { kind, message, mayBeDone };
 }
 
-/** For logs. The error itself has the command's arguments, and Redis quotes them in some messages. */
+/**
+ * For logs. The error itself has the command's arguments, and Redis quotes them in some messages.
+ */
 export function redisErrorText(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return (text.split(/, with args beginning with|\n/, 1)[0] ?? "").slice(0, 300);
@@ -144,7 +176,8 @@ class LinkDown extends Error {
 }
 
 /** Null: not a fault of Redis. */
-export const linkFaultOf = (error: unknown): RedisFault | null => (error instanceof LinkDown ? error.fault : redisFaultOf(error));
+export const linkFaultOf = (error: unknown): RedisFault | null =>
+  error instanceof LinkDown ? error.fault : redisFaultOf(error);
 
 export function createRedisLinks(): (url: Secret, tls?: TlsSettings) => RedisLink {
   const open = new Map<string, { readonly link: RedisLink; users: number }>();
@@ -168,7 +201,11 @@ export function createRedisLinks(): (url: Secret, tls?: TlsSettings) => RedisLin
 /** A server that hangs does not close its side. */
 const disconnectMs = 2_000;
 
-const notYet: RedisFault = { kind: "unreachable", message: "Redis is not connected", mayBeDone: false };
+const notYet: RedisFault = {
+  kind: "unreachable",
+  message: "Redis is not connected",
+  mayBeDone: false,
+};
 
 function openLink(url: string, tlsSettings: TlsSettings | undefined): RedisLink {
   let fault = notYet;
@@ -222,7 +259,10 @@ async function connect(url: string, tlsSettings: TlsSettings | undefined): Promi
   const { host, port, tls: isTls } = place;
   const to = { host, port, lookup: lookupFunction() };
 
-  /** ioredis' own accepts no lookup without TLS, and would block a thread for each name that does not resolve. */
+  /**
+   * ioredis' own accepts no lookup without TLS, and would block a thread for each name that does
+   * not resolve.
+   */
   class Connector extends AbstractConnector {
     constructor() {
       super(disconnectMs);
@@ -230,10 +270,15 @@ async function connect(url: string, tlsSettings: TlsSettings | undefined): Promi
     async connect(): Promise<net.Socket> {
       this.connecting = true;
       const stream = isTls
-        ? tls.connect({ ...to, ...tlsOptions(tlsSettings), ...(net.isIP(host) === 0 ? { servername: host } : {}) })
+        ? tls.connect({
+            ...to,
+            ...tlsOptions(tlsSettings),
+            ...(net.isIP(host) === 0 ? { servername: host } : {}),
+          })
         : net.connect(to);
       this.stream = stream;
-      // Not once: with TLS, an alert of the server can follow the first error, and one without a listener ends the process.
+      // Not once: with TLS, an alert of the server can follow the first error, and one without a
+      // listener ends the process.
       stream.on("error", (error) => {
         this.firstError ??= error;
       });

@@ -30,12 +30,23 @@ export function createMaker(registry: Registry) {
     described.push({ name, type, help, labelNames, combine });
     return { name, help, labelNames, registers };
   };
-  const counter = <Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Counter(options("counter", name, help, labelNames, "sum"));
-  const gauge = <Label extends string = never>(name: string, help: string, combine: Combine, labelNames: readonly Label[] = []) =>
-    new Gauge(options("gauge", name, help, labelNames, combine));
-  const histogram = <Label extends string = never>(name: string, help: string, buckets: number[], labelNames: readonly Label[] = []) =>
-    new Histogram({ ...options("histogram", name, help, labelNames, "sum"), buckets });
+  const counter = <Label extends string = never>(
+    name: string,
+    help: string,
+    labelNames: readonly Label[] = [],
+  ) => new Counter(options("counter", name, help, labelNames, "sum"));
+  const gauge = <Label extends string = never>(
+    name: string,
+    help: string,
+    combine: Combine,
+    labelNames: readonly Label[] = [],
+  ) => new Gauge(options("gauge", name, help, labelNames, combine));
+  const histogram = <Label extends string = never>(
+    name: string,
+    help: string,
+    buckets: number[],
+    labelNames: readonly Label[] = [],
+  ) => new Histogram({ ...options("histogram", name, help, labelNames, "sum"), buckets });
 
   return { described, counter, gauge, histogram };
 }
@@ -128,7 +139,10 @@ function sampleRelay(sampled: Sampled): void {
     ({ attention }) =>
       attention.map(({ kind, severity, subject }) => {
         const { about } = conditions[conditionOf({ kind, severity })];
-        const of = subject === null || (about !== "route" && about !== "account") ? {} : { [about]: subject };
+        const of =
+          subject === null || (about !== "route" && about !== "account")
+            ? {}
+            : { [about]: subject };
         return [{ kind, severity, ...of }, 1];
       }),
   );
@@ -139,8 +153,12 @@ function sampleRelay(sampled: Sampled): void {
     [],
     ({ requestsInFlight }) => [[{}, requestsInFlight]],
   );
-  sampled("relay_store_up", "1: the last write was stored.", "min", [], ({ storing }) => [[{}, Number(storing)]]);
-  sampled("relay_listeners", "Connected listeners.", "sum", [], ({ listeners }) => [[{}, listeners.length]]);
+  sampled("relay_store_up", "1: the last write was stored.", "min", [], ({ storing }) => [
+    [{}, Number(storing)],
+  ]);
+  sampled("relay_listeners", "Connected listeners.", "sum", [], ({ listeners }) => [
+    [{}, listeners.length],
+  ]);
   sampled(
     "relay_listener_events_behind",
     "Stored events that a listener has not received. listener is its name, masked if it contains a phone number or wamid.",
@@ -149,24 +167,55 @@ function sampleRelay(sampled: Sampled): void {
     ({ listeners }) => {
       // Two listeners may share a name: the metric shows the one further behind.
       const most = new Map<string, number>();
-      for (const { listener, behind } of listeners) most.set(listener, Math.max(most.get(listener) ?? 0, behind));
+      for (const { listener, behind } of listeners)
+        most.set(listener, Math.max(most.get(listener) ?? 0, behind));
       return [...most].map(([listener, behind]) => [{ listener }, behind]);
     },
   );
 }
 
 function sampleRoutes(sampled: Sampled): void {
-  const ofRoutes = (name: string, help: string, combine: Combine, value: (route: RouteGauges, now: number) => number): void =>
-    sampled(name, help, combine, ["route"], ({ routes, now }) => routes.map((each) => [{ route: each.route }, value(each, now)]));
-  ofRoutes("relay_deliveries_waiting", "Waiting deliveries, due or not.", "max", ({ waiting }) => waiting);
-  ofRoutes("relay_deliveries_held", "Deliveries held behind another one of their message.", "max", ({ held }) => held);
+  const ofRoutes = (
+    name: string,
+    help: string,
+    combine: Combine,
+    value: (route: RouteGauges, now: number) => number,
+  ): void =>
+    sampled(name, help, combine, ["route"], ({ routes, now }) =>
+      routes.map((each) => [{ route: each.route }, value(each, now)]),
+    );
+  ofRoutes(
+    "relay_deliveries_waiting",
+    "Waiting deliveries, due or not.",
+    "max",
+    ({ waiting }) => waiting,
+  );
+  ofRoutes(
+    "relay_deliveries_held",
+    "Deliveries held behind another one of their message.",
+    "max",
+    ({ held }) => held,
+  );
   ofRoutes("relay_deliveries_dead", "Dead letters.", "max", ({ dead }) => dead);
   ofRoutes("relay_deliveries_in_flight", "Attempts in flight.", "sum", ({ inFlight }) => inFlight);
-  ofRoutes("relay_delivery_oldest_due_seconds", "How long the oldest due delivery has been due. 0: none.", "max", ({ oldestDueAt }, now) =>
-    oldestDueAt === null ? 0 : secondsUntil(now, oldestDueAt),
+  ofRoutes(
+    "relay_delivery_oldest_due_seconds",
+    "How long the oldest due delivery has been due. 0: none.",
+    "max",
+    ({ oldestDueAt }, now) => (oldestDueAt === null ? 0 : secondsUntil(now, oldestDueAt)),
   );
-  ofRoutes("relay_destination_stopped", "1: the destination is stopped (410).", "max", ({ stopped }) => Number(stopped));
-  ofRoutes("relay_breaker_state", "0: closed. 1: half-open. 2: open.", "max", ({ breaker }) => breakerNumber[breaker]);
+  ofRoutes(
+    "relay_destination_stopped",
+    "1: the destination is stopped (410).",
+    "max",
+    ({ stopped }) => Number(stopped),
+  );
+  ofRoutes(
+    "relay_breaker_state",
+    "0: closed. 1: half-open. 2: open.",
+    "max",
+    ({ breaker }) => breakerNumber[breaker],
+  );
   ofRoutes(
     "relay_destination_paused_seconds",
     "Rest of the destination's pause (429 with Retry-After). 0: none.",
@@ -184,27 +233,55 @@ function sampleAccounts(sampled: Sampled): void {
     values: (account: AccountGauges, now: number) => Iterable<readonly [string, number]>,
   ): void =>
     sampled(name, help, combine, ["account", label], function* ({ accounts, now }) {
-      for (const [account, gauges] of accounts) for (const [of, value] of values(gauges, now)) yield [{ account, [label]: of }, value];
+      for (const [account, gauges] of accounts)
+        for (const [of, value] of values(gauges, now)) yield [{ account, [label]: of }, value];
     });
-  const ofCaps = (name: string, help: string, value: (cap: AccountGauges["caps"][string]) => number): void =>
-    ofAccounts(name, help, "max", "cap", ({ caps }) => Object.entries(caps).map(([cap, of]) => [cap, value(of)]));
+  const ofCaps = (
+    name: string,
+    help: string,
+    value: (cap: AccountGauges["caps"][string]) => number,
+  ): void =>
+    ofAccounts(name, help, "max", "cap", ({ caps }) =>
+      Object.entries(caps).map(([cap, of]) => [cap, value(of)]),
+    );
   ofCaps(
     "relay_service_slots_used",
     "Calls that count against the cap per minute: those in flight and those of the last minute.",
     ({ used }) => used,
   );
-  ofCaps("relay_service_slots_limit", "The relay's share of the cap per minute.", ({ limit }) => limit);
-  ofCaps("relay_service_cap_held", "1 while the relay sends no call of this cap, because the service answered 429.", ({ heldUntil }) =>
-    Number(heldUntil !== null),
+  ofCaps(
+    "relay_service_slots_limit",
+    "The relay's share of the cap per minute.",
+    ({ limit }) => limit,
   );
-  ofAccounts("relay_service_calls_waiting", "Calls that wait for room under the caps.", "sum", "priority", ({ caps }) => {
-    const sums = new Map<string, number>();
-    for (const { waiting } of Object.values(caps)) for (const [priority, calls] of Object.entries(waiting)) countIn(sums, priority, calls);
-    return sums;
-  });
-  ofAccounts("relay_service_stopped", "1 while the relay refuses calls without a request.", "max", "reason", ({ stops }, now) =>
-    // A key stays refused until a call succeeds. A quota may have been renewed without a call.
-    Object.entries(stops).map(([reason, until]) => [reason, Number(until !== null && (reason === "unauthenticated" || until > now))]),
+  ofCaps(
+    "relay_service_cap_held",
+    "1 while the relay sends no call of this cap, because the service answered 429.",
+    ({ heldUntil }) => Number(heldUntil !== null),
+  );
+  ofAccounts(
+    "relay_service_calls_waiting",
+    "Calls that wait for room under the caps.",
+    "sum",
+    "priority",
+    ({ caps }) => {
+      const sums = new Map<string, number>();
+      for (const { waiting } of Object.values(caps))
+        for (const [priority, calls] of Object.entries(waiting)) countIn(sums, priority, calls);
+      return sums;
+    },
+  );
+  ofAccounts(
+    "relay_service_stopped",
+    "1 while the relay refuses calls without a request.",
+    "max",
+    "reason",
+    ({ stops }, now) =>
+      // A key stays refused until a call succeeds. A quota may have been renewed without a call.
+      Object.entries(stops).map(([reason, until]) => [
+        reason,
+        Number(until !== null && (reason === "unauthenticated" || until > now)),
+      ]),
   );
 }
 

@@ -27,7 +27,12 @@ export function createHealth() {
     /** For `/readyz`: ready while events can be stored and the relay is not stopping. */
     report() {
       const store: "ok" | "failing" = failure === null ? "ok" : "failing";
-      return { ready: failure === null && !draining, store, reason: failure?.text ?? null, draining };
+      return {
+        ready: failure === null && !draining,
+        store,
+        reason: failure?.text ?? null,
+        draining,
+      };
     },
   };
 }
@@ -45,16 +50,30 @@ export function alarmView({ since, ...rest }: Alarm): AlarmView {
 /** For the whole exchange. */
 const timeoutMs = 10_000;
 
-/** Posts JSON once. Rejects, with nothing of the URL in the message, unless a 2xx comes back in time. */
+/**
+ * Posts JSON once. Rejects, with nothing of the URL in the message, unless a 2xx comes back in
+ * time.
+ */
 export async function postAlert(url: string, body: string): Promise<void> {
   const { origin, pathname, search } = new URL(url);
-  const pool = createPool(new URL(origin), { connections: 1, connectWithin: timeoutMs, allowPrivate: true });
+  const pool = createPool(new URL(origin), {
+    connections: 1,
+    connectWithin: timeoutMs,
+    allowPrivate: true,
+  });
   const headers = { "content-type": "application/json", "user-agent": "wamid-relay" };
   try {
     // Its body may be endless.
-    const answer = await exchange(pool, { method: "POST", path: `${pathname}${search}`, headers, body }, { timeoutMs, maxBytes: 0 });
+    const answer = await exchange(
+      pool,
+      { method: "POST", path: `${pathname}${search}`, headers, body },
+      { timeoutMs, maxBytes: 0 },
+    );
     const { status } = { status: 0, ...answer };
-    if (status === 0) throw new Error(`no answer (${"error" in answer ? codeOf(answer.error) : `none within ${timeoutMs / 1000} s`})`);
+    if (status === 0)
+      throw new Error(
+        `no answer (${"error" in answer ? codeOf(answer.error) : `none within ${timeoutMs / 1000} s`})`,
+      );
     if (status < 200 || status > 299) throw new Error(`answered ${status}`);
   } finally {
     await pool.destroy(new Error("closed"));

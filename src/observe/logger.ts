@@ -1,6 +1,13 @@
 import { write } from "node:fs";
 import { type DestinationStream, type Logger, pino } from "pino";
-import { type IdSort, maskText, maskWamid, shownDeliveryId, shownId, shownKind } from "../model/mask.ts";
+import {
+  type IdSort,
+  maskText,
+  maskWamid,
+  shownDeliveryId,
+  shownId,
+  shownKind,
+} from "../model/mask.ts";
 import { createRedactor, type Redactor } from "../model/redact.ts";
 
 export type { Logger } from "pino";
@@ -10,7 +17,9 @@ interface LogSettings {
   readonly pii: "masked" | "clear";
 }
 
-/** Masks personal data in log lines according to the setting `log.pii`. Secrets are always removed. */
+/**
+ * Masks personal data in log lines according to the setting `log.pii`. Secrets are always removed.
+ */
 export interface Privacy {
   wamid(text: string): string;
   id(sort: IdSort, text: string): string;
@@ -24,7 +33,13 @@ export interface Privacy {
 export function createPrivacy(pii: LogSettings["pii"], redactor: Pick<Redactor, "text">): Privacy {
   const unchanged = (text: string) => text;
   return pii === "clear"
-    ? { wamid: unchanged, id: (_sort, text) => text, delivery: unchanged, kind: unchanged, text: redactor.text }
+    ? {
+        wamid: unchanged,
+        id: (_sort, text) => text,
+        delivery: unchanged,
+        kind: unchanged,
+        text: redactor.text,
+      }
     : {
         wamid: maskWamid,
         id: shownId,
@@ -34,8 +49,15 @@ export function createPrivacy(pii: LogSettings["pii"], redactor: Pick<Redactor, 
       };
 }
 
-/** Writes JSON lines to `stream`, without the secrets that `redactor` knows. Errors are logged with masked message and stack. */
-export function createLogger(settings: LogSettings, stream: DestinationStream, redactor: Redactor = createRedactor({})): Logger {
+/**
+ * Writes JSON lines to `stream`, without the secrets that `redactor` knows. Errors are logged with
+ * masked message and stack.
+ */
+export function createLogger(
+  settings: LogSettings,
+  stream: DestinationStream,
+  redactor: Redactor = createRedactor({}),
+): Logger {
   const privacy = createPrivacy(settings.pii, redactor);
   return pino(
     {
@@ -59,7 +81,9 @@ function errorLine(error: unknown, privacy: Pick<Privacy, "text">, depth = 0): u
     message: privacy.text(error.message),
     ...(typeof code === "string" ? { code: privacy.text(code) } : {}),
     stack: privacy.text(error.stack ?? ""),
-    ...(cause === undefined || depth === deepestCause ? {} : { cause: errorLine(cause, privacy, depth + 1) }),
+    ...(cause === undefined || depth === deepestCause
+      ? {}
+      : { cause: errorLine(cause, privacy, depth + 1) }),
   };
 }
 
@@ -76,8 +100,9 @@ const retryMs = 20;
 const nothing = Buffer.alloc(0);
 
 /**
- * Writes log lines to a file descriptor without blocking: a slow terminal must not slow down receiving. Lines that cannot
- * be written (disk full, closed pipe) are dropped. Pino's own stream throws there and then hangs in its last flush.
+ * Writes log lines to a file descriptor without blocking: a slow terminal must not slow down
+ * receiving. Lines that cannot be written (disk full, closed pipe) are dropped. Pino's own stream
+ * throws there and then hangs in its last flush.
  */
 export function logStream(fd: number, endWithinMs = 1_000): LogStream {
   let buffered: string[] = [];

@@ -11,7 +11,10 @@ interface BuildInfo {
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** With a thousand routes, rendering takes a tenth of a second: after this many ms other work goes on. */
+/**
+ * With a thousand routes, rendering takes a tenth of a second: after this many ms other work goes
+ * on.
+ */
 const sliceMs = 5;
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const untilADay = [...seconds, 60, 300, 3600, 86400];
@@ -41,15 +44,21 @@ const countsOfRequests = ({ counter, histogram }: Maker) => ({
     seconds,
     ["endpoint", "status"],
   ),
-  requests: counter("relay_webhook_requests_total", "Webhook requests by outcome. source is - for paths that name none.", [
-    "source",
-    "outcome",
-  ]),
-  dispositions: counter("relay_events_total", "Events by their first disposition. released counts bodies that left quarantine.", [
-    "source",
-    "disposition",
-  ]),
-  secretUses: counter("relay_secret_uses_total", "Verified events by the fingerprint of the secret.", ["source", "secret"]),
+  requests: counter(
+    "relay_webhook_requests_total",
+    "Webhook requests by outcome. source is - for paths that name none.",
+    ["source", "outcome"],
+  ),
+  dispositions: counter(
+    "relay_events_total",
+    "Events by their first disposition. released counts bodies that left quarantine.",
+    ["source", "disposition"],
+  ),
+  secretUses: counter(
+    "relay_secret_uses_total",
+    "Verified events by the fingerprint of the secret.",
+    ["source", "secret"],
+  ),
   setAside: counter(
     "relay_set_aside_total",
     "Events (stage plan) and deliveries (compose, send, report, settle) on which the relay itself failed. Alert on any.",
@@ -58,8 +67,13 @@ const countsOfRequests = ({ counter, histogram }: Maker) => ({
 });
 
 const countsOfDeliveries = ({ counter, histogram }: Maker) => ({
-  attempts: counter("relay_delivery_attempts_total", "Attempts to deliver, by outcome.", ["route", "outcome"]),
-  attemptSeconds: histogram("relay_delivery_attempt_seconds", "Duration of an attempt.", seconds, ["route"]),
+  attempts: counter("relay_delivery_attempts_total", "Attempts to deliver, by outcome.", [
+    "route",
+    "outcome",
+  ]),
+  attemptSeconds: histogram("relay_delivery_attempt_seconds", "Duration of an attempt.", seconds, [
+    "route",
+  ]),
   lag: histogram(
     "relay_delivery_lag_seconds",
     "From receipt of an event to the answer that ended its delivery, also over restarts. attempt is first or later. Without replays.",
@@ -69,10 +83,18 @@ const countsOfDeliveries = ({ counter, histogram }: Maker) => ({
 });
 
 const countsOfStore = ({ counter, gauge, histogram }: Maker) => ({
-  commitSeconds: histogram("relay_commit_seconds", "Duration of a transaction, with its wait for the disk or the server.", seconds),
+  commitSeconds: histogram(
+    "relay_commit_seconds",
+    "Duration of a transaction, with its wait for the disk or the server.",
+    seconds,
+  ),
   commitWrites: histogram("relay_commit_writes", "Writes in one transaction.", writes),
   storeFailures: counter("relay_store_failures_total", "Transactions that failed."),
-  deleted: counter("relay_retention_deleted_total", "Rows that retention deleted: events, deliveries, messages.", ["what"]),
+  deleted: counter(
+    "relay_retention_deleted_total",
+    "Rows that retention deleted: events, deliveries, messages.",
+    ["what"],
+  ),
 
   backup: {
     success: gauge(
@@ -80,21 +102,36 @@ const countsOfStore = ({ counter, gauge, histogram }: Maker) => ({
       "Time of the last good scheduled backup, in Unix seconds. 0: none.",
       "max",
     ),
-    seconds: gauge("relay_backup_duration_seconds", "Duration of the last scheduled backup, with its checks.", "max"),
+    seconds: gauge(
+      "relay_backup_duration_seconds",
+      "Duration of the last scheduled backup, with its checks.",
+      "max",
+    ),
     bytes: gauge("relay_backup_size_bytes", "Size of the last scheduled backup.", "max"),
-    failures: counter("relay_backup_failures_total", "Scheduled backups that failed, or whose sums do not match."),
+    failures: counter(
+      "relay_backup_failures_total",
+      "Scheduled backups that failed, or whose sums do not match.",
+    ),
   },
 });
 
 const countsOfControl = ({ counter, gauge }: Maker) => ({
-  reloadSuccess: gauge("relay_settings_reload_success", "1: the last reload of the settings was applied. 0: it was refused.", "min"),
+  reloadSuccess: gauge(
+    "relay_settings_reload_success",
+    "1: the last reload of the settings was applied. 0: it was refused.",
+    "min",
+  ),
   reloadTimestamp: gauge(
     "relay_settings_reload_timestamp_seconds",
     "Time at which the settings in effect were read, in Unix seconds.",
     "min",
   ),
 
-  badTokens: counter("relay_bad_tokens_total", "Requests to the control API with an unknown token, or with none (missing).", ["reason"]),
+  badTokens: counter(
+    "relay_bad_tokens_total",
+    "Requests to the control API with an unknown token, or with none (missing).",
+    ["reason"],
+  ),
   guesses: counter(
     "relay_phone_guesses_total",
     "Searches for a phone number by a token without the scope pii: found, missed, or refused by the limit.",
@@ -103,18 +140,23 @@ const countsOfControl = ({ counter, gauge }: Maker) => ({
 });
 
 const countsOfService = ({ counter, gauge }: Maker) => ({
-  sends: counter("relay_sends_total", "Calls that send a message or start a run: done, not-done (certainly not sent) or unknown.", [
-    "account",
-    "kind",
-    "outcome",
-  ]),
-  serviceCalls: counter("relay_service_calls_total", "Calls to the messaging service, by outcome.", ["account", "outcome"]),
+  sends: counter(
+    "relay_sends_total",
+    "Calls that send a message or start a run: done, not-done (certainly not sent) or unknown.",
+    ["account", "kind", "outcome"],
+  ),
+  serviceCalls: counter(
+    "relay_service_calls_total",
+    "Calls to the messaging service, by outcome.",
+    ["account", "outcome"],
+  ),
 
   reconcile: {
-    polls: counter("relay_reconcile_polls_total", "Polls of messages: changed, unchanged, missing (unknown to the service) or failed.", [
-      "account",
-      "outcome",
-    ]),
+    polls: counter(
+      "relay_reconcile_polls_total",
+      "Polls of messages: changed, unchanged, missing (unknown to the service) or failed.",
+      ["account", "outcome"],
+    ),
     postponed: gauge(
       "relay_reconcile_postponed",
       "Polls that were due at the last pass and are postponed, so that the monthly quota lasts.",
@@ -127,20 +169,35 @@ const countsOfService = ({ counter, gauge }: Maker) => ({
       "max",
       ["account"],
     ),
-    missed: counter("relay_webhooks_missed_total", "Statuses that polls found and whose webhook did not arrive within two minutes.", [
-      "account",
-    ]),
+    missed: counter(
+      "relay_webhooks_missed_total",
+      "Statuses that polls found and whose webhook did not arrive within two minutes.",
+      ["account"],
+    ),
     silence: gauge("relay_silence", "1 while webhooks are missing.", "max", ["account"]),
   },
   hydration: {
-    settled: counter("relay_hydrations_total", "Truncated events by how their hydration ended: done or given-up.", ["account", "state"]),
+    settled: counter(
+      "relay_hydrations_total",
+      "Truncated events by how their hydration ended: done or given-up.",
+      ["account", "state"],
+    ),
     passes: counter("relay_hydration_passes_total", "Hydration passes that ended.", ["account"]),
-    polls: counter("relay_hydration_polls_total", "Messages polled because of truncated events.", ["account"]),
-    found: counter("relay_hydration_found_total", "Statuses found by polls because of truncated events.", ["account"]),
+    polls: counter("relay_hydration_polls_total", "Messages polled because of truncated events.", [
+      "account",
+    ]),
+    found: counter(
+      "relay_hydration_found_total",
+      "Statuses found by polls because of truncated events.",
+      ["account"],
+    ),
   },
 });
 
-/** The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone number. */
+/**
+ * The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone
+ * number.
+ */
 export function createMetrics(build: BuildInfo) {
   const registry = new Registry();
   const ofNode = nodeMetrics();
@@ -153,11 +210,12 @@ export function createMetrics(build: BuildInfo) {
     ...countsOfService(maker),
   };
   maker
-    .gauge("relay_build_info", "Always 1. The labels have the versions of the relay and of Node, and the engine.", "count by (version)", [
-      "version",
-      "node",
-      "storage",
-    ])
+    .gauge(
+      "relay_build_info",
+      "Always 1. The labels have the versions of the relay and of Node, and the engine.",
+      "count by (version)",
+      ["version", "node", "storage"],
+    )
     .set({ ...build }, 1);
 
   const observe = createGauges(maker);

@@ -31,7 +31,10 @@ const maxAddresses = 10_000;
 /** Per window, over all addresses. */
 const maxLogged = 600;
 
-/** Only turns the answer to a failure into 429: an attacker and a valid sender can share one address. */
+/**
+ * Only turns the answer to a failure into 429: an attacker and a valid sender can share one
+ * address.
+ */
 export function createFailureLimit(limit: () => number) {
   let windowStart = 0;
   let logged = 0;
@@ -47,7 +50,11 @@ export function createFailureLimit(limit: () => number) {
       const key = counts.has(wanted) || counts.size < maxAddresses ? wanted : "others";
       const seen = (counts.get(key) ?? 0) + 1;
       counts.set(key, seen);
-      if (seen > limit()) return { waitSeconds: Math.max(1, Math.ceil((windowStart + windowMs - now) / 1000)), isLogged: false };
+      if (seen > limit())
+        return {
+          waitSeconds: Math.max(1, Math.ceil((windowStart + windowMs - now) / 1000)),
+          isLogged: false,
+        };
       logged += 1;
       return { waitSeconds: null, isLogged: logged <= maxLogged };
     },
@@ -58,5 +65,7 @@ export function createFailureLimit(limit: () => number) {
 function networkOf(address: string): string {
   if (!address.includes(":") || !ipaddr.isValid(address)) return address;
   const parsed = ipaddr.IPv6.parse(address);
-  return parsed.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : parsed.parts.slice(0, 4).join(":");
+  return parsed.isIPv4MappedAddress()
+    ? parsed.toIPv4Address().toString()
+    : parsed.parts.slice(0, 4).join(":");
 }

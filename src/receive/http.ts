@@ -17,7 +17,10 @@ export interface TakenRequest extends Pick<Message, "headers"> {
   giveBodyBack(): void;
 }
 
-/** The body bypasses the stream, which costs a fifth of `node:http` for a small request (bench/ingest). */
+/**
+ * The body bypasses the stream, which costs a fifth of `node:http` for a small request
+ * (bench/ingest).
+ */
 export class WebhookRequest extends IncomingMessage implements TakenRequest {
   private taker: BodyTaker | null = null;
   private isTaken = false;
@@ -43,7 +46,10 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
     return true;
   }
 
-  /** Lets the server release the request after the answer and not treat it as aborted when the connection ends. */
+  /**
+   * Lets the server release the request after the answer and not treat it as aborted when the
+   * connection ends.
+   */
   // @ts-expect-error A getter in Node; its types declare a property.
   override get readableEnded(): boolean {
     // @ts-expect-error The same.
@@ -70,11 +76,21 @@ interface BodyLimits {
 }
 
 /** A callback, because every request passes here. */
-type ReadBody = (request: TakenRequest, done: (result: BodyResult) => void, bodyLimit?: number) => void;
+type ReadBody = (
+  request: TakenRequest,
+  done: (result: BodyResult) => void,
+  bodyLimit?: number,
+) => void;
 
-/** Overhead per piece: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
+/**
+ * Overhead per piece: without it, a megabyte sent in chunks of one byte would count as one
+ * megabyte.
+ */
 const pieceBytes = 128;
-/** A smaller body is always read, so that a few senders of large, slow bodies cannot shut out events. */
+/**
+ * A smaller body is always read, so that a few senders of large, slow bodies cannot shut out
+ * events.
+ */
 const alwaysHeld = 64 * 1024;
 
 /** Thousands of senders, which are not verified yet, may each send a megabyte and then stop. */
@@ -114,7 +130,11 @@ export function createBodyReader({ bodyLimit: usual, mostHeld }: BodyLimits): Re
         else if (pieces === null) pieces = [first, piece];
         else pieces.push(piece);
       },
-      end: () => finish({ kind: "body", body: pieces === null ? (first ?? empty) : Buffer.concat(pieces, size) }),
+      end: () =>
+        finish({
+          kind: "body",
+          body: pieces === null ? (first ?? empty) : Buffer.concat(pieces, size),
+        }),
       gone: () => finish({ kind: "gone" }),
     });
   };
@@ -147,15 +167,26 @@ export function errorAnswer(code: ErrorCode, error: string, extra: readonly stri
 /** `end` closes the connection after the answer. */
 export function send(response: ServerResponse, answer: Answer, end = false): void {
   if (response.headersSent || response.destroyed) return;
-  response.writeHead(answer.status, (end ? [...answer.headers, "connection", "close"] : answer.headers) as string[]);
+  response.writeHead(
+    answer.status,
+    (end ? [...answer.headers, "connection", "close"] : answer.headers) as string[],
+  );
   response.end(answer.body, answer.encoding ?? "utf8");
 }
 
 /** A sender that is still writing cannot read the answer. */
 const mostDropped = 64 * 1024 ** 2;
 
-/** The body may still be arriving: a connection closed with unread bytes is reset, and the reset overtakes the answer. */
-export function sendEarly(request: Message, response: ServerResponse, answer: Answer, end = false): void {
+/**
+ * The body may still be arriving: a connection closed with unread bytes is reset, and the reset
+ * overtakes the answer.
+ */
+export function sendEarly(
+  request: Message,
+  response: ServerResponse,
+  answer: Answer,
+  end = false,
+): void {
   if (request.complete) {
     send(response, answer, end);
     return;
@@ -184,9 +215,9 @@ export function dropBody(request: Message, done: () => void): void {
 }
 
 /**
- * Counts connections whose requests have not been read yet. Node accepts one connection per turn of the event loop and
- * reads its request in the next turn. A connection counts until then, whether it brought a request or not, so a silent
- * client delays nothing for longer.
+ * Counts connections whose requests have not been read yet. Node accepts one connection per turn of
+ * the event loop and reads its request in the next turn. A connection counts until then, whether it
+ * brought a request or not, so a silent client delays nothing for longer.
  */
 export function createArrivals() {
   let fresh = 0;

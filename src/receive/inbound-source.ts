@@ -29,7 +29,8 @@ export interface SeveralSettings {
 export function isAnyOf(secrets: readonly Secret[], text: string): Secret | undefined {
   const digest = digestOf(text);
   let found: Secret | undefined;
-  for (const secret of secrets) if (timingSafeEqual(digestOf(secret.reveal()), digest)) found = secret;
+  for (const secret of secrets)
+    if (timingSafeEqual(digestOf(secret.reveal()), digest)) found = secret;
   return found;
 }
 
@@ -38,14 +39,26 @@ const digestOf = (text: string): Buffer => hash("sha256", text, "buffer");
 /** Bytes of a challenge. Meta's is a number of ten digits. */
 const longestChallenge = 256;
 
-const refusedAnswer = errorAnswer("forbidden", "hub.mode, hub.verify_token or hub.challenge is missing or wrong");
+const refusedAnswer = errorAnswer(
+  "forbidden",
+  "hub.mode, hub.verify_token or hub.challenge is missing or wrong",
+);
 
-/** Meta's question whether a callback URL is meant. The challenge is opaque and never answered as HTML. */
-export function answerHandshake(url: string, tokens: readonly Secret[]): { readonly isRight: boolean; readonly answer: Answer } {
+/**
+ * Meta's question whether a callback URL is meant. The challenge is opaque and never answered as
+ * HTML.
+ */
+export function answerHandshake(
+  url: string,
+  tokens: readonly Secret[],
+): { readonly isRight: boolean; readonly answer: Answer } {
   const query = new URLSearchParams(url.slice(url.indexOf("?") + 1));
   const challenge = query.get("hub.challenge") ?? "";
-  const isRight = query.get("hub.mode") === "subscribe" && isAnyOf(tokens, query.get("hub.verify_token") ?? "") !== undefined;
-  if (!isRight || challenge === "" || Buffer.byteLength(challenge) > longestChallenge) return { isRight: false, answer: refusedAnswer };
+  const isRight =
+    query.get("hub.mode") === "subscribe" &&
+    isAnyOf(tokens, query.get("hub.verify_token") ?? "") !== undefined;
+  if (!isRight || challenge === "" || Buffer.byteLength(challenge) > longestChallenge)
+    return { isRight: false, answer: refusedAnswer };
   const headers = [
     "content-type",
     "text/plain; charset=utf-8",

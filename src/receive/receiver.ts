@@ -4,10 +4,23 @@ import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { formatOf } from "../model/formats/formats.ts";
 import { createFailureLimit } from "./client-address.ts";
-import { type Answer, createBodyReader, errorAnswer, jsonAnswer, send, sendEarly, type WebhookRequest } from "./http.ts";
+import {
+  type Answer,
+  createBodyReader,
+  errorAnswer,
+  jsonAnswer,
+  send,
+  sendEarly,
+  type WebhookRequest,
+} from "./http.ts";
 import { answerHandshake, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
 import { createSeveral, type ItemCounts, type Storing } from "./several.ts";
-import { createRequestVerifier, type SignatureRefusal, type Traced, type VerifiedRequest } from "./verify-request.ts";
+import {
+  createRequestVerifier,
+  type SignatureRefusal,
+  type Traced,
+  type VerifiedRequest,
+} from "./verify-request.ts";
 
 interface Accepting extends Storing {
   /** Rejects with a `RelayError` when there is no answer. */
@@ -69,16 +82,25 @@ const prefix = "/webhooks/";
 const accepted = jsonAnswer(200, { status: "accepted" });
 const duplicate = jsonAnswer(200, { status: "duplicate" });
 const retrySoon = ["retry-after", "1"];
-const getOrPost = errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "GET, POST"]);
+const getOrPost = errorAnswer("method_not_allowed", "webhooks must be sent with POST", [
+  "allow",
+  "GET, POST",
+]);
 const badSignature = errorAnswer("bad_signature", "the signature does not match this request");
 
 const refusals = {
   stopping: errorAnswer("shutting_down", "the relay is stopping", retrySoon),
   "unknown-source": errorAnswer("not_found", "unknown source"),
-  "not-post": errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "POST"]),
+  "not-post": errorAnswer("method_not_allowed", "webhooks must be sent with POST", [
+    "allow",
+    "POST",
+  ]),
   overloaded: errorAnswer("overloaded", "too many requests in flight", retrySoon),
   "too-large": errorAnswer("too_large", "the body is larger than the limit"),
-  unavailable: errorAnswer("store_unavailable", "the event cannot be stored now", ["retry-after", "5"]),
+  unavailable: errorAnswer("store_unavailable", "the event cannot be stored now", [
+    "retry-after",
+    "5",
+  ]),
   failed: errorAnswer("internal", "internal error; see the log of the relay"),
 } satisfies Partial<Record<ReceiveOutcome, Answer>>;
 
@@ -103,7 +125,10 @@ export type Receiver = ReturnType<typeof createReceiver>;
 /** On bare `node:http`, because Fastify costs a fifth of the requests per second (bench/ingest). */
 export function createReceiver(parts: ReceiverParts) {
   const { now, limits, hooks } = parts;
-  const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
+  const readBody = createBodyReader({
+    bodyLimit: limits.bodyLimit,
+    mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit),
+  });
   const answers = createAnswers(parts, () => isDraining);
   let endpoints = byName(parts);
   let inFlight = 0;
@@ -111,7 +136,8 @@ export function createReceiver(parts: ReceiverParts) {
 
   function endpointOf(url: string): Endpoint | undefined {
     const query = url.indexOf("?");
-    // Compared without decoding and without resolving dot segments, so a path can name one source only.
+    // Compared without decoding and without resolving dot segments, so a path can name one source
+    // only.
     const name = query === -1 ? url.slice(prefix.length) : url.slice(prefix.length, query);
     const endpoint = endpoints.get(name);
     if (endpoint !== undefined) return endpoint;
@@ -124,7 +150,10 @@ export function createReceiver(parts: ReceiverParts) {
     const { request, startedAt } = exchange;
     const at = now();
     try {
-      const verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at }, startedAt);
+      const verified = verify(
+        { method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at },
+        startedAt,
+      );
       answers.verified(exchange, verified, body.length, at);
     } catch (error) {
       answers.failure(exchange, error);
@@ -142,9 +171,17 @@ export function createReceiver(parts: ReceiverParts) {
       let isCounted = false;
       response.on("close", () => {
         if (isCounted) inFlight -= 1;
-        hooks.ended(label, response.headersSent ? response.statusCode : 0, performance.now() - startedAt);
+        hooks.ended(
+          label,
+          response.headersSent ? response.statusCode : 0,
+          performance.now() - startedAt,
+        );
       });
-      const refuse = (outcome: keyof typeof refusals, end = false, answer: Answer = refusals[outcome]): true => {
+      const refuse = (
+        outcome: keyof typeof refusals,
+        end = false,
+        answer: Answer = refusals[outcome],
+      ): true => {
         hooks.received(label, outcome);
         sendEarly(request, response, answer, end);
         return true;
@@ -157,7 +194,8 @@ export function createReceiver(parts: ReceiverParts) {
         answers.handshake(exchange, source.several);
         return true;
       }
-      if (request.method !== "POST") return refuse("not-post", false, source.several === undefined ? undefined : getOrPost);
+      if (request.method !== "POST")
+        return refuse("not-post", false, source.several === undefined ? undefined : getOrPost);
       if (inFlight >= limits.maxInFlight) return refuse("overloaded");
       inFlight += 1;
       isCounted = true;
@@ -170,7 +208,11 @@ export function createReceiver(parts: ReceiverParts) {
             response.destroy();
           }
           // A body in chunks has no known end: closing tells the sender to stop.
-          else refuse(result.kind, result.kind === "too-large" && request.headers["transfer-encoding"] !== undefined);
+          else
+            refuse(
+              result.kind,
+              result.kind === "too-large" && request.headers["transfer-encoding"] !== undefined,
+            );
         },
         bodyLimitOf(source, limits.bodyLimit),
       );
@@ -187,7 +229,10 @@ export function createReceiver(parts: ReceiverParts) {
   };
 }
 
-function createAnswers({ accepting, now, address: addressOf, limits, hooks }: ReceiverParts, isDraining: () => boolean) {
+function createAnswers(
+  { accepting, now, address: addressOf, limits, hooks }: ReceiverParts,
+  isDraining: () => boolean,
+) {
   const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
   const several = createSeveral({ ...accepting, quarantined: hooks.quarantined });
 
@@ -198,12 +243,22 @@ function createAnswers({ accepting, now, address: addressOf, limits, hooks }: Re
   }
 
   /** `text`: unless the address fails too often. */
-  function refuse({ source, request, response }: Exchange, reason: RefusalReason, text: Answer, at: number): void {
+  function refuse(
+    { source, request, response }: Exchange,
+    reason: RefusalReason,
+    text: Answer,
+    at: number,
+  ): void {
     const address = addressOf(request);
     const { waitSeconds, isLogged } = badSignatures.count(address, at);
     hooks.received(source.name, "refused");
     if (waitSeconds === null) hooks.refused(source.name, reason, isLogged ? address : null);
-    sendEarly(request, response, waitSeconds === null ? text : tooManyFailures(waitSeconds), waitSeconds !== null);
+    sendEarly(
+      request,
+      response,
+      waitSeconds === null ? text : tooManyFailures(waitSeconds),
+      waitSeconds !== null,
+    );
   }
 
   /** 200 whatever the items are: Meta repeats anything else for a week. */
@@ -213,13 +268,22 @@ function createAnswers({ accepting, now, address: addressOf, limits, hooks }: Re
       return;
     }
     const { events, quarantined, unassigned } = counts;
-    const outcome = events > 0 ? "accepted" : quarantined > 0 ? "quarantined" : unassigned > 0 ? "unassigned" : "duplicate";
+    const outcome =
+      events > 0
+        ? "accepted"
+        : quarantined > 0
+          ? "quarantined"
+          : unassigned > 0
+            ? "unassigned"
+            : "duplicate";
     answer(exchange, outcome, jsonAnswer(200, { status: "accepted", ...counts }));
   }
 
   function failure(exchange: Exchange, error: unknown): void {
-    if (error instanceof Error && error.name === "StoreUnavailable") answer(exchange, "unavailable", refusals.unavailable);
-    else if (error instanceof RelayError) answer(exchange, "proxy-failed", errorAnswer(error.code, error.message));
+    if (error instanceof Error && error.name === "StoreUnavailable")
+      answer(exchange, "unavailable", refusals.unavailable);
+    else if (error instanceof RelayError)
+      answer(exchange, "proxy-failed", errorAnswer(error.code, error.message));
     else {
       hooks.failed(exchange.source.name, error);
       answer(exchange, "failed", refusals.failed);
@@ -243,12 +307,18 @@ function createAnswers({ accepting, now, address: addressOf, limits, hooks }: Re
       const fail = (error: unknown): void => failure(exchange, error);
       if (verified.kind === "refused") refuse(exchange, verified.reason, badSignature, at);
       else if (verified.kind === "several") {
-        several.take(source.name, bytes, verified.read).then((counts) => answerCounts(exchange, counts), fail);
+        several
+          .take(source.name, bytes, verified.read)
+          .then((counts) => answerCounts(exchange, counts), fail);
       } else if (verified.kind === "quarantined") {
         const { body } = verified;
         accepting.quarantine(body).then(() => {
           hooks.quarantined(body);
-          answer(exchange, "quarantined", jsonAnswer(202, { status: "quarantined", error: body.error }));
+          answer(
+            exchange,
+            "quarantined",
+            jsonAnswer(202, { status: "quarantined", error: body.error }),
+          );
         }, fail);
       } else if (source.mode === "proxy") {
         const passed = accepting.proxy(verified.event).then((given) => {
@@ -259,18 +329,28 @@ function createAnswers({ accepting, now, address: addressOf, limits, hooks }: Re
         // Also catches a downstream answer that cannot be sent, such as an invalid header.
         passed.catch(fail);
       } else {
-        accepting.event(verified.event).then(({ result }) => answer(exchange, result, result === "accepted" ? accepted : duplicate), fail);
+        accepting
+          .event(verified.event)
+          .then(
+            ({ result }) => answer(exchange, result, result === "accepted" ? accepted : duplicate),
+            fail,
+          );
       }
     },
   };
 }
 
 function bodyLimitOf({ several: settings }: InboundSource, least: number): number {
-  return settings === undefined ? least : Math.max(least, formatOf(settings.format).largestBody ?? 0);
+  return settings === undefined
+    ? least
+    : Math.max(least, formatOf(settings.format).largestBody ?? 0);
 }
 
 const tooManyFailures = (waitSeconds: number): Answer =>
-  errorAnswer("too_many_bad_signatures", "too many bad signatures from this address", ["retry-after", String(waitSeconds)]);
+  errorAnswer("too_many_bad_signatures", "too many bad signatures from this address", [
+    "retry-after",
+    String(waitSeconds),
+  ]);
 
 /** 204 and 304 have no body, so no `content-length`. */
 function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAnswer): Answer {
@@ -280,6 +360,14 @@ function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAn
   return { status, headers, body };
 }
 
-function byName({ sources, traced }: Pick<ReceiverParts, "sources" | "traced">): Map<string, Endpoint> {
-  return new Map(sources.map((source) => [source.name, { source, verify: createRequestVerifier(source, traced) }]));
+function byName({
+  sources,
+  traced,
+}: Pick<ReceiverParts, "sources" | "traced">): Map<string, Endpoint> {
+  return new Map(
+    sources.map((source) => [
+      source.name,
+      { source, verify: createRequestVerifier(source, traced) },
+    ]),
+  );
 }

@@ -32,9 +32,13 @@ export interface ItemCounts {
   readonly unassigned: number;
 }
 
-/** A request is acknowledged only when all of it is stored. What was stored before a failure stays. */
+/**
+ * A request is acknowledged only when all of it is stored. What was stored before a failure stays.
+ */
 export function createSeveral({ event, quarantine, quarantined }: SeveralParts) {
-  /** Which accounts a request is for is known when it is read. Until then it counts for its source. */
+  /**
+   * Which accounts a request is for is known when it is read. Until then it counts for its source.
+   */
   const bytesOfSources = createBound(most.bytes);
   const bytesOfAccounts = createBound(most.bytes);
   const itemsOfAccounts = createBound(most.items);
@@ -74,7 +78,11 @@ export function createSeveral({ event, quarantine, quarantined }: SeveralParts) 
 
   return {
     /** Null: too much is pending. */
-    async take(source: string, bytes: number, read: () => readonly ReceivedItem[]): Promise<ItemCounts | null> {
+    async take(
+      source: string,
+      bytes: number,
+      read: () => readonly ReceivedItem[],
+    ): Promise<ItemCounts | null> {
       using taken = bytesOfSources.take(new Map([[source, bytes]]));
       if (taken === null) return null;
       if (bytes < largeBytes) return await store(read);

@@ -57,7 +57,8 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
     };
     const received = traced?.(plain, headers["traceparent"], startedAt) ?? plain;
     const { several } = source;
-    if (several !== undefined) return { kind: "several", read: () => readItems(several, source, received) };
+    if (several !== undefined)
+      return { kind: "several", read: () => readItems(several, source, received) };
     if (source.kind === "automation-request") {
       const json = readJson(body);
       const envelope = {
@@ -66,9 +67,14 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
         createdAt: new Date(now).toISOString(),
         data: isObject(json) ? json : {},
       };
-      const contentType = headers["content-type"] || (json === undefined ? "application/octet-stream" : "application/json");
+      const contentType =
+        headers["content-type"] ||
+        (json === undefined ? "application/octet-stream" : "application/json");
       const encoding = headers["content-encoding"];
-      const bodyHeaders = { "content-type": contentType, ...(encoding ? { "content-encoding": encoding } : {}) };
+      const bodyHeaders = {
+        "content-type": contentType,
+        ...(encoding ? { "content-encoding": encoding } : {}),
+      };
       return {
         kind: "event",
         event: {
@@ -76,7 +82,10 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
           headers: { ...received.headers, ...bodyHeaders },
           envelope,
           subject: { type: "none" },
-          request: createHash("sha256").update(`${source.name}\0`).update(verified.digest).digest("base64url"),
+          request: createHash("sha256")
+            .update(`${source.name}\0`)
+            .update(verified.digest)
+            .digest("base64url"),
         },
       };
     }
@@ -84,7 +93,10 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
     const parsed = parseEnvelope(body);
     if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
     const { envelope } = parsed;
-    return { kind: "event", event: { ...received, envelope, subject: subjectOf(envelope, source.fields) } };
+    return {
+      kind: "event",
+      event: { ...received, envelope, subject: subjectOf(envelope, source.fields) },
+    };
   };
 }
 
@@ -109,17 +121,34 @@ function readItems(
   const digestOfAll = (): string => (digest ??= hash("sha256", body));
   return items.map(({ body: own, numbers, content }, place): ReceivedItem => {
     const part =
-      items.length === 1 ? {} : { request: requestText({ digest: digestOfAll(), bytes: body.length, items: items.length }), place };
+      items.length === 1
+        ? {}
+        : {
+            request: requestText({
+              digest: digestOfAll(),
+              bytes: body.length,
+              items: items.length,
+            }),
+            place,
+          };
     const found = accountOf({ account, accounts }, numbers);
     const item = { ...received, account: found ?? "", format, body: own, ...part };
     if (!content.ok) {
-      const id = derivedUuid(`wamid-relay invalid\0${source}\0${digestOfAll()}\0${place}`) as EventId;
-      return { kind: "quarantined", body: { ...item, disposition: "quarantined", id, error: content.error } };
+      const id = derivedUuid(
+        `wamid-relay invalid\0${source}\0${digestOfAll()}\0${place}`,
+      ) as EventId;
+      return {
+        kind: "quarantined",
+        body: { ...item, disposition: "quarantined", id, error: content.error },
+      };
     }
     const { envelope, subject } = content;
     if (found !== null) return { kind: "event", event: { ...item, envelope, subject } };
     const error = noAccountText(numbers);
-    return { kind: "quarantined", body: { ...item, disposition: "unassigned", id: envelope.id, error, number: numbers[0] } };
+    return {
+      kind: "quarantined",
+      body: { ...item, disposition: "unassigned", id: envelope.id, error, number: numbers[0] },
+    };
   });
 }
 
@@ -151,7 +180,10 @@ export function createCheck(
   };
 }
 
-function fixed(secrets: readonly Secret[], given: string | readonly string[] | undefined): Verified {
+function fixed(
+  secrets: readonly Secret[],
+  given: string | readonly string[] | undefined,
+): Verified {
   if (given === undefined || given === "") return { ok: false, reason: "missing-signature" };
   const found = typeof given === "string" ? isAnyOf(secrets, given) : undefined;
   if (found === undefined) return { ok: false, reason: "no-match" };
@@ -183,7 +215,12 @@ export type Verified =
   | { readonly ok: false; readonly reason: SignatureRefusal };
 
 /** `stale-timestamp`: the signature matches. */
-export type SignatureRefusal = "missing-signature" | "malformed-signature" | "no-match" | "missing-timestamp" | "stale-timestamp";
+export type SignatureRefusal =
+  | "missing-signature"
+  | "malformed-signature"
+  | "no-match"
+  | "missing-timestamp"
+  | "stale-timestamp";
 
 /** `url` is its target, or the whole URL it was sent to. */
 export interface CapturedRequest {
@@ -200,7 +237,10 @@ export interface VerifiableRequest extends CapturedRequest {
 /** Throws when the settings contradict themselves or a secret is not in its encoding. */
 export function createVerifier(settings: SignatureSettings & { secrets: readonly Secret[] }) {
   const scheme = resolveScheme(settings);
-  const keys = settings.secrets.map((secret) => ({ key: signatureKey(scheme, secret.reveal()), fingerprint: secret.fingerprint() }));
+  const keys = settings.secrets.map((secret) => ({
+    key: signatureKey(scheme, secret.reveal()),
+    fingerprint: secret.fingerprint(),
+  }));
   /** Never throws. */
   return (request: VerifiableRequest): Verified => {
     const value = readHeader(request.headers, scheme.header);
@@ -208,20 +248,38 @@ export function createVerifier(settings: SignatureSettings & { secrets: readonly
     const header = readSignatureHeader(scheme, value);
     if (header === null) return refused("malformed-signature");
 
-    const timestamp = scheme.timestamp?.in === "header" ? readHeader(request.headers, scheme.timestamp.name) : header.timestamp;
-    if (scheme.timestamp !== null && (timestamp === null || timestamp === "")) return refused("missing-timestamp");
-    if (scheme.toleranceMs !== null && Number.isNaN(timestampMs(timestamp ?? "", scheme.timestampUnit)))
+    const timestamp =
+      scheme.timestamp?.in === "header"
+        ? readHeader(request.headers, scheme.timestamp.name)
+        : header.timestamp;
+    if (scheme.timestamp !== null && (timestamp === null || timestamp === ""))
+      return refused("missing-timestamp");
+    if (
+      scheme.toleranceMs !== null &&
+      Number.isNaN(timestampMs(timestamp ?? "", scheme.timestampUnit))
+    )
       return refused("malformed-signature");
     const id = scheme.idHeader === null ? "" : readHeader(request.headers, scheme.idHeader);
     if (id === null) return refused("missing-signature");
 
-    const signed: SignedRequest = { method: request.method, url: request.url, body: request.body, timestamp: timestamp ?? "", id };
+    const signed: SignedRequest = {
+      method: request.method,
+      url: request.url,
+      body: request.body,
+      timestamp: timestamp ?? "",
+      id,
+    };
     for (const { key, fingerprint } of keys) {
       const expected = computeSignature(scheme, key, signed);
       if (!isAmong(header.signatures, expected)) continue;
       // Checked last, so that "stale" implies a valid signature.
       if (isStale(scheme, signed.timestamp, request.nowMs)) return refused("stale-timestamp");
-      return { ok: true, secret: fingerprint, headers: headersToKeep(scheme, value, signed), digest: expected };
+      return {
+        ok: true,
+        secret: fingerprint,
+        headers: headersToKeep(scheme, value, signed),
+        digest: expected,
+      };
     }
     return refused("no-match");
   };
@@ -250,7 +308,11 @@ function isStale(scheme: SignatureScheme, timestamp: string, nowMs: number): boo
   return Math.abs(nowMs - timestampMs(timestamp, scheme.timestampUnit)) > scheme.toleranceMs;
 }
 
-function headersToKeep(scheme: SignatureScheme, value: string, signed: SignedRequest): Record<string, string> {
+function headersToKeep(
+  scheme: SignatureScheme,
+  value: string,
+  signed: SignedRequest,
+): Record<string, string> {
   const headers: Record<string, string> = { [scheme.header]: value };
   if (scheme.timestamp?.in === "header") headers[scheme.timestamp.name] = signed.timestamp;
   if (scheme.idHeader !== null) headers[scheme.idHeader] = signed.id;
@@ -260,7 +322,10 @@ function headersToKeep(scheme: SignatureScheme, value: string, signed: SignedReq
 /** Senders write one per secret during a rotation. A header with more is refused as a whole. */
 const maxSignatures = 16;
 
-/** As HTTP does. Not a regular expression: `[ \t]+$` takes quadratic time on blanks, and the sender is not verified yet. */
+/**
+ * As HTTP does. Not a regular expression: `[ \t]+$` takes quadratic time on blanks, and the sender
+ * is not verified yet.
+ */
 function trimBlanks(text: string): string {
   let from = 0;
   let to = text.length;
@@ -276,7 +341,10 @@ interface SignatureHeader {
   readonly timestamp: string | null;
 }
 
-/** With a separator, other entries are skipped. Without one, a header given twice, which Node joins with ", ", is refused. */
+/**
+ * With a separator, other entries are skipped. Without one, a header given twice, which Node joins
+ * with ", ", is refused.
+ */
 function readSignatureHeader(scheme: SignatureScheme, value: string): SignatureHeader | null {
   if (scheme.separator === null) {
     const signature = readSignature(scheme, value);
@@ -305,7 +373,10 @@ function readSignatureHeader(scheme: SignatureScheme, value: string): SignatureH
 function readSignature(scheme: SignatureScheme, entry: string): Buffer | null {
   for (const prefix of scheme.prefixes) {
     if (!entry.startsWith(prefix)) continue;
-    const bytes = decodeStrictly(prefix === "" ? entry : entry.slice(prefix.length), scheme.encoding);
+    const bytes = decodeStrictly(
+      prefix === "" ? entry : entry.slice(prefix.length),
+      scheme.encoding,
+    );
     if (bytes !== null && bytes.length === digestLengths[scheme.algorithm]) return bytes;
   }
   return null;

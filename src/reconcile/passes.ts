@@ -1,6 +1,16 @@
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { ClaimedPoll, Hold, LastPass, PassCounts, PollAnswer, PollClaim, PollCounts, PollQuery, SettledPoll } from "../model/poll.ts";
+import type {
+  ClaimedPoll,
+  Hold,
+  LastPass,
+  PassCounts,
+  PollAnswer,
+  PollClaim,
+  PollCounts,
+  PollQuery,
+  SettledPoll,
+} from "../model/poll.ts";
 import {
   type BudgetFacts,
   budgetOf,
@@ -31,7 +41,11 @@ interface PassesParts {
   readonly hold: (account: string) => Hold | null;
   readonly poll: (account: string, messageId: string, signal: AbortSignal) => Promise<PollAnswer>;
   /** Submits a status like a received event if it changes the message; true when it did. */
-  readonly submit: (account: string, claim: ClaimedPoll, found: Extract<PollAnswer, { type: "found" }>) => Promise<boolean>;
+  readonly submit: (
+    account: string,
+    claim: ClaimedPoll,
+    found: Extract<PollAnswer, { type: "found" }>,
+  ) => Promise<boolean>;
   readonly polled: (account: string, outcome: PollOutcome) => void;
   readonly failed: (account: string, error: unknown) => void;
 }
@@ -47,7 +61,10 @@ const chunk = 100;
 /** Longer than any chunk takes: its calls end after half of it. */
 const leaseMs = 600_000;
 
-/** Polls the service for messages without a recent status. Concurrent passes never poll the same message. */
+/**
+ * Polls the service for messages without a recent status. Concurrent passes never poll the same
+ * message.
+ */
 export function createPasses(parts: PassesParts) {
   const { settings, store, clock } = parts;
   /** Polls that passes in flight may still make, because a budget does not count them yet. */
@@ -55,13 +72,22 @@ export function createPasses(parts: PassesParts) {
   /** Of accounts whose last pass met one. */
   const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number }>();
 
-  const roomFor = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
-  const reserve = (account: string, polls: number): void => void reserved.set(account, (reserved.get(account) ?? 0) + polls);
+  const roomFor = (account: string, facts: BudgetFacts): number =>
+    Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
+  const reserve = (account: string, polls: number): void =>
+    void reserved.set(account, (reserved.get(account) ?? 0) + polls);
 
   function countsOf(account: string, dueBy: number) {
     const { after, giveUpAfter, until } = settings();
     const rare = { statuses: settledStatuses(), sentBy: dueBy - firstSettledAge(after) };
-    return store.countPolls({ account, dueBy, after, from: clock.now() - giveUpAfter, resting: restingStatuses(until), rare });
+    return store.countPolls({
+      account,
+      dueBy,
+      after,
+      from: clock.now() - giveUpAfter,
+      resting: restingStatuses(until),
+      rare,
+    });
   }
 
   /** After the wait, the limiter lets one call probe a refused key or a used-up quota. */
@@ -70,10 +96,22 @@ export function createPasses(parts: PassesParts) {
     return hold !== null && hold.until !== null && hold.until <= clock.now() ? null : hold;
   }
 
-  async function pollChunk(account: string, dueBy: number, signal: AbortSignal, sums: Record<PollOutcome, number>) {
+  async function pollChunk(
+    account: string,
+    dueBy: number,
+    signal: AbortSignal,
+    sums: Record<PollOutcome, number>,
+  ) {
     const now = clock.now();
     const times = settings();
-    const claims = await store.claimPolls({ account, now, dueBy, after: times.after, limit: chunk, leaseMs });
+    const claims = await store.claimPolls({
+      account,
+      now,
+      dueBy,
+      after: times.after,
+      limit: chunk,
+      leaseMs,
+    });
     const settled: SettledPoll[] = [];
     const due = claims.filter((claim) => {
       const notDue = checkClaim(claim, now, times);
@@ -117,7 +155,11 @@ export function createPasses(parts: PassesParts) {
     async pass(account: string, dueBy: number, signal: AbortSignal): Promise<AccountSummary> {
       const sums = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
       let stopped = holdNow(account);
-      while (stopped === null && !signal.aborted && roomFor(account, await parts.facts(account)) > 0) {
+      while (
+        stopped === null &&
+        !signal.aborted &&
+        roomFor(account, await parts.facts(account)) > 0
+      ) {
         const done = await pollChunk(account, dueBy, signal, sums);
         stopped = done.stopped;
         if (done.isLast) break;
@@ -161,7 +203,10 @@ export function createPasses(parts: PassesParts) {
   };
 }
 
-/** Polls of a service that does not answer wait for an hour at most. After two hours without one, nothing is due any more. */
+/**
+ * Polls of a service that does not answer wait for an hour at most. After two hours without one,
+ * nothing is due any more.
+ */
 const forgottenMs = 2 * 3_600_000;
 
 /** A pass without a poll shows nothing; faults that no wait mends raise an alarm instead. */
@@ -171,8 +216,12 @@ export function unreachable(
   at: number,
 ): Pick<LastPass, "unreachableSince" | "unansweredAt"> {
   const { unreachableSince: since = null, unansweredAt = null } = before ?? {};
-  const isKnown = polled === 0 && since !== null && unansweredAt !== null && at - unansweredAt < forgottenMs;
+  const isKnown =
+    polled === 0 && since !== null && unansweredAt !== null && at - unansweredAt < forgottenMs;
   if (isKnown) return { unreachableSince: since, unansweredAt };
-  const isUnanswered = polled > 0 && failed === polled && (stopped === null || stopped.reason === "unreachable");
-  return isUnanswered ? { unreachableSince: since ?? at, unansweredAt: at } : { unreachableSince: null, unansweredAt: null };
+  const isUnanswered =
+    polled > 0 && failed === polled && (stopped === null || stopped.reason === "unreachable");
+  return isUnanswered
+    ? { unreachableSince: since ?? at, unansweredAt: at }
+    : { unreachableSince: null, unansweredAt: null };
 }

@@ -51,8 +51,9 @@ interface PollParts {
 }
 
 /**
- * Polls claimed messages and returns the result of each. The first poll goes alone, so that a refused key costs one of the
- * 20 bad calls per minute that block the address. Ends early when the service cannot be called or `signal` is aborted.
+ * Polls claimed messages and returns the result of each. The first poll goes alone, so that a
+ * refused key costs one of the 20 bad calls per minute that block the address. Ends early when the
+ * service cannot be called or `signal` is aborted.
  */
 export async function pollClaimed(
   claims: readonly ClaimedPoll[],
@@ -83,7 +84,10 @@ export async function pollClaimed(
         // Registered with the id of another message: the answer is not about this one.
         if (answer.wamid !== claim.wamid) return end("missing", missingAt(claim, now()));
         const isNew = await submit(claim, answer);
-        return end(isNew ? "changed" : "unchanged", afterAnswer(claim, answer.status, now(), times));
+        return end(
+          isNew ? "changed" : "unchanged",
+          afterAnswer(claim, answer.status, now(), times),
+        );
       }
       case "missing":
         failures = 0;
@@ -118,33 +122,60 @@ export async function pollClaimed(
 }
 
 /**
- * How to settle a claimed message that is not polled now; null: poll it. Checks the message's present state. Since the poll
- * was scheduled, a webhook may have moved it to a final or rarely polled status, or hydration may have read it.
+ * How to settle a claimed message that is not polled now; null: poll it. Checks the message's
+ * present state. Since the poll was scheduled, a webhook may have moved it to a final or rarely
+ * polled status, or hydration may have read it.
  */
 export function checkClaim(claim: ClaimedPoll, now: number, times: PollTimes): SettledPoll | null {
   const { message, until, since, state, polls, polledAt, readAt } = claim;
   const age = now - since;
-  const byAge = nextPollAge(Math.max(0, (polledAt ?? since) - since, (readAt ?? since) - since), state.status, times);
+  const byAge = nextPollAge(
+    Math.max(0, (polledAt ?? since) - since, (readAt ?? since) - since),
+    state.status,
+    times,
+  );
   if (byAge === null || age > times.giveUpAfter) return { message, until, end: "over" };
   const dueAge = Math.max(byAge, readAt === null ? 0 : readAt + times.after - since);
   return dueAge <= age ? null : again(claim, since + dueAge, { rank: rankOf(state.status, polls) });
 }
 
-export function afterAnswer(claim: ClaimedPoll, status: string | null, now: number, times: PollTimes, misses = 0): SettledPoll {
+export function afterAnswer(
+  claim: ClaimedPoll,
+  status: string | null,
+  now: number,
+  times: PollTimes,
+  misses = 0,
+): SettledPoll {
   const { message, until, since } = claim;
   const next = nextPollAge(Math.max(0, now - since), status, times);
   if (next === null) return { message, until, end: "over" };
   const polls = claim.polls + 1;
-  return again(claim, since + next, { rank: rankOf(status, polls), polls, failures: 0, misses, polledAt: now });
+  return again(claim, since + next, {
+    rank: rankOf(status, polls),
+    polls,
+    failures: 0,
+    misses,
+    polledAt: now,
+  });
 }
 
 /** A single 404 may be a temporary fault of the service. */
 const missesToBelieve = 2;
 
-/** After a 404. The message counts as missing after two such polls, each while the service found others. */
-export function afterMissing(claim: ClaimedPoll, isCredible: boolean, now: number, times: PollTimes): SettledPoll {
+/**
+ * After a 404. The message counts as missing after two such polls, each while the service found
+ * others.
+ */
+export function afterMissing(
+  claim: ClaimedPoll,
+  isCredible: boolean,
+  now: number,
+  times: PollTimes,
+): SettledPoll {
   const misses = claim.misses + (isCredible ? 1 : 0);
-  return misses >= missesToBelieve ? missingAt(claim, now) : afterAnswer(claim, claim.state.status, now, times, misses);
+  return misses >= missesToBelieve
+    ? missingAt(claim, now)
+    : afterAnswer(claim, claim.state.status, now, times, misses);
 }
 
 function missingAt({ message, until }: ClaimedPoll, at: number): SettledPoll {
@@ -170,33 +201,54 @@ function again(
   nextAt: number,
   changes: Partial<Counts>,
 ): SettledPoll {
-  return { message, until, end: "again", nextAt, rank, polls, failures, misses, polledAt, ...changes };
+  return {
+    message,
+    until,
+    end: "again",
+    nextAt,
+    rank,
+    polls,
+    failures,
+    misses,
+    polledAt,
+    ...changes,
+  };
 }
 
 export type PollTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until">;
 
 /**
- * Ages of polls, in multiples of `after`, and then the wait between further polls. With `after: 60s`, an open message is
- * polled at 1, 2, 3, 5, 10, 20, 40 min, 1 h 20, 2 h 40, 5 h 20, and every 12 hours. A message that is `delivered` (may
- * still be read) or `failed` (may still reach another device) is polled after 1, 6 and 24 hours, and every day.
+ * Ages of polls, in multiples of `after`, and then the wait between further polls. With `after:
+ * 60s`, an open message is polled at 1, 2, 3, 5, 10, 20, 40 min, 1 h 20, 2 h 40, 5 h 20, and every
+ * 12 hours. A message that is `delivered` (may still be read) or `failed` (may still reach another
+ * device) is polled after 1, 6 and 24 hours, and every day.
  */
 const openAges = { steps: [1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 1040], lastWait: 720 } as const;
 const settledAges = { steps: [60, 360, 1440, 2880], lastWait: 1440 } as const;
 
 export function restingStatuses(until: PollTimes["until"]): readonly string[] {
   return statusesOf(messageStatuses).filter(
-    (status) => stageOf(messageStatuses, status) === "final" || reaches(messageStatuses, status, until),
+    (status) =>
+      stageOf(messageStatuses, status) === "final" || reaches(messageStatuses, status, until),
   );
 }
 
-/** The age of the next poll after one at `age` (0: never polled); null: none. Always greater than `age`. */
-export function nextPollAge(age: number, status: string | null, { after, giveUpAfter, until }: PollTimes): number | null {
+/**
+ * The age of the next poll after one at `age` (0: never polled); null: none. Always greater than
+ * `age`.
+ */
+export function nextPollAge(
+  age: number,
+  status: string | null,
+  { after, giveUpAfter, until }: PollTimes,
+): number | null {
   if (status !== null && restingStatuses(until).includes(status)) return null;
   const { steps, lastWait } = isSettled(status) ? settledAges : openAges;
   const last = (steps.at(-1) as number) * after;
   const wait = lastWait * after;
   const step = steps.find((multiple) => multiple * after > age);
-  const next = step === undefined ? last + wait * (Math.floor((age - last) / wait) + 1) : step * after;
+  const next =
+    step === undefined ? last + wait * (Math.floor((age - last) / wait) + 1) : step * after;
   return next <= giveUpAfter ? next : null;
 }
 
@@ -209,7 +261,10 @@ function isSettled(status: string | null): boolean {
   return stageOf(messageStatuses, status) === "settled";
 }
 
-/** The order of polls under a budget: open before settled messages, then those polled least often. 0 to 31. */
+/**
+ * The order of polls under a budget: open before settled messages, then those polled least often. 0
+ * to 31.
+ */
 export function rankOf(status: string | null, polls: number): number {
   return Math.min(polls, 15) + (isSettled(status) ? 16 : 0);
 }
@@ -234,11 +289,13 @@ const keptForSends = 0.1;
 const openAtDawn = 0.25;
 
 /**
- * Limits polls so that the quota lasts until its renewal. Of the calls left when the day began, it reserves what sends will
- * need (at the rate so far) and divides the rest evenly among the days, so that a busy day leaves the others their part.
+ * Limits polls so that the quota lasts until its renewal. Of the calls left when the day began, it
+ * reserves what sends will need (at the rate so far) and divides the rest evenly among the days, so
+ * that a busy day leaves the others their part.
  */
 export function budgetOf({ quota, month, day, now, before, today }: BudgetFacts): Budget {
-  if (quota === null) return { left: null, mayPoll: Number.MAX_SAFE_INTEGER, spare: Number.MAX_SAFE_INTEGER };
+  if (quota === null)
+    return { left: null, mayPoll: Number.MAX_SAFE_INTEGER, spare: Number.MAX_SAFE_INTEGER };
   const leftAtDawn = quota - before.polls - before.others;
   const left = Math.max(0, leftAtDawn - today.polls - today.others);
   const daysLeft = Math.max(1, (month.until - day) / dayMs);
@@ -255,7 +312,10 @@ export function budgetOf({ quota, month, day, now, before, today }: BudgetFacts)
 /** Shortest time for a rate: the first minutes of a day are not representative. */
 const leastElapsedMs = 3_600_000;
 
-/** When the quota would be used up if the polls that the budget postponed were made, too, in unix ms; null: it lasts. */
+/**
+ * When the quota would be used up if the polls that the budget postponed were made, too, in unix
+ * ms; null: it lasts.
+ */
 export function lastsUntil(facts: BudgetFacts, postponed: number): number | null {
   const { month, day, now, today } = facts;
   const { left } = budgetOf(facts);

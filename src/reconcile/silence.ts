@@ -9,14 +9,22 @@ export interface Seen extends Counts, Pick<AccountWatch, "registered"> {
 }
 
 interface Silence {
-  /** `missed`: polls found what webhooks should have reported; `nothing`: no event although messages were registered. */
+  /**
+   * `missed`: polls found what webhooks should have reported; `nothing`: no event although messages
+   * were registered.
+   */
   readonly kind: "missed" | "nothing";
   readonly causes: readonly SilenceCause[];
 }
 
-export function silenceText({ kind, causes }: Silence): { readonly text: string; readonly causes: readonly string[] } {
+export function silenceText({ kind, causes }: Silence): {
+  readonly text: string;
+  readonly causes: readonly string[];
+} {
   const text =
-    kind === "nothing" ? "no webhook has come although messages were sent" : "polls found statuses whose webhooks did not arrive";
+    kind === "nothing"
+      ? "no webhook has come although messages were sent"
+      : "polls found statuses whose webhooks did not arrive";
   return { text, causes: causes.map((cause) => causeTexts[cause]) };
 }
 
@@ -33,7 +41,8 @@ export function findSilence(seen: Seen, now: number, after: number): Silence | n
   const missed = Math.max(0, seen.missed - seen.truncated);
   const isMissed = missed >= leastMissed && missed >= missedShare * (missed + events);
   const isOverdue = registered.first !== null && now - registered.first >= after;
-  const isNothing = events === 0 && isOverdue && (registered.count >= leastRegistered || missed > 0);
+  const isNothing =
+    events === 0 && isOverdue && (registered.count >= leastRegistered || missed > 0);
   if (!isMissed && !isNothing) return null;
   return { kind: isNothing ? "nothing" : "missed", causes: causesOf(seen) };
 }
@@ -42,7 +51,8 @@ function causesOf({ events, refused, quotaUsedUp }: Seen): SilenceCause[] {
   const causes: SilenceCause[] = [];
   if (refused > 0) causes.push("secret");
   if (events === 0 && refused === 0) causes.push("url");
-  // First when certain, else a possibility: beyond the quota of webhooks, the service sends none and reports nothing.
+  // First when certain, else a possibility: beyond the quota of webhooks, the service sends none
+  // and reports nothing.
   if (quotaUsedUp) causes.unshift("quota");
   else if (events === 0 && refused === 0) causes.push("quota");
   if (events > 0) causes.push("dropped");
@@ -52,6 +62,8 @@ function causesOf({ events, refused, quotaUsedUp }: Seen): SilenceCause[] {
 const causeTexts: Record<SilenceCause, string> = {
   secret: "no secret of the source matches the signatures: was the secret rotated at the service?",
   url: "no event arrives: is the webhook URL right, enabled, subscribed to message.status, and reachable from outside?",
-  quota: "the month's webhook deliveries may be used up: the service then sends no more until day 1",
-  dropped: "some events are missing: is the URL subscribed to all of message.status, and does it answer in time?",
+  quota:
+    "the month's webhook deliveries may be used up: the service then sends no more until day 1",
+  dropped:
+    "some events are missing: is the URL subscribed to all of message.status, and does it answer in time?",
 };

@@ -5,7 +5,9 @@ import type { ReplayQuery } from "../model/queries.ts";
 import { createReleasing, type ReleasingParts } from "./releasing.ts";
 import { createReplaying, type ReplayingParts } from "./replaying.ts";
 
-interface ReplayParts extends Omit<ReplayingParts, "store" | "isRouted">, Omit<ReleasingParts, "store"> {
+interface ReplayParts
+  extends Omit<ReplayingParts, "store" | "isRouted">,
+    Omit<ReleasingParts, "store"> {
   readonly store: ReplayingParts["store"] & ReleasingParts["store"];
   readonly routes: () => readonly string[];
   /** Also sources that the settings no longer have. */
@@ -18,14 +20,23 @@ interface ReplayOrder extends ReplayQuery {
   readonly limit?: number | undefined;
 }
 
-/** Sends settled deliveries again, gives unrouted events to routes, or releases bodies from quarantine. */
+/**
+ * Sends settled deliveries again, gives unrouted events to routes, or releases bodies from
+ * quarantine.
+ */
 export function createReplay({ routes, sources, ...parts }: ReplayParts) {
   const releasing = createReleasing(parts);
   const replaying = createReplaying({ ...parts, isRouted: (route) => routes().includes(route) });
 
-  return async ({ dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...query }: ReplayOrder): Promise<ReplayCountView | ReplayStep> => {
+  return async ({
+    dryRun,
+    cursor,
+    limit = Number.MAX_SAFE_INTEGER,
+    ...query
+  }: ReplayOrder): Promise<ReplayCountView | ReplayStep> => {
     const isRelease = query.disposition === "quarantined" || query.disposition === "unassigned";
-    if (isRelease && query.source !== undefined) refuseUnknown("not_found", "source", query.source, await sources());
+    if (isRelease && query.source !== undefined)
+      refuseUnknown("not_found", "source", query.source, await sources());
     refuseOthers(query, isRelease);
     if (query.route !== undefined) refuseUnknown("not_found", "route", query.route, routes());
     const replayer = isRelease ? releasing : replaying;

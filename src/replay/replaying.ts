@@ -32,7 +32,8 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
       const unrouted = { ...filter, disposition };
       return {
         find: (cursor, limit) => store.findBackfill(unrouted, cursor, limit),
-        replay: (found) => store.backfill([...new Set(found.map(({ event }) => event))], unrouted, now()),
+        replay: (found) =>
+          store.backfill([...new Set(found.map(({ event }) => event))], unrouted, now()),
       };
     }
     return {
@@ -45,13 +46,19 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
     async count(filter: ReplayQuery): Promise<ReplayCountView> {
       const counts = new Map<string, number>();
       const steps = stepsOf(filter);
-      for await (const { found } of walk(start(now()), (cursor) => steps.find(cursor, stepRows), stopping)) {
+      for await (const { found } of walk(
+        start(now()),
+        (cursor) => steps.find(cursor, stepRows),
+        stopping,
+      )) {
         for (const { route } of found) countIn(counts, route);
         await nextTurn();
       }
       const all = [...counts].map(([route, matching]) => ({ route, matching }));
       const routes = await Promise.all(
-        all.filter(({ route }) => isRouted(route)).map(async (entry) => ({ ...entry, stopped: await store.read.stopReason(entry.route) })),
+        all
+          .filter(({ route }) => isRouted(route))
+          .map(async (entry) => ({ ...entry, stopped: await store.read.stopReason(entry.route) })),
       );
       return {
         matching: routes.reduce((sum, { matching }) => sum + matching, 0),
@@ -59,12 +66,21 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
         notSent: all.filter(({ route }) => !isRouted(route)),
       };
     },
-    async replay(filter: ReplayQuery, from: string | null, limit: number): Promise<{ replayed: number; next: string | null }> {
+    async replay(
+      filter: ReplayQuery,
+      from: string | null,
+      limit: number,
+    ): Promise<{ replayed: number; next: string | null }> {
       const startedAt = performance.now();
       const steps = stepsOf(filter);
       let replayed = 0;
       let cursor: ReplayCursor | null = from === null ? start(now()) : parseCursor(from);
-      while (cursor !== null && replayed < limit && performance.now() - startedAt < longestMs && !stopping()) {
+      while (
+        cursor !== null &&
+        replayed < limit &&
+        performance.now() - startedAt < longestMs &&
+        !stopping()
+      ) {
         const step = await steps.find(cursor, Math.min(stepRows, limit - replayed));
         const found = step.found.filter(({ route }) => isRouted(route));
         if (found.length === 0) await nextTurn();

@@ -1,7 +1,10 @@
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayCursor } from "../store/port.ts";
 
-/** One call ends after this and returns where to continue, so that the relay can stop and the client show progress. */
+/**
+ * One call ends after this and returns where to continue, so that the relay can stop and the client
+ * show progress.
+ */
 export const longestMs = 5_000;
 
 export async function* walk<Step extends { readonly cursor: ReplayCursor | null }>(

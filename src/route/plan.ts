@@ -6,17 +6,23 @@ import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";
 
 /**
- * From the event and its tracking state alone. Never throws for any data. Plans are frozen, and the same verdicts usually
- * give the same object, so a store can cache by identity.
+ * From the event and its tracking state alone. Never throws for any data. Plans are frozen, and the
+ * same verdicts usually give the same object, so a store can cache by identity.
  */
 export type Planner = (event: RoutedEvent, tracking: Tracking) => DeliveryPlan;
 
-/** `routes` in the order of the settings, `unknown` from `tracking.unknown`; see docs/concepts/routing.md. */
+/**
+ * `routes` in the order of the settings, `unknown` from `tracking.unknown`; see
+ * docs/concepts/routing.md.
+ */
 export function createPlanner(routes: readonly RoutingSettings[], unknown: UnknownPolicy): Planner {
   const compiled = routes.map((route) => compileRoute(route, unknown));
   const ignored = new Set(compiled.map((route) => route.ignored));
   const planOf = createPlanCache((verdicts) =>
-    Object.freeze({ disposition: dispositionOf(verdicts, ignored), verdicts: Object.freeze([...verdicts]) }),
+    Object.freeze({
+      disposition: dispositionOf(verdicts, ignored),
+      verdicts: Object.freeze([...verdicts]),
+    }),
   );
   // One array for all events. Only a new plan copies it.
   const verdicts: RouteVerdict[] = compiled.map((route) => route.ignored);
@@ -27,13 +33,19 @@ export function createPlanner(routes: readonly RoutingSettings[], unknown: Unkno
   };
 }
 
-function dispositionOf(verdicts: readonly RouteVerdict[], ignored: ReadonlySet<RouteVerdict>): Disposition {
+function dispositionOf(
+  verdicts: readonly RouteVerdict[],
+  ignored: ReadonlySet<RouteVerdict>,
+): Disposition {
   if (verdicts.some((verdict) => verdict.verdict === "deliver")) return "routed";
   if (verdicts.some((verdict) => verdict.verdict === "park")) return "parked";
   return verdicts.some((verdict) => ignored.has(verdict)) ? "ignored" : "filtered";
 }
 
-/** Verdicts in the cache, over all plans. Real settings make a few dozen plans. Bounds hostile traffic at about 2 MB. */
+/**
+ * Verdicts in the cache, over all plans. Real settings make a few dozen plans. Bounds hostile
+ * traffic at about 2 MB.
+ */
 const defaultLimit = 10_000;
 
 interface Node {
@@ -42,10 +54,13 @@ interface Node {
 }
 
 /**
- * The same plan object for the same verdicts, without building a key: a tree of maps leads from the few verdict objects of
- * each route to the plan. A full cache is emptied.
+ * The same plan object for the same verdicts, without building a key: a tree of maps leads from the
+ * few verdict objects of each route to the plan. A full cache is emptied.
  */
-export function createPlanCache(make: (verdicts: readonly RouteVerdict[]) => DeliveryPlan, limit: number = defaultLimit) {
+export function createPlanCache(
+  make: (verdicts: readonly RouteVerdict[]) => DeliveryPlan,
+  limit: number = defaultLimit,
+) {
   let root: Node = { next: new Map(), plan: null };
   let nodes = 0;
   return (verdicts: readonly RouteVerdict[]): DeliveryPlan => {
@@ -88,11 +103,14 @@ function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy): Compil
   const park: RouteVerdict = Object.freeze({ route, verdict: "park" });
   const ignored: RouteVerdict = Object.freeze({ route, verdict: "skip", reason: "untracked" });
   const skips = new Map<string, RouteVerdict>();
-  const skip = (reason: string): RouteVerdict => kept(skips, reason, () => Object.freeze({ route, verdict: "skip", reason }));
+  const skip = (reason: string): RouteVerdict =>
+    kept(skips, reason, () => Object.freeze({ route, verdict: "skip", reason }));
 
   const criteria = criteriaOf(settings, unknown);
   const all = criteria.map(({ check }) => check);
-  const beforeRegistration = criteria.filter(({ needsRegistration }) => !needsRegistration).map(({ check }) => check);
+  const beforeRegistration = criteria
+    .filter(({ needsRegistration }) => !needsRegistration)
+    .map(({ check }) => check);
   const holds = settings.truncated === "hold";
   const waits = settings.match.tracked === true && unknown !== "forward";
 
@@ -111,7 +129,8 @@ function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy): Compil
 /** In the order in which they are checked, which decides the reason that is reported. */
 function criteriaOf({ match, emit }: RoutingSettings, unknown: UnknownPolicy): Criterion[] {
   const criteria: Criterion[] = [];
-  const add = (check: Criterion["check"], needsRegistration = false) => criteria.push({ check, needsRegistration });
+  const add = (check: Criterion["check"], needsRegistration = false) =>
+    criteria.push({ check, needsRegistration });
 
   if (!match.events.includes("*")) {
     const events = compileGlobs(match.events);
@@ -122,14 +141,19 @@ function criteriaOf({ match, emit }: RoutingSettings, unknown: UnknownPolicy): C
   if (sources !== undefined) add(isOneOf(sources, ({ source }) => source, "source"));
   if (accounts !== undefined) add(isOneOf(accounts, ({ account }) => account, "account"));
   if (tracked === true) {
-    const isEnough = (tracking: Tracking) => tracking.tracked || (unknown === "forward" && tracking.subject !== "none");
+    const isEnough = (tracking: Tracking) =>
+      tracking.tracked || (unknown === "forward" && tracking.subject !== "none");
     add((_, tracking) => (isEnough(tracking) ? null : "untracked"), true);
   } else if (tracked === false) add((_, tracking) => (tracking.tracked ? "tracked" : null), true);
-  if (errorCodes !== undefined) add(isOneOf(errorCodes, ({ errorCode }) => errorCode, "error code"));
+  if (errorCodes !== undefined)
+    add(isOneOf(errorCodes, ({ errorCode }) => errorCode, "error code"));
   // Reference and metadata come with the registration.
   if (match.references !== undefined) {
     const references = compileGlobs(match.references);
-    add((_, { reference }) => (reference !== null && references(reference) ? null : "reference"), true);
+    add(
+      (_, { reference }) => (reference !== null && references(reference) ? null : "reference"),
+      true,
+    );
   }
   if (match.metadata !== undefined) {
     const metadata = compileWhere(match.metadata, "metadata");
@@ -139,11 +163,16 @@ function criteriaOf({ match, emit }: RoutingSettings, unknown: UnknownPolicy): C
     const where = compileWhere(match.where, "where");
     add((event) => where(event.data));
   }
-  if (emit === "transitions") add((_, { transition }) => (transition === null ? "no transition" : null));
+  if (emit === "transitions")
+    add((_, { transition }) => (transition === null ? "no transition" : null));
   return criteria;
 }
 
-function isOneOf(values: readonly string[], of: (event: RoutedEvent) => string | null, reason: string): Criterion["check"] {
+function isOneOf(
+  values: readonly string[],
+  of: (event: RoutedEvent) => string | null,
+  reason: string,
+): Criterion["check"] {
   const accepted = new Set(values);
   return (event) => {
     const value = of(event);

@@ -3,11 +3,18 @@ import { z } from "zod";
 import { issueText } from "../model/issue-text.ts";
 import { isObject, readPath } from "../model/json.ts";
 
-const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
+const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], {
+  error: "must be text, a number, true, false or null",
+});
 const orderable = z.union([z.string(), z.number()], { error: "must be text or a number" });
 
 /** Of one condition, because every event pays its cost. */
-export const conditionLimits = { levels: 16, paths: 200, patterns: 10, instructions: 1000 } as const;
+export const conditionLimits = {
+  levels: 16,
+  paths: 200,
+  patterns: 10,
+  instructions: 1000,
+} as const;
 
 /** Of the value at a path. `undefined`: the path is missing. */
 type ValueTest = (value: unknown) => boolean;
@@ -18,33 +25,66 @@ interface Operator {
   readonly test: (operand: never) => ValueTest;
 }
 
-function operator<S extends z.ZodType>(schema: S, about: string, test: (operand: z.infer<S>) => ValueTest): Operator {
+function operator<S extends z.ZodType>(
+  schema: S,
+  about: string,
+  test: (operand: z.infer<S>) => ValueTest,
+): Operator {
   return { schema: schema.optional().describe(about), test };
 }
 
-/** As in MongoDB's query language. docs/concepts/routing.md defines how values, arrays and missing paths compare. */
+/**
+ * As in MongoDB's query language. docs/concepts/routing.md defines how values, arrays and missing
+ * paths compare.
+ */
 const operators: Readonly<Record<string, Operator>> = {
   $eq: operator(scalar, "Equals this value.", (operand) => some((value) => value === operand)),
   $ne: operator(scalar, "Differs from this value.", (operand) => {
     const equal = some((value) => value === operand);
     return (value) => !equal(value);
   }),
-  $in: operator(z.array(scalar).min(1, "is empty, so that nothing could match"), "Equals one of these.", (operand) => {
-    const accepted = new Set<unknown>(operand);
-    return some((value) => accepted.has(value));
-  }),
-  $gt: operator(orderable, "Greater than.", (operand) => ordered(operand, (value, bound) => value > bound)),
-  $gte: operator(orderable, "Greater than or equal to.", (operand) => ordered(operand, (value, bound) => value >= bound)),
-  $lt: operator(orderable, "Less than.", (operand) => ordered(operand, (value, bound) => value < bound)),
-  $lte: operator(orderable, "Less than or equal to.", (operand) => ordered(operand, (value, bound) => value <= bound)),
-  $exists: operator(z.boolean(), "Whether the path exists.", (operand) => (value) => (value !== undefined) === operand),
-  $startsWith: operator(z.string(), "Text that begins with this.", (operand) => text((value) => value.startsWith(operand))),
-  $endsWith: operator(z.string(), "Text that ends with this.", (operand) => text((value) => value.endsWith(operand))),
-  $regex: operator(z.string(), "Text that matches this pattern, in linear time.", (operand) => compilePattern(operand).test),
+  $in: operator(
+    z.array(scalar).min(1, "is empty, so that nothing could match"),
+    "Equals one of these.",
+    (operand) => {
+      const accepted = new Set<unknown>(operand);
+      return some((value) => accepted.has(value));
+    },
+  ),
+  $gt: operator(orderable, "Greater than.", (operand) =>
+    ordered(operand, (value, bound) => value > bound),
+  ),
+  $gte: operator(orderable, "Greater than or equal to.", (operand) =>
+    ordered(operand, (value, bound) => value >= bound),
+  ),
+  $lt: operator(orderable, "Less than.", (operand) =>
+    ordered(operand, (value, bound) => value < bound),
+  ),
+  $lte: operator(orderable, "Less than or equal to.", (operand) =>
+    ordered(operand, (value, bound) => value <= bound),
+  ),
+  $exists: operator(
+    z.boolean(),
+    "Whether the path exists.",
+    (operand) => (value) => (value !== undefined) === operand,
+  ),
+  $startsWith: operator(z.string(), "Text that begins with this.", (operand) =>
+    text((value) => value.startsWith(operand)),
+  ),
+  $endsWith: operator(z.string(), "Text that ends with this.", (operand) =>
+    text((value) => value.endsWith(operand)),
+  ),
+  $regex: operator(
+    z.string(),
+    "Text that matches this pattern, in linear time.",
+    (operand) => compilePattern(operand).test,
+  ),
 };
 export const whereOperators = Object.keys(operators);
 
-const comparisonSchema = z.strictObject(Object.fromEntries(Object.entries(operators).map(([name, { schema }]) => [name, schema])));
+const comparisonSchema = z.strictObject(
+  Object.fromEntries(Object.entries(operators).map(([name, { schema }]) => [name, schema])),
+);
 
 export interface Where {
   readonly $or?: readonly Where[] | undefined;
@@ -57,7 +97,11 @@ export interface Where {
 const conditionSchema: z.ZodType<Where> = z.lazy(() =>
   z
     .object({
-      $or: z.array(conditionSchema).min(1).optional().describe("At least one of these conditions holds."),
+      $or: z
+        .array(conditionSchema)
+        .min(1)
+        .optional()
+        .describe("At least one of these conditions holds."),
       $and: z.array(conditionSchema).min(1).optional().describe("All of these conditions hold."),
       $not: conditionSchema.optional().describe("This condition does not hold."),
     })
@@ -66,7 +110,10 @@ const conditionSchema: z.ZodType<Where> = z.lazy(() =>
 
 type Context = z.core.$RefinementCtx;
 
-/** The schema alone would report most faults as "Invalid input" at the parent, and drop the path `__proto__`. */
+/**
+ * The schema alone would report most faults as "Invalid input" at the parent, and drop the path
+ * `__proto__`.
+ */
 export const whereSchema = z.preprocess((value, context) => {
   reportFaults(value, context);
   return value;
@@ -74,9 +121,15 @@ export const whereSchema = z.preprocess((value, context) => {
 
 function reportFaults(condition: unknown, context: Context): void {
   const used = { paths: 0, patterns: 0, instructions: 0 };
-  const fault = (path: readonly PropertyKey[], message: string) => context.addIssue({ code: "custom", path: [...path], message });
+  const fault = (path: readonly PropertyKey[], message: string) =>
+    context.addIssue({ code: "custom", path: [...path], message });
   /** Reports the first excess only. */
-  const use = (what: keyof typeof used, count: number, path: readonly PropertyKey[], message: string) => {
+  const use = (
+    what: keyof typeof used,
+    count: number,
+    path: readonly PropertyKey[],
+    message: string,
+  ) => {
     const isWithin = used[what] <= conditionLimits[what];
     used[what] += count;
     if (isWithin && used[what] > conditionLimits[what]) fault(path, message);
@@ -100,11 +153,18 @@ function reportFaults(condition: unknown, context: Context): void {
         if (!Array.isArray(part)) fault(path, "must be a list of conditions");
         else if (part.length === 0) fault(path, "is empty");
         else for (const [index, each] of part.entries()) faultsOfCondition(each, [...path, index]);
-      } else if (Object.hasOwn(comparisonSchema.shape, key)) fault(path, `stands under a path, as in { status: { ${key}: … } }`);
-      else if (key.startsWith("$")) fault(path, "is not known ($or, $and and $not stand here, other operators under a path)");
+      } else if (Object.hasOwn(comparisonSchema.shape, key))
+        fault(path, `stands under a path, as in { status: { ${key}: … } }`);
+      else if (key.startsWith("$"))
+        fault(path, "is not known ($or, $and and $not stand here, other operators under a path)");
       else if (key === "" || key === "__proto__") fault(path, "is not a path");
       else {
-        use("paths", 1, path, `is one path too many: a condition has at most ${conditionLimits.paths}`);
+        use(
+          "paths",
+          1,
+          path,
+          `is one path too many: a condition has at most ${conditionLimits.paths}`,
+        );
         faultsOfValue(part, path);
       }
     }
@@ -113,15 +173,20 @@ function reportFaults(condition: unknown, context: Context): void {
   function faultsOfValue(value: unknown, at: readonly PropertyKey[]): void {
     if (!isObject(value)) {
       if (Array.isArray(value)) fault(at, "is a list; for one of several values use $in");
-      else if (!scalar.safeParse(value).success) fault(at, "must be text, a number, true, false, null or operators");
+      else if (!scalar.safeParse(value).success)
+        fault(at, "must be text, a number, true, false, null or operators");
       return;
     }
     if (Object.keys(value).length === 0) fault(at, `has no operator (${whereOperators.join(" ")})`);
-    for (const issue of comparisonSchema.safeParse(value, { error: (issue) => issueText(issue) }).error?.issues ?? []) {
+    for (const issue of comparisonSchema.safeParse(value, { error: (issue) => issueText(issue) })
+      .error?.issues ?? []) {
       if (issue.code !== "unrecognized_keys") fault([...at, ...issue.path], issue.message);
       else
         for (const key of issue.keys)
-          fault([...at, key], `is not an operator (${whereOperators.join(" ")}); inner fields are written with dots`);
+          fault(
+            [...at, key],
+            `is not an operator (${whereOperators.join(" ")}); inner fields are written with dots`,
+          );
     }
     if (typeof value["$regex"] === "string") faultsOfPattern(value["$regex"], [...at, "$regex"]);
   }
@@ -131,7 +196,12 @@ function reportFaults(condition: unknown, context: Context): void {
     use("patterns", 1, at, `is one pattern too many: a condition has at most ${patterns}`);
     if (used.patterns > patterns) return;
     try {
-      use("instructions", compilePattern(text).size, at, `makes the patterns too large together: at most ${instructions} instructions`);
+      use(
+        "instructions",
+        compilePattern(text).size,
+        at,
+        `makes the patterns too large together: at most ${instructions} instructions`,
+      );
     } catch (error) {
       if (!(error instanceof PatternRefused)) throw error;
       fault(at, error.message);
@@ -142,18 +212,23 @@ function reportFaults(condition: unknown, context: Context): void {
 /** Null when the condition holds, else the first part that failed. */
 export type Condition = (root: unknown) => string | null;
 
-/** The reason is `<label>: <path> <operator>`, `<label>: $or` or `<label>: $not`. A part of `$and` has its own. */
+/**
+ * The reason is `<label>: <path> <operator>`, `<label>: $or` or `<label>: $not`. A part of `$and`
+ * has its own.
+ */
 export function compileWhere(where: Where, label: string): Condition {
   const conditions: Condition[] = [];
   for (const path of Object.keys(where)) {
-    if (path !== "$or" && path !== "$and" && path !== "$not") conditions.push(compilePath(path, where[path], label));
+    if (path !== "$or" && path !== "$and" && path !== "$not")
+      conditions.push(compilePath(path, where[path], label));
   }
   if (where.$or !== undefined) {
     const parts = where.$or.map((part) => compileWhere(part, label));
     const reason = `${label}: $or`;
     conditions.push((root) => (parts.some((part) => part(root) === null) ? null : reason));
   }
-  if (where.$and !== undefined) conditions.push(...where.$and.map((part) => compileWhere(part, label)));
+  if (where.$and !== undefined)
+    conditions.push(...where.$and.map((part) => compileWhere(part, label)));
   if (where.$not !== undefined) {
     const inner = compileWhere(where.$not, label);
     const reason = `${label}: $not`;
@@ -179,7 +254,9 @@ function compilePath(path: string, wanted: unknown, label: string): Condition {
   const comparison = (isScalar ? { $eq: wanted } : wanted) as Readonly<Record<string, never>>;
   const tests = Object.entries(operators).flatMap(([name, { test }]) => {
     const operand = comparison[name];
-    return operand === undefined ? [] : [{ test: test(operand), reason: `${label}: ${path} ${name}` }];
+    return operand === undefined
+      ? []
+      : [{ test: test(operand), reason: `${label}: ${path} ${name}` }];
   });
   return (root) => {
     const value = readPath(root, path);
@@ -197,19 +274,27 @@ function text(test: (value: string) => boolean): ValueTest {
 }
 
 /** Never converts: JavaScript would find "10" greater than 9. */
-function ordered(operand: string | number, holds: (value: string | number, bound: string | number) => boolean): ValueTest {
-  return some((value) => typeof value === typeof operand && holds(value as string | number, operand));
+function ordered(
+  operand: string | number,
+  holds: (value: string | number, bound: string | number) => boolean,
+): ValueTest {
+  return some(
+    (value) => typeof value === typeof operand && holds(value as string | number, operand),
+  );
 }
 
 /** Longest text of a pattern, in UTF-16 units. */
 export const longestPattern = 1000;
 
-/** Most instructions of one compiled pattern: the time of a match is at most this times the length of the text. */
+/**
+ * Most instructions of one compiled pattern: the time of a match is at most this times the length
+ * of the text.
+ */
 export const mostInstructions = 500;
 
 /**
- * UTF-16 units of a text that a pattern is matched against. In a list, texts are matched until their lengths add up to
- * this. Bounds the time that one event can take.
+ * UTF-16 units of a text that a pattern is matched against. In a list, texts are matched until
+ * their lengths add up to this. Bounds the time that one event can take.
  */
 export const matchedLength = 4096;
 
@@ -225,11 +310,13 @@ interface Pattern {
 }
 
 /**
- * JavaScript's syntax with the flag `u`, on RE2, in time linear in the text: JavaScript's own engine backtracks, and a
- * hostile text can stop the whole process. The match cache takes about 8 MiB at most. Throws `PatternRefused`.
+ * JavaScript's syntax with the flag `u`, on RE2, in time linear in the text: JavaScript's own
+ * engine backtracks, and a hostile text can stop the whole process. The match cache takes about 8
+ * MiB at most. Throws `PatternRefused`.
  */
 export function compilePattern(text: string): Pattern {
-  if (text.length > longestPattern) throw new PatternRefused(`is longer than ${longestPattern} characters`);
+  if (text.length > longestPattern)
+    throw new PatternRefused(`is longer than ${longestPattern} characters`);
   try {
     // Only parsed: V8 compiles a pattern when it first runs.
     new RegExp(text, "u");
@@ -257,8 +344,11 @@ export function compilePattern(text: string): Pattern {
   };
 }
 
-/** Without the pattern, which may come from a variable: between colons, or at the end in backquotes. */
-const unquoted = (error: unknown): string => (error as Error).message.replace(/: `.*/s, "").replace(/^.*: /s, "");
+/**
+ * Without the pattern, which may come from a variable: between colons, or at the end in backquotes.
+ */
+const unquoted = (error: unknown): string =>
+  (error as Error).message.replace(/: `.*/s, "").replace(/^.*: /s, "");
 
 function testEach(compiled: RE2JS, values: readonly unknown[]): boolean {
   let left = matchedLength;
@@ -273,11 +363,16 @@ function testEach(compiled: RE2JS, values: readonly unknown[]): boolean {
 }
 
 const tooLarge = (): PatternRefused =>
-  new PatternRefused(`is too large: with its repetitions written out it has more than ${mostInstructions} instructions`);
+  new PatternRefused(
+    `is too large: with its repetitions written out it has more than ${mostInstructions} instructions`,
+  );
 
 const tokens = /\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|./gsu;
 
-/** Estimates the instructions of a pattern that JavaScript parses: an upper bound within a factor of two. */
+/**
+ * Estimates the instructions of a pattern that JavaScript parses: an upper bound within a factor of
+ * two.
+ */
 function writtenOut(pattern: string): number {
   const outer: number[] = [];
   let sum = 0;
@@ -304,7 +399,8 @@ function writtenOut(pattern: string): number {
 /** `translateRegExp` would read a back-reference as literal characters. */
 function whyUnsupported(pattern: string): string | null {
   for (const { 0: token, index } of pattern.matchAll(tokens)) {
-    if (/^\\[1-9k]/.test(token)) return "a back-reference, such as \\1, needs an engine that can stop the process";
+    if (/^\\[1-9k]/.test(token))
+      return "a back-reference, such as \\1, needs an engine that can stop the process";
     if (token === "(" && /^\?<?[=!]/.test(pattern.slice(index + 1, index + 4)))
       return "look-around, (?=…) (?!…) (?<=…) (?<!…), needs an engine that can stop the process";
   }

@@ -27,17 +27,29 @@ interface Parts {
   readonly limits: Limits;
 }
 
-/** Who may start a run, and one run at a time per conversation ("Conversation rules"). Methods throw ApiFault. */
+/**
+ * Who may start a run, and one run at a time per conversation ("Conversation rules"). Methods throw
+ * ApiFault.
+ */
 export function createAutomations(core: Core, parts: Parts) {
   const { world, clock, owned } = core;
   const { messaging } = parts;
   const runner = createRunner(core, parts);
 
-  const begin = ({ id: automationId, account, steps }: AutomationRecord, contact: ContactRecord, data: RunRecord["data"]): RunRecord => {
+  const begin = (
+    { id: automationId, account, steps }: AutomationRecord,
+    contact: ContactRecord,
+    data: RunRecord["data"],
+  ): RunRecord => {
     const state = { status: "running", error: null, nextAt: clock.now(), messageId: null } as const;
     // A run keeps the steps that it began with.
     const of = { automationId, contactId: contact.id, data };
-    const run = world.runs.put({ ...owned(account), ...of, left: structuredClone(steps), ...state });
+    const run = world.runs.put({
+      ...owned(account),
+      ...of,
+      left: structuredClone(steps),
+      ...state,
+    });
     world.contacts.update(contact, { runId: run.id });
     runner.proceed(run);
     return run;
@@ -50,7 +62,8 @@ export function createAutomations(core: Core, parts: Parts) {
       if (automation.status === "draft") throw refused(409, "La automatización no está publicada.");
       if (automation.status === "paused") throw refused(409, "La automatización está pausada.");
       const { contact } = messaging.contactFor(automation.account, phone, { name });
-      if (contact.runId !== null) throw refused(409, "La conversación ya tiene una automatización en curso.");
+      if (contact.runId !== null)
+        throw refused(409, "La conversación ya tiene una automatización en curso.");
       return begin(automation, contact, data);
     },
     customerWrote(contact: ContactRecord, text: string): void {
@@ -78,7 +91,10 @@ export function createAutomations(core: Core, parts: Parts) {
  * | waiting for a receiver | it answered or is late; the step stays in `left`, so a restart repeats it |
  * | `completed` or `failed` | final |
  */
-function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging, publisher, limits }: Parts) {
+function createRunner(
+  { world, clock, baseClock, ids, speed }: Core,
+  { messaging, publisher, limits }: Parts,
+) {
   // Connections have no limit: a request that waits for one would use up its receiver's seconds.
   const receivers = createReceivers({ clock: baseClock, timeoutMs: answerWithinMs });
   let isClosed = false;
@@ -86,7 +102,11 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
 
   const end = (run: RunRecord, error: string | null): void => {
     if (run.status !== "running") return;
-    world.runs.update(run, { status: error === null ? "completed" : "failed", error, messageId: null });
+    world.runs.update(run, {
+      status: error === null ? "completed" : "failed",
+      error,
+      messageId: null,
+    });
     world.contacts.update(contactOf(run), { runId: null });
     publisher.runEnded(run);
   };
@@ -106,11 +126,16 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
     const { account, data } = run;
     const contact = contactOf(run);
     if (isWithHuman(contact, clock.now()))
-      return end(run, "Alguien del equipo respondió en el chat: las automatizaciones no responden ahí durante 24 horas.");
+      return end(
+        run,
+        "Alguien del equipo respondió en el chat: las automatizaciones no responden ahí durante 24 horas.",
+      );
     const content =
       "text" in step
         ? { text: fillText(step.text, data) }
-        : { template: { id: step.templateId, variables: fillVariables(step.variables ?? {}, data) } };
+        : {
+            template: { id: step.templateId, variables: fillVariables(step.variables ?? {}, data) },
+          };
     try {
       const message = messaging.send(account, { to: contact.phone, ...content }, "automation");
       run.left.shift();
@@ -120,14 +145,24 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
       end(run, error.message);
     }
   };
-  const ask = async (run: RunRecord, { url, body: authored, onSuccess, onError }: Step<"request">): Promise<void> => {
+  const ask = async (
+    run: RunRecord,
+    { url, body: authored, onSuccess, onError }: Step<"request">,
+  ): Promise<void> => {
     const { signature, token } = world.automations.get(run.automationId) as AutomationRecord;
     const body = Buffer.from(JSON.stringify(fillBody(authored, run.data)));
-    const headers = createSigner(signature, token)({ method: "POST", url, body, id: ids(), timestampMs: baseClock.now() });
+    const headers = createSigner(
+      signature,
+      token,
+    )({ method: "POST", url, body, id: ids(), timestampMs: baseClock.now() });
     const answer = await receivers.call(url, headers, body);
     if (isClosed || run.status !== "running") return;
     // An answer whose body drips past the deadline is late.
-    const isSuccess = answer.kind === "answered" && answer.text !== null && answer.status >= 200 && answer.status < 300;
+    const isSuccess =
+      answer.kind === "answered" &&
+      answer.text !== null &&
+      answer.status >= 200 &&
+      answer.status < 300;
     run.left.splice(0, 1, ...((isSuccess ? onSuccess : onError) ?? []));
     proceed(run);
   };
@@ -138,7 +173,8 @@ function createRunner({ world, clock, baseClock, ids, speed }: Core, { messaging
     if (step === undefined) return end(run, null);
     const account = accountOf(world, run.account);
     const most = plans[account.plan];
-    if (!limits.spend(account, "automationSteps")) return end(run, usedUp("pasos de automatizaciones", most.automationSteps));
+    if (!limits.spend(account, "automationSteps"))
+      return end(run, usedUp("pasos de automatizaciones", most.automationSteps));
     switch (step.type) {
       case "send":
         return send(run, step);
@@ -179,15 +215,21 @@ function usedUp(what: string, limit: number): string {
   return `La cuenta usó los ${limit} ${what} que su plan permite por mes. Se renuevan el día 1.`;
 }
 
-/** A failure to come is waited for, so that its run does not end as completed. What stays pending holds up nothing. */
+/**
+ * A failure to come is waited for, so that its run does not end as completed. What stays pending
+ * holds up nothing.
+ */
 function deliveryOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
   if (status === "failed") return "failed";
-  const awaits = future.some((step) => status === "pending" || (status === "sent" && step.status === "failed"));
+  const awaits = future.some(
+    (step) => status === "pending" || (status === "sent" && step.status === "failed"),
+  );
   return awaits ? "open" : "left";
 }
 
 function failureText({ errorCode }: MessageRecord): string {
-  if (String(errorCode) === "131026") return "El teléfono no tiene una cuenta en la red (código 131026).";
+  if (String(errorCode) === "131026")
+    return "El teléfono no tiene una cuenta en la red (código 131026).";
   return `El mensaje no se pudo entregar${errorCode === undefined ? "" : ` (código ${errorCode})`}.`;
 }
 
@@ -197,12 +239,18 @@ function isWithHuman({ humanRepliedAt }: ContactRecord, now: number): boolean {
 
 type RunData = RunRecord["data"];
 
-export const fillText = (text: string, data: RunData): string => fillPlaces(text, (name) => own(data, name) ?? "");
+export const fillText = (text: string, data: RunData): string =>
+  fillPlaces(text, (name) => own(data, name) ?? "");
 
-/** Text that is a JSON object or list is one: values are escaped, so that they cannot change its structure. */
+/**
+ * Text that is a JSON object or list is one: values are escaped, so that they cannot change its
+ * structure.
+ */
 export function fillBody(body: unknown, data: RunData): unknown {
   if (typeof body !== "string") return fillJson(body, data);
-  const escaped = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, JSON.stringify(value).slice(1, -1)]));
+  const escaped = Object.fromEntries(
+    Object.entries(data).map(([name, value]) => [name, JSON.stringify(value).slice(1, -1)]),
+  );
   try {
     const value: unknown = JSON.parse(fillText(body, escaped));
     if (typeof value === "object" && value !== null) return value;
@@ -211,11 +259,21 @@ export function fillBody(body: unknown, data: RunData): unknown {
 }
 
 function fillJson(value: unknown, data: RunData): unknown {
-  return JSON.parse(JSON.stringify(value ?? null), (_, each) => (typeof each === "string" ? fillText(each, data) : each));
+  return JSON.parse(JSON.stringify(value ?? null), (_, each) =>
+    typeof each === "string" ? fillText(each, data) : each,
+  );
 }
 
-/** Variables that come out empty are left out, so that the contact's data or the fallback takes their place. */
-function fillVariables(variables: Readonly<Record<string, string>>, data: RunData): Record<string, string> {
-  const filled = Object.entries(variables).map(([name, text]) => [name, fillText(text, data)] as const);
+/**
+ * Variables that come out empty are left out, so that the contact's data or the fallback takes
+ * their place.
+ */
+function fillVariables(
+  variables: Readonly<Record<string, string>>,
+  data: RunData,
+): Record<string, string> {
+  const filled = Object.entries(variables).map(
+    ([name, text]) => [name, fillText(text, data)] as const,
+  );
   return Object.fromEntries(filled.filter(([, text]) => text !== ""));
 }

@@ -97,8 +97,8 @@ interface Entry {
 const isBefore = (a: Entry, b: Entry) => a.at < b.at || (a.at === b.at && a.order < b.order);
 
 /**
- * Things to do, soonest first; at the same time, in the order added. A binary heap: hundreds of thousands of messages may be in
- * flight, too many for a timer each or a sorted list.
+ * Things to do, soonest first; at the same time, in the order added. A binary heap: hundreds of
+ * thousands of messages may be in flight, too many for a timer each or a sorted list.
  */
 export function createAgenda() {
   const heap: Entry[] = [];
@@ -109,7 +109,8 @@ export function createAgenda() {
     if (heap.length === 0) return top;
     let at = 0;
     for (let child = 1; child < heap.length; child = 2 * at + 1) {
-      if (child + 1 < heap.length && isBefore(heap[child + 1] as Entry, heap[child] as Entry)) child += 1;
+      if (child + 1 < heap.length && isBefore(heap[child + 1] as Entry, heap[child] as Entry))
+        child += 1;
       if (!isBefore(heap[child] as Entry, last)) break;
       heap[at] = heap[child] as Entry;
       at = child;

@@ -1,10 +1,18 @@
 import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 import { readPath } from "../model/json.ts";
 import { type SignatureVerdict, verifyAs } from "./signing.ts";
 
-export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";
+export type Failure =
+  | { readonly status: number; readonly retryAfterSeconds?: number }
+  | "hang"
+  | "reset";
 
 export interface DownstreamSettings {
   readonly port?: number;
@@ -23,13 +31,23 @@ const anyPath = "*";
 
 /** A small receiver of deliveries, for tests and the demo. */
 export async function startDownstream(settings: DownstreamSettings = {}) {
-  const { port = 0, keepBodies = true, keepArrivals = true, secrets = {}, appSecrets = {} } = settings;
+  const {
+    port = 0,
+    keepBodies = true,
+    keepArrivals = true,
+    secrets = {},
+    appSecrets = {},
+  } = settings;
   const log = createArrivalLog({ keepArrivals });
   const failures = new Map<string, Failure>();
   const hanging = new Set<ServerResponse>();
   let number = 0;
 
-  const verdictOn = (path: string, headers: IncomingHttpHeaders, body: Buffer): Arrival["signature"] => {
+  const verdictOn = (
+    path: string,
+    headers: IncomingHttpHeaders,
+    body: Buffer,
+  ): Arrival["signature"] => {
     const [secret, appSecret] = [secrets[path], appSecrets[path]];
     if (secret !== undefined) return verifyAs("standard-webhooks", headers, body, secret);
     return appSecret === undefined ? "unchecked" : verifyAs("meta", headers, body, appSecret);
@@ -55,8 +73,13 @@ export async function startDownstream(settings: DownstreamSettings = {}) {
       hanging.add(response);
       response.once("close", () => hanging.delete(response));
     } else {
-      const wait = failure.retryAfterSeconds === undefined ? {} : { "retry-after": String(failure.retryAfterSeconds) };
-      response.writeHead(failure.status, { "content-type": "text/plain", ...wait }).end("failing on request");
+      const wait =
+        failure.retryAfterSeconds === undefined
+          ? {}
+          : { "retry-after": String(failure.retryAfterSeconds) };
+      response
+        .writeHead(failure.status, { "content-type": "text/plain", ...wait })
+        .end("failing on request");
     }
   };
   const server = createServer((request, response) => {
@@ -132,10 +155,12 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }) {
       byPath.set(arrival.path, counts);
       counts.arrivals += 1;
       if (arrival.deliveryId === "") counts.withoutId += 1;
-      if (arrival.signature === "invalid" || arrival.signature === "absent") counts.badSignatures += 1;
+      if (arrival.signature === "invalid" || arrival.signature === "absent")
+        counts.badSignatures += 1;
       const before = taken.has(arrival.deliveryId);
       if (before) counts.duplicates += 1;
-      if (arrival.answered === null || arrival.answered < 200 || arrival.answered > 299) counts.failed += 1;
+      if (arrival.answered === null || arrival.answered < 200 || arrival.answered > 299)
+        counts.failed += 1;
       else if (!before) {
         taken.add(arrival.deliveryId);
         counts.taken += 1;

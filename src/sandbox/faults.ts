@@ -36,15 +36,22 @@ const endpoints = [
   ...["POST /messages", "GET /messages/{id}", "GET /templates", "GET /contacts", "POST /contacts"],
   ...["GET /campaigns", "GET /me", "POST /automations/{id}/runs"],
 ];
-/** `GET /messages/{id}`, as the document writes it, and Fastify's `GET /messages/:id` become the same. */
-export const endpointKey = (endpoint: string): string => endpoint.replace(/(\{[^/]*\}|:[^/]*)/g, "{}");
+/**
+ * `GET /messages/{id}`, as the document writes it, and Fastify's `GET /messages/:id` become the
+ * same.
+ */
+export const endpointKey = (endpoint: string): string =>
+  endpoint.replace(/(\{[^/]*\}|:[^/]*)/g, "{}");
 const endpointKeys = new Set(endpoints.map(endpointKey));
 
 const apiFaultSchema = z.strictObject({
   answer: z.literal([500, 502, 429, "hang", "reset", "malformed"]),
   endpoint: z
     .string()
-    .refine((endpoint) => endpointKeys.has(endpointKey(endpoint)), `is no endpoint of the API: ${endpoints.join(", ")}`)
+    .refine(
+      (endpoint) => endpointKeys.has(endpointKey(endpoint)),
+      `is no endpoint of the API: ${endpoints.join(", ")}`,
+    )
     .optional(),
   when: z.enum(["before", "after"]).default("before"),
   times: z.number().int().min(1).optional(),

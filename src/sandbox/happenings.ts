@@ -15,7 +15,13 @@ export type Happening =
       readonly delivery: DeliveryRecord;
     }
   | { readonly what: "run"; readonly run: RunRecord }
-  | { readonly what: "refused"; readonly method: string; readonly path: string; readonly status: number; readonly error: string }
+  | {
+      readonly what: "refused";
+      readonly method: string;
+      readonly path: string;
+      readonly status: number;
+      readonly error: string;
+    }
   | ({ readonly what: "handshake" } & Handshake)
   /** The sandbox's own failure: a bug. */
   | { readonly what: "failed"; readonly error: unknown };
@@ -30,16 +36,29 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
   const ofDelivery = (delivery: DeliveryRecord): Happening => {
     const { eventId, webhookId } = delivery;
     const { event = "", status = null } = world.events.get(eventId) ?? {};
-    return { what: "event", event, eventId, status, url: world.webhooks.get(webhookId)?.url ?? "", delivery };
+    return {
+      what: "event",
+      event,
+      eventId,
+      status,
+      url: world.webhooks.get(webhookId)?.url ?? "",
+      delivery,
+    };
   };
   return {
     changed(kind, _id, record) {
       if (record === null) return;
-      const [message, run, delivery] = [record as MessageRecord, record as RunRecord, record as DeliveryRecord];
-      if (kind === "message") reportNew(message, message.status, () => ({ what: "message", message }));
+      const [message, run, delivery] = [
+        record as MessageRecord,
+        record as RunRecord,
+        record as DeliveryRecord,
+      ];
+      if (kind === "message")
+        reportNew(message, message.status, () => ({ what: "message", message }));
       if (kind === "run") reportNew(run, run.status, () => ({ what: "run", run }));
       const isTried = kind === "delivery" && (delivery.status !== "waiting" || delivery.tries > 0);
-      if (isTried) reportNew(delivery, `${delivery.status} ${delivery.tries}`, () => ofDelivery(delivery));
+      if (isTried)
+        reportNew(delivery, `${delivery.status} ${delivery.tries}`, () => ofDelivery(delivery));
     },
   };
 }
@@ -48,7 +67,13 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
 export function reportRefusals(app: FastifyInstance, report: (happening: Happening) => void): void {
   app.addHook("onSend", (request, reply, payload, done) => {
     if (reply.statusCode >= 400 && !request.url.startsWith("/sandbox")) {
-      report({ what: "refused", method: request.method, path: request.url, status: reply.statusCode, error: errorIn(payload) });
+      report({
+        what: "refused",
+        method: request.method,
+        path: request.url,
+        status: reply.statusCode,
+        error: errorIn(payload),
+      });
     }
     done(null, payload);
   });

@@ -6,8 +6,8 @@ export function createPhones(random: Random): () => string {
 }
 
 /**
- * Wamids as seen in the field: base64 that holds the recipient's phone; the rest is the sandbox's choice. Unique within one maker.
- * `phone` is 5 to 15 digits, without the plus.
+ * Wamids as seen in the field: base64 that holds the recipient's phone; the rest is the sandbox's
+ * choice. Unique within one maker. `phone` is 5 to 15 digits, without the plus.
  */
 export function createWamids(random: Random): (phone: string) => Wamid {
   let made = 0;
@@ -34,10 +34,23 @@ export function createWamids(random: Random): (phone: string) => Wamid {
   };
 }
 
-/** UUIDs that grow and never repeat, even when the clock stands still. `after`: the greatest id of an earlier run. */
-export function createGrowingIds({ now, random, after = "" }: { now: () => number; random: Random; after?: string }): () => string {
-  // The time and, after it, the counter of RFC 9562, 6.2, method 1: 12 bits, which overflow into the time.
-  let last = after === "" ? 0n : (BigInt(`0x${after.replaceAll("-", "").slice(0, 12)}`) + 1n) << 12n;
+/**
+ * UUIDs that grow and never repeat, even when the clock stands still. `after`: the greatest id of
+ * an earlier run.
+ */
+export function createGrowingIds({
+  now,
+  random,
+  after = "",
+}: {
+  now: () => number;
+  random: Random;
+  after?: string;
+}): () => string {
+  // The time and, after it, the counter of RFC 9562, 6.2, method 1: 12 bits, which overflow into
+  // the time.
+  let last =
+    after === "" ? 0n : (BigInt(`0x${after.replaceAll("-", "").slice(0, 12)}`) + 1n) << 12n;
   return () => {
     const present = BigInt(Math.floor(now())) << 12n;
     last = present > last ? present : last + 1n;
@@ -88,12 +101,15 @@ export function createRandom(seed: number | string): Random {
 /** The same for the same name; the first is not 0. */
 export function digitsOf(name: string, count: number): string {
   const random = createRandom(name);
-  return Array.from({ length: count }, (_, place) => (place === 0 ? 1 + random.below(9) : random.below(10))).join("");
+  return Array.from({ length: count }, (_, place) =>
+    place === 0 ? 1 + random.below(9) : random.below(10),
+  ).join("");
 }
 
 /** FNV-1a, 32 bits. */
 function hash(text: string): number {
   let value = 0x811c9dc5;
-  for (let at = 0; at < text.length; at += 1) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
+  for (let at = 0; at < text.length; at += 1)
+    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
   return value;
 }

@@ -1,5 +1,13 @@
 import { ApiFault, planRefused, refused } from "./api/fault.ts";
-import { type AccountRecord, accountOf, type Core, hasApi, plans, type Quota, type Usage } from "./world.ts";
+import {
+  type AccountRecord,
+  accountOf,
+  type Core,
+  hasApi,
+  plans,
+  type Quota,
+  type Usage,
+} from "./world.ts";
 
 type Cap = "requests" | "messages";
 
@@ -11,7 +19,10 @@ const shownEveryMs = 30_000;
 /** Of messaging-service-api.md, "Authentication" and "Limits". All throw ApiFault. */
 export type Limits = ReturnType<typeof createLimits>;
 
-/** `isUnlimited` lifts caps and quotas only: keys must be valid, and a plan without the API stays without. */
+/**
+ * `isUnlimited` lifts caps and quotas only: keys must be valid, and a plan without the API stays
+ * without.
+ */
 export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, isUnlimited = false) {
   const badKeys = createBadKeys();
   const calls = new Map<string, ReturnType<typeof createAccountCalls>>();
@@ -26,13 +37,15 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
 
   function usage(account: AccountRecord): Usage {
     const month = quotaMonth(clock.now());
-    if (account.usage.month !== month) world.accounts.update(account, { usage: { ...noUsage, month } });
+    if (account.usage.month !== month)
+      world.accounts.update(account, { usage: { ...noUsage, month } });
     return account.usage;
   }
 
   function count(account: AccountRecord, what: Quota): void {
     const used = usage(account);
-    if (snapshots.get(account.id)?.halfMinute !== halfMinute()) snapshots.set(account.id, { halfMinute: halfMinute(), usage: { ...used } });
+    if (snapshots.get(account.id)?.halfMinute !== halfMinute())
+      snapshots.set(account.id, { halfMinute: halfMinute(), usage: { ...used } });
     used[what] += 1;
     world.accounts.put(account);
   }
@@ -59,7 +72,12 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       const key = world.keys.findAnywhere(given);
       if (key?.revokedAt === null) return accountOf(world, key.account);
       if (badKeys.add(address, now)) throw blocked();
-      throw refused(401, authorization === undefined ? "Falta la clave de API." : "La clave de API no es válida o fue revocada.");
+      throw refused(
+        401,
+        authorization === undefined
+          ? "Falta la clave de API."
+          : "La clave de API no es válida o fue revocada.",
+      );
     },
     admit(account: AccountRecord, call: "message" | "other"): void {
       const now = clock.now();
@@ -69,7 +87,8 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
       const caps: readonly Cap[] = call === "message" ? ["messages", "requests"] : ["requests"];
       try {
         const text = "Tu plan no incluye la API. Pasate a un plan que la incluya.";
-        if (!hasApi(account)) throw planRefused(402, text, { reason: "feature", plan, resource: "api" });
+        if (!hasApi(account))
+          throw planRefused(402, text, { reason: "feature", plan, resource: "api" });
         if (!isUnlimited) checkRoom(account, caps, now);
       } catch (error) {
         found.refused += 1;
@@ -112,18 +131,29 @@ export function createLimits({ world, clock }: Pick<Core, "world" | "clock">, is
   };
 }
 
-export const noUsage: Usage = { month: "", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
+export const noUsage: Usage = {
+  month: "",
+  apiCalls: 0,
+  webhookDeliveries: 0,
+  automationSteps: 0,
+  automationRequests: 0,
+};
 
 function blocked(): ApiFault {
   return new ApiFault(429, {
-    error: "Hubo demasiados pedidos con claves inválidas desde tu dirección IP. Esperá un minuto y volvé a intentar.",
+    error:
+      "Hubo demasiados pedidos con claves inválidas desde tu dirección IP. Esperá un minuto y volvé a intentar.",
   });
 }
 
 export function capReached(cap: Cap, limit: number, seconds: number): ApiFault {
   const what = cap === "messages" ? "mensajes por minuto" : "pedidos por minuto";
   const error = `Superaste el límite de ${limit} ${what} de tu cuenta. Esperá ${seconds} ${seconds === 1 ? "segundo" : "segundos"} y volvé a intentar.`;
-  return new ApiFault(429, { error }, { "retry-after": String(seconds), "x-ratelimit-limit": String(limit) });
+  return new ApiFault(
+    429,
+    { error },
+    { "retry-after": String(seconds), "x-ratelimit-limit": String(limit) },
+  );
 }
 
 /** Argentina has kept UTC-3 all year since 2009. */
@@ -156,7 +186,8 @@ function createMinuteWindow() {
       }
       counted += 1;
     },
-    secondsLeft: (now: number) => (isOpen(now) ? Math.max(1, Math.ceil((openedAt + minuteMs - now) / 1_000)) : 1),
+    secondsLeft: (now: number) =>
+      isOpen(now) ? Math.max(1, Math.ceil((openedAt + minuteMs - now) / 1_000)) : 1,
   };
 }
 
@@ -197,9 +228,14 @@ function createBadKeys() {
   return {
     isBlocked: (address: string, now: number) => (addresses.get(address)?.blockedUntil ?? 0) > now,
     add(address: string, now: number): boolean {
-      const times = [...(addresses.get(address)?.times ?? []), now].filter((at) => at > now - minuteMs);
+      const times = [...(addresses.get(address)?.times ?? []), now].filter(
+        (at) => at > now - minuteMs,
+      );
       const isBlocked = times.length > mostBadKeys;
-      addresses.set(address, isBlocked ? { times: [], blockedUntil: now + minuteMs } : { times, blockedUntil: 0 });
+      addresses.set(
+        address,
+        isBlocked ? { times: [], blockedUntil: now + minuteMs } : { times, blockedUntil: 0 },
+      );
       return isBlocked;
     },
     forget: () => addresses.clear(),

@@ -11,7 +11,8 @@ import { newSecret } from "./signing.ts";
 import type { Journal } from "./table.ts";
 import { createWorld, type World } from "./world.ts";
 
-interface MemorySettings extends Pick<z.output<typeof sandboxOptionsSchema>, "file" | "seed" | "keepMessages" | "secret"> {
+interface MemorySettings
+  extends Pick<z.output<typeof sandboxOptionsSchema>, "file" | "seed" | "keepMessages" | "secret"> {
   readonly baseClock: Clock;
   readonly watch: ((world: World) => Journal) | null;
 }
@@ -26,7 +27,10 @@ interface Setup {
   frozenAt: number | null;
 }
 
-/** The world, and what goes on from an earlier run: time, ids, chance and the secret. Throws SandboxRefused. */
+/**
+ * The world, and what goes on from an earlier run: time, ids, chance and the secret. Throws
+ * SandboxRefused.
+ */
 export async function openMemory(settings: MemorySettings) {
   const { baseClock, watch } = settings;
   const file = settings.file === undefined ? null : await openStateFile(settings.file);
@@ -40,18 +44,28 @@ export async function openMemory(settings: MemorySettings) {
   if (file !== null) journals.push(file);
   if (watch !== null) journals.push(watch(world));
 
-  const state = setup ?? { id: "setup", secret: newSecret(), starts: 0, clockOffset: 0, frozenAt: null };
+  const state = setup ?? {
+    id: "setup",
+    secret: newSecret(),
+    starts: 0,
+    clockOffset: 0,
+    frozenAt: null,
+  };
   const remember = () => changed("setup", state.id, state);
   state.starts += 1;
   const formerSecret = state.secret;
   state.secret = settings.secret ?? formerSecret;
   remember();
 
-  const clock = createSandboxClock(baseClock, state.frozenAt ?? baseClock.now() + state.clockOffset, () => {
-    state.clockOffset = clock.now() - baseClock.now();
-    state.frozenAt = clock.isFrozen ? clock.now() : null;
-    remember();
-  });
+  const clock = createSandboxClock(
+    baseClock,
+    state.frozenAt ?? baseClock.now() + state.clockOffset,
+    () => {
+      state.clockOffset = clock.now() - baseClock.now();
+      state.frozenAt = clock.isFrozen ? clock.now() : null;
+      remember();
+    },
+  );
   if (state.frozenAt !== null) clock.freeze();
   // Another stream at each start: the same wamids must not come again.
   const seed = settings.seed ?? randomBytes(8).toString("hex");
@@ -74,7 +88,9 @@ export async function openMemory(settings: MemorySettings) {
 }
 
 function readWorld(file: StateFile | null, world: World) {
-  const tables = new Map(Object.values(world).map((table) => [table.kind, table as { put(record: unknown): void }]));
+  const tables = new Map(
+    Object.values(world).map((table) => [table.kind, table as { put(record: unknown): void }]),
+  );
   let setup: Setup | null = null;
   let greatestId = "";
   for (const { kind, record } of file?.records() ?? []) {
@@ -94,11 +110,18 @@ interface Change {
   readonly record: object | null;
 }
 
-/** Every record as JSON, written once per turn of the event loop. The file is this process's alone. Throws SandboxRefused. */
+/**
+ * Every record as JSON, written once per turn of the event loop. The file is this process's alone.
+ * Throws SandboxRefused.
+ */
 export async function openStateFile(path: string) {
   const database = await openDatabase(path);
-  const read = database.prepare<[], { kind: string; json: string }>("SELECT kind, json FROM record ORDER BY rowid");
-  const upsert = database.prepare("INSERT INTO record VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET json = excluded.json");
+  const read = database.prepare<[], { kind: string; json: string }>(
+    "SELECT kind, json FROM record ORDER BY rowid",
+  );
+  const upsert = database.prepare(
+    "INSERT INTO record VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET json = excluded.json",
+  );
   const remove = database.prepare("DELETE FROM record WHERE kind = ? AND id = ?");
   let noted = new Map<string, Change>();
   let turn: Promise<void> | null = null;
@@ -130,7 +153,8 @@ export async function openStateFile(path: string) {
       atTurnsEnd();
     },
     *records(): Generator<{ readonly kind: string; readonly record: { readonly id: string } }> {
-      for (const { kind, json } of read.iterate()) yield { kind, record: JSON.parse(json) as { id: string } };
+      for (const { kind, json } of read.iterate())
+        yield { kind, record: JSON.parse(json) as { id: string } };
     },
     /** Rejects when what was noted could not be written. */
     written: () => (noted.size === 0 ? Promise.resolve() : atTurnsEnd()),
@@ -159,16 +183,21 @@ async function openDatabase(path: string): Promise<Database> {
     pragma("locking_mode = exclusive");
     const [application, shape] = [pragma("application_id"), pragma("user_version")];
     const isEmpty = database.prepare("SELECT 1 FROM sqlite_schema").get() === undefined;
-    if (application !== applicationId && !isEmpty) throw new SandboxRefused(`${path} is not a sandbox's state file`);
+    if (application !== applicationId && !isEmpty)
+      throw new SandboxRefused(`${path} is not a sandbox's state file`);
     if (application === applicationId && shape !== version)
-      throw new SandboxRefused(`${path} was written by another version of wamid-relay (shape ${shape}, this one knows ${version})`);
+      throw new SandboxRefused(
+        `${path} was written by another version of wamid-relay (shape ${shape}, this one knows ${version})`,
+      );
     // Only a crash of the machine could lose the last moments.
     pragma("journal_mode = wal");
     pragma("synchronous = normal");
     database.transaction(() => {
       pragma(`application_id = ${applicationId}`);
       pragma(`user_version = ${version}`);
-      database?.exec("CREATE TABLE IF NOT EXISTS record (kind TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL, UNIQUE (kind, id))");
+      database?.exec(
+        "CREATE TABLE IF NOT EXISTS record (kind TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL, UNIQUE (kind, id))",
+      );
     })();
     return database;
   } catch (error) {

@@ -8,9 +8,14 @@ import { planNames, usualMessages } from "./world.ts";
 
 export const webhookUrl = z.url({ protocol: /^https?$/, error: "is not an http or https URL" });
 export const eventKinds = z.array(z.string().min(1).max(128)).min(1);
-const keyText = z.string().regex(/^[A-Za-z0-9._~+/=-]{8,200}$/, "must be 8 to 200 letters, digits or . _ ~ + / = -");
+const keyText = z
+  .string()
+  .regex(/^[A-Za-z0-9._~+/=-]{8,200}$/, "must be 8 to 200 letters, digits or . _ ~ + / = -");
 
-/** A webhook URL to set up. `events` as `message.status`, `message.*` or `*`; without `secret` the sandbox's own signs. */
+/**
+ * A webhook URL to set up. `events` as `message.status`, `message.*` or `*`; without `secret` the
+ * sandbox's own signs.
+ */
 export const webhookOptionsSchema = z.strictObject({
   url: webhookUrl,
   events: eventKinds.default(["*"]),
@@ -35,7 +40,10 @@ export const sandboxOptionsSchema = z.strictObject({
   webhooks: z.array(webhookOptionsSchema).default([]),
   service: z
     .string()
-    .regex(/^[a-z][a-z0-9-]{0,31}$/, "must be a lower-case letter, then letters, digits and hyphens")
+    .regex(
+      /^[a-z][a-z0-9-]{0,31}$/,
+      "must be a lower-case letter, then letters, digits and hyphens",
+    )
     .default("acme"),
   key: keyText.optional(),
   secret: z.string().min(1).optional(),

@@ -33,7 +33,8 @@ export type Sandbox = Awaited<ReturnType<typeof startOn>>;
 export async function runSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { clock: baseClock = systemClock, onHappening, onPost, ...given } = options;
   const settings = sandboxOptionsSchema.parse(given);
-  const watch = onHappening === undefined ? null : (world: World) => reportChanges(world, onHappening);
+  const watch =
+    onHappening === undefined ? null : (world: World) => reportChanges(world, onHappening);
   const memory = await openMemory({ ...settings, baseClock, watch });
   try {
     return await startOn(memory, settings, baseClock, onHappening ?? warn, onPost);
@@ -66,7 +67,10 @@ async function startOn(
   }
 
   const faults = { current: settings.faults };
-  const callbacks = format === "meta" ? createCallbacks(core, (handshake) => report({ what: "handshake", ...handshake })) : null;
+  const callbacks =
+    format === "meta"
+      ? createCallbacks(core, (handshake) => report({ what: "handshake", ...handshake }))
+      : null;
   const service = createService(core, { ...settings, faults, onPost });
   const { events } = service;
   let url = "";
@@ -83,7 +87,12 @@ async function startOn(
     await service.close();
   };
   // An answer means that its changes are in the file.
-  if (file !== null) app.addHook("onSend", (_request, _reply, payload, done) => void file.written().then(() => done(null, payload), done));
+  if (file !== null)
+    app.addHook(
+      "onSend",
+      (_request, _reply, payload, done) =>
+        void file.written().then(() => done(null, payload), done),
+    );
   reportRefusals(app, report);
   try {
     url = await listen(app, host, port);
@@ -96,7 +105,10 @@ async function startOn(
 
   const apiUrl = `${url}/api/v1`;
   const account = accountOf(world, mainAccount);
-  const key = settings.key ?? world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
+  const key =
+    settings.key ??
+    world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ??
+    "";
   const copiesOf =
     <T extends { readonly id: string; readonly account: string }>(table: Table<T>) =>
     () =>
@@ -112,9 +124,14 @@ async function startOn(
     verifyToken,
     phoneNumberId: account.numbers[0]?.phoneNumberId ?? "",
     clock: clock as ClockControls,
-    call: (method: string, path: string, body?: unknown) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
-    /** Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
-    control: (method: string, path: string, body?: unknown) => ask(method, `${url}/sandbox${path}`, {}, body),
+    call: (method: string, path: string, body?: unknown) =>
+      ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
+    /**
+     * Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT
+     * /sandbox/faults`.
+     */
+    control: (method: string, path: string, body?: unknown) =>
+      ask(method, `${url}/sandbox${path}`, {}, body),
     customerWrites: (phone: string, text: string, name?: string) =>
       structuredClone(service.customerWrites(mainAccount, { phone, text, name })),
     /** Of the format `meta`, it is posted to once its handshake succeeded. */
@@ -136,7 +153,11 @@ async function startOn(
     runs: copiesOf(world.runs),
     events() {
       const deliveries = Map.groupBy(world.deliveries.list(mainAccount), ({ eventId }) => eventId);
-      return structuredClone(world.events.list(mainAccount).map((event) => ({ ...event, deliveries: deliveries.get(event.id) ?? [] })));
+      return structuredClone(
+        world.events
+          .list(mainAccount)
+          .map((event) => ({ ...event, deliveries: deliveries.get(event.id) ?? [] })),
+      );
     },
     /** Resolves once no event waits to be delivered; rejects after `withinMs`. */
     async idle(withinMs = 5_000) {
@@ -174,15 +195,28 @@ function whyNot(error: unknown, host: string, port: number): string {
   const { code, message } = error as { code?: string; message: string };
   if (code === "EADDRINUSE") return `port ${port} on ${host} is taken by another process`;
   if (code === "EACCES") return `this user may not listen on port ${port}`;
-  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return `${host} is no address of this machine`;
+  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND")
+    return `${host} is no address of this machine`;
   return `cannot listen on ${host}:${port}: ${message}`;
 }
 
-async function ask(method: string, url: string, headers: Record<string, string>, body: unknown): Promise<Answer> {
-  const json = { headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
+async function ask(
+  method: string,
+  url: string,
+  headers: Record<string, string>,
+  body: unknown,
+): Promise<Answer> {
+  const json = {
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  };
   const answer = await fetch(url, { method, headers, ...(body !== undefined && json) });
   const text = await answer.text();
-  return { status: answer.status, headers: answer.headers, body: text === "" ? null : parsed(text) };
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    body: text === "" ? null : parsed(text),
+  };
 }
 
 function parsed(text: string): unknown {

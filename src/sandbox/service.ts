@@ -19,7 +19,12 @@ export type Service = ReturnType<typeof createService>;
 export function createService(core: Core, { isUnlimited, format, faults, onPost }: Settings) {
   const limits = createLimits(core, isUnlimited);
   const metaFaults = format === "meta" ? () => faults.current.meta : null;
-  const events = createEvents(core, { limits, faults: () => faults.current.events, metaFaults, onPost });
+  const events = createEvents(core, {
+    limits,
+    faults: () => faults.current.events,
+    metaFaults,
+    onPost,
+  });
   const publisher: Publisher = {
     ...events.publisher,
     messageStatus(message) {
@@ -41,7 +46,10 @@ export function createService(core: Core, { isUnlimited, format, faults, onPost 
     customerWrites(account: string, from: IncomingMessage): MessageRecord {
       const message = messaging.receive(account, from);
       publisher.messageReceived(message);
-      automations.customerWrote(core.world.contacts.get(message.contactId) as ContactRecord, message.text);
+      automations.customerWrote(
+        core.world.contacts.get(message.contactId) as ContactRecord,
+        message.text,
+      );
       return message;
     },
     resume() {

@@ -6,7 +6,10 @@ const outbound = ["pending", "sent", "failed", "delivered", "read"] as const;
 export const messageStatuses = [...outbound, "received"] as const;
 export type MessageStatus = (typeof messageStatuses)[number];
 
-/** Later in the list. `failed` comes before `delivered`, as another device of the same person may get the message. */
+/**
+ * Later in the list. `failed` comes before `delivered`, as another device of the same person may
+ * get the message.
+ */
 export function supersedes(from: MessageStatus, to: MessageStatus): boolean {
   return from !== "received" && to !== "received" && outbound.indexOf(from) < outbound.indexOf(to);
 }
@@ -41,7 +44,9 @@ export function drawLife(random: Random, shares: LifeShares = usualLives): reado
   const drawn = random.next();
   const failure = () => failed(random.pick(failureCodes));
   if (drawn < shares.delivered) return [sent, delivered];
-  if (drawn < shares.delivered + shares.failed) return random.chance(0.3) ? [failure()] : [sent, failure()];
-  if (drawn < shares.delivered + shares.failed + shares.failedThenDelivered) return [sent, failure(), delivered];
+  if (drawn < shares.delivered + shares.failed)
+    return random.chance(0.3) ? [failure()] : [sent, failure()];
+  if (drawn < shares.delivered + shares.failed + shares.failedThenDelivered)
+    return [sent, failure(), delivered];
   return [sent, delivered, read];
 }

@@ -10,7 +10,10 @@ export interface Stored {
 interface TableOptions<T> {
   /** A second key, unique within an account. */
   readonly keyOf?: (record: T) => string;
-  /** Beyond it the oldest that are over are forgotten, in batches, as shifting a long list moves all of it. */
+  /**
+   * Beyond it the oldest that are over are forgotten, in batches, as shifting a long list moves all
+   * of it.
+   */
   readonly most?: number;
   readonly isOver?: (record: T) => boolean;
 }

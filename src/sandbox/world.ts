@@ -12,7 +12,10 @@ export const usualMessages = 500_000;
 
 export type World = ReturnType<typeof createWorld>;
 
-export function createWorld(journal: Journal, { keepMessages = usualMessages }: { readonly keepMessages?: number } = {}) {
+export function createWorld(
+  journal: Journal,
+  { keepMessages = usualMessages }: { readonly keepMessages?: number } = {},
+) {
   return {
     accounts: createTable<AccountRecord>("account", journal),
     keys: createTable<KeyRecord>("key", journal, { keyOf: ({ key }) => key }),
@@ -27,7 +30,9 @@ export function createWorld(journal: Journal, { keepMessages = usualMessages }: 
     }),
     campaigns: createTable<CampaignRecord>("campaign", journal),
     recipients: createTable<RecipientsRecord>("recipients", journal),
-    automations: createTable<AutomationRecord>("automation", journal, { keyOf: ({ hookId }) => hookId }),
+    automations: createTable<AutomationRecord>("automation", journal, {
+      keyOf: ({ hookId }) => hookId,
+    }),
     runs: createTable<RunRecord>("run", journal),
     events: createTable<EventRecord>("event", journal, { most: mostEvents }),
     deliveries: createTable<DeliveryRecord>("delivery", journal, { most: mostEvents }),
@@ -52,19 +57,28 @@ export function wabaIdOf(account: string): string {
   return account === mainAccount ? "102290129340398" : digitsOf(`waba/${account}`, 15);
 }
 
-/** Plain JSON, for the state file. Times are unix milliseconds of the sandbox's clock. `put` records changed in place. */
+/**
+ * Plain JSON, for the state file. Times are unix milliseconds of the sandbox's clock. `put` records
+ * changed in place.
+ */
 export interface Owned extends Stored {
   readonly createdAt: number;
 }
 
-export const quotas = ["apiCalls", "webhookDeliveries", "automationSteps", "automationRequests"] as const;
+export const quotas = [
+  "apiCalls",
+  "webhookDeliveries",
+  "automationSteps",
+  "automationRequests",
+] as const;
 export type Quota = (typeof quotas)[number];
 
 export interface Usage extends Record<Quota, number> {
   month: string;
 }
 
-export const accountOf = (world: World, name: string): AccountRecord => world.accounts.get(name) as AccountRecord;
+export const accountOf = (world: World, name: string): AccountRecord =>
+  world.accounts.get(name) as AccountRecord;
 
 export interface SendingNumber {
   readonly phoneNumberId: string;
@@ -185,7 +199,11 @@ export interface RecipientsRecord extends Owned {
 const step = z.union(
   [
     z.strictObject({ type: z.literal("send"), text: z.string().min(1).max(4096) }),
-    z.strictObject({ type: z.literal("send"), templateId: z.string(), variables: z.record(z.string(), z.string()).optional() }),
+    z.strictObject({
+      type: z.literal("send"),
+      templateId: z.string(),
+      variables: z.record(z.string(), z.string()).optional(),
+    }),
     z.strictObject({ type: z.literal("wait"), ms: z.number().int().min(0) }),
     z.strictObject({
       type: z.literal("request"),
@@ -215,7 +233,9 @@ export const automationOrder = z.strictObject({
   signature: signingSchema.optional(),
 });
 
-export interface AutomationRecord extends Owned, Omit<z.output<typeof automationOrder>, "signature"> {
+export interface AutomationRecord
+  extends Owned,
+    Omit<z.output<typeof automationOrder>, "signature"> {
   token: string;
   readonly hookId: string;
   signature: SigningSettings;
@@ -272,10 +292,22 @@ const planLimits = {
 } as const;
 
 const column = (at: 0 | 1 | 2 | 3) =>
-  Object.fromEntries(Object.entries(planLimits).map(([name, columns]) => [name, columns[at]])) as Record<keyof typeof planLimits, number>;
+  Object.fromEntries(
+    Object.entries(planLimits).map(([name, columns]) => [name, columns[at]]),
+  ) as Record<keyof typeof planLimits, number>;
 
-export const plans = { trial: column(0), growth: column(1), escala: column(2), enterprise: column(3) };
+export const plans = {
+  trial: column(0),
+  growth: column(1),
+  escala: column(2),
+  enterprise: column(3),
+};
 
 export const hasApi = ({ plan }: AccountRecord): boolean => plans[plan].requests > 0;
 
-export const suggestedPlan = { trial: "escala", growth: "escala", escala: "enterprise", enterprise: null } as const;
+export const suggestedPlan = {
+  trial: "escala",
+  growth: "escala",
+  escala: "enterprise",
+  enterprise: null,
+} as const;

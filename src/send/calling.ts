@@ -8,19 +8,34 @@ import { coveringReasons } from "../service/limits/stops.ts";
 import type { Order, SendDone } from "./once.ts";
 
 /** Calls the service for a send, and answers what it did not do. */
-export function createCalling(services: Pick<ServiceAccounts, "client" | "limiters" | "stops">, now: () => number) {
+export function createCalling(
+  services: Pick<ServiceAccounts, "client" | "limiters" | "stops">,
+  now: () => number,
+) {
   function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
     const { failure, status, message } = error;
     const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
-    const answer = (code: ErrorCode, more: object = {}, retryAfterMs: number | null = null, text = error.text ?? message) =>
-      new RelayError(code, text, { ...about, ...more }, { retryAfterMs });
+    const answer = (
+      code: ErrorCode,
+      more: object = {},
+      retryAfterMs: number | null = null,
+      text = error.text ?? message,
+    ) => new RelayError(code, text, { ...about, ...more }, { retryAfterMs });
     const cause = "cause" in failure && failure.cause !== null ? { cause: failure.cause } : {};
     switch (failure.kind) {
       case "rate-limited":
-        return answer("service_rate_limited", {}, untilRoom(services.limiters().get(account), "requests", now()));
+        return answer(
+          "service_rate_limited",
+          {},
+          untilRoom(services.limiters().get(account), "requests", now()),
+        );
       case "quota": {
         const covering = coveringReasons(operation);
-        const found = services.stops().find((each) => each.account === account && covering.some((reason) => reason === each.reason));
+        const found = services
+          .stops()
+          .find(
+            (each) => each.account === account && covering.some((reason) => reason === each.reason),
+          );
         const { reason: stop, resource, until = failure.until } = found ?? {};
         return answer("service_quota_used_up", {
           ...(stop && { stop }),
@@ -34,7 +49,12 @@ export function createCalling(services: Pick<ServiceAccounts, "client" | "limite
       case "blocked":
         return answer("service_key_refused", {}, 60_000);
       case "caps-unknown":
-        return answer("store_unavailable", {}, 1_000, "what the account's other processes send cannot be known now; nothing was sent");
+        return answer(
+          "store_unavailable",
+          {},
+          1_000,
+          "what the account's other processes send cannot be known now; nothing was sent",
+        );
       case "network":
         return failure.code === "closed"
           ? answer("shutting_down", {}, 5_000, "the relay is stopping; nothing was sent")
@@ -43,7 +63,12 @@ export function createCalling(services: Pick<ServiceAccounts, "client" | "limite
         return answer("service_unreachable", {}, null, message);
       case "validation": {
         const why = failure.problems.map((problem) => `${problem.path}: ${problem.message}`);
-        return answer("service_refused", { problems: failure.problems }, null, [error.text ?? message, ...why].join("; "));
+        return answer(
+          "service_refused",
+          { problems: failure.problems },
+          null,
+          [error.text ?? message, ...why].join("; "),
+        );
       }
       default:
         return answer("service_refused", cause);
@@ -53,13 +78,18 @@ export function createCalling(services: Pick<ServiceAccounts, "client" | "limite
   return (
     account: string,
     operation: CallOperation,
-    call: (client: ServiceClient, options: CallOptions) => Promise<Pick<SendDone, "answer" | "sent">>,
+    call: (
+      client: ServiceClient,
+      options: CallOptions,
+    ) => Promise<Pick<SendDone, "answer" | "sent">>,
   ): Order["call"] =>
     async ({ signal, starting, repeating }) => {
       const client = services.client(account);
       if (client === null) {
         const why = "the settings give it no baseUrl or no apiKey";
-        const error = new RelayError("conflict", `the account "${account}" cannot send: ${why}`, { account });
+        const error = new RelayError("conflict", `the account "${account}" cannot send: ${why}`, {
+          account,
+        });
         return { type: "not-done", error, why: error.message };
       }
       try {
@@ -77,8 +107,9 @@ export function createCalling(services: Pick<ServiceAccounts, "client" | "limite
 const windowMs = 60_000;
 
 /**
- * About how many ms until one more send may find room, for `Retry-After`: after the waiting ones at the pace of the cap, and
- * not while it is held. At least a second, and at most a window after a hold.
+ * About how many ms until one more send may find room, for `Retry-After`: after the waiting ones at
+ * the pace of the cap, and not while it is held. At least a second, and at most a window after a
+ * hold.
  */
 export function untilRoom(state: LimiterState | undefined, cap: CallCap, now: number): number {
   if (state === undefined) return windowMs;

@@ -1,7 +1,15 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
-import type { SendAnswer, SendClaim, SendEnd, SendKey, SendKind, SendResult, StoredSend } from "../model/send.ts";
+import type {
+  SendAnswer,
+  SendClaim,
+  SendEnd,
+  SendKey,
+  SendKind,
+  SendResult,
+  StoredSend,
+} from "../model/send.ts";
 
 export interface CallSteps {
   /** A request in flight continues. */
@@ -34,7 +42,12 @@ export interface Caller {
 
 export interface OnceHooks {
   /** Not after replayed answers. `reason`: null for a call that is done. */
-  ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
+  ended(
+    order: SendRequest,
+    outcome: "done" | "not-done" | "unknown",
+    tookMs: number,
+    reason: string | null,
+  ): void;
   notStored(order: SendRequest, end: SendEnd["end"], error: unknown): void;
 }
 
@@ -55,10 +68,13 @@ const storeAgainMs = 1_000;
 /**
  * Makes each call once, by three rules:
  *
- * 1. No request is sent before `calling` is stored under its key, and a key is claimed only by the rules of `beginKey`.
- * 2. A key leaves `calling` only through an answer of the service, or when nothing was sent. Everything else, including the
- *    death of this process, makes it `unknown`. Then only a client that received `outcome_unknown` can send again.
- * 3. A request whose key is in flight, here or in another process, gets `conflict` with `Retry-After`.
+ * 1. No request is sent before `calling` is stored under its key, and a key is claimed only by the
+ *    rules of `beginKey`.
+ * 2. A key leaves `calling` only through an answer of the service, or when nothing was sent.
+ *    Everything else, including the death of this process, makes it `unknown`. Then only a client
+ *    that received `outcome_unknown` can send again.
+ * 3. A request whose key is in flight, here or in another process, gets `conflict` with
+ *    `Retry-After`.
  */
 export function createOnce({ store, clock, hooks }: OnceParts) {
   const live = new Map<string, Live>();
@@ -77,7 +93,11 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     return { ...(await running.outcome), replayed: true };
   }
 
-  async function begin(name: string, order: Order, { maxWait, tooLong, disconnected }: Caller): Promise<Omit<SendResult, "replayed">> {
+  async function begin(
+    name: string,
+    order: Order,
+    { maxWait, tooLong, disconnected }: Caller,
+  ): Promise<Omit<SendResult, "replayed">> {
     const late = new AbortController();
     const endWait = clock.after(maxWait, () => late.abort(tooLong()));
     const signal = AbortSignal.any([late.signal, disconnected]);
@@ -95,7 +115,11 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     }
   }
 
-  async function carryOut(order: Order, signal: AbortSignal, forget: () => void): Promise<Omit<SendResult, "replayed">> {
+  async function carryOut(
+    order: Order,
+    signal: AbortSignal,
+    forget: () => void,
+  ): Promise<Omit<SendResult, "replayed">> {
     /** The key is `calling` in the store, and a request may have been sent. */
     let isHeld = false;
     /** It is unknown whether the key is `calling`, and nothing was sent. */
@@ -108,11 +132,14 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       async starting() {
         startedAt = clock.now();
         const { fingerprint, resend, about } = order;
-        const held = await store.begin(order.key, { fingerprint, resend, about, at: startedAt }).catch((error: unknown) => {
-          // It was sent and not answered.
-          mayBeTaken = error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
-          throw error;
-        });
+        const held = await store
+          .begin(order.key, { fingerprint, resend, about, at: startedAt })
+          .catch((error: unknown) => {
+            // It was sent and not answered.
+            mayBeTaken =
+              error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
+            throw error;
+          });
         if (held !== null) {
           taken = held;
           throw inFlight(order.key);
@@ -145,14 +172,16 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         return { answer: first, stored: true };
       }
       if (!mayBeDone) {
-        // The store is unavailable: report it now, and release the key later. Otherwise this process would hold it for life.
+        // The store is unavailable: report it now, and release the key later. Otherwise this
+        // process would hold it for life.
         if (mayBeTaken) outcomes.storeLater(order.key, { end: "not-done" }, forget);
         else await release({ end: "not-done" });
         throw error;
       }
       result = { type: "unknown", reason: "the relay failed during the call" };
     }
-    const reason = result.type === "unknown" ? result.reason : result.type === "not-done" ? result.why : null;
+    const reason =
+      result.type === "unknown" ? result.reason : result.type === "not-done" ? result.why : null;
     hooks.ended(order, result.type, clock.now() - startedAt, reason);
     switch (result.type) {
       case "done":
@@ -162,7 +191,12 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         throw result.error;
       case "unknown":
         await release({ end: "unknown" });
-        throw outcomeUnknown(order.key, { startedAt, attempts: order.resend + 1, about: order.about, reason: result.reason });
+        throw outcomeUnknown(order.key, {
+          startedAt,
+          attempts: order.resend + 1,
+          about: order.about,
+          reason: result.reason,
+        });
     }
   }
 
@@ -212,7 +246,10 @@ function createOutcomes({ store, clock, hooks }: OnceParts) {
 export interface SendStore {
   /** A call of a dead process counts as one of unknown outcome. */
   find(key: SendKey): Promise<StoredSend | null>;
-  /** Null on success, else what holds the key. After an error with `mayBeDone`, the key may be claimed. */
+  /**
+   * Null on success, else what holds the key. After an error with `mayBeDone`, the key may be
+   * claimed.
+   */
   begin(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
   /** Registers a successful call in the same step. Idempotent. */
   settle(key: SendKey, ended: SendEnd): Promise<void>;
@@ -251,7 +288,10 @@ export interface SendRequest {
   readonly resend: number;
 }
 
-/** Null when the call may start. Throws `idempotency_conflict`, `outcome_unknown`, or `conflict` while the call is in flight. */
+/**
+ * Null when the call may start. Throws `idempotency_conflict`, `outcome_unknown`, or `conflict`
+ * while the call is in flight.
+ */
 function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer | null {
   if (held === null) return null;
   refuseOther(held, request);
@@ -262,11 +302,19 @@ function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer
 }
 
 export function inFlight({ kind }: SendKey): RelayError {
-  return new RelayError("conflict", `a call under this ${words[kind].key} is in flight; retry`, undefined, { retryAfterMs: 1_000 });
+  return new RelayError(
+    "conflict",
+    `a call under this ${words[kind].key} is in flight; retry`,
+    undefined,
+    { retryAfterMs: 1_000 },
+  );
 }
 
 /** Throws `idempotency_conflict`. */
-function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { answer?: SendAnswer | null }, request: SendRequest): void {
+function refuseOther(
+  held: Pick<StoredSend, "fingerprint" | "about"> & { answer?: SendAnswer | null },
+  request: SendRequest,
+): void {
   if (held.fingerprint === request.fingerprint) return;
   const { key, what, field } = words[request.key.kind];
   const { answer = null } = held;
@@ -287,7 +335,12 @@ function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { answer?
 /** `reason`: why this call's outcome is unknown; null: an earlier call's is. */
 function outcomeUnknown(
   key: SendKey,
-  held: { readonly startedAt: number; readonly attempts: number; readonly about: string; readonly reason: string | null },
+  held: {
+    readonly startedAt: number;
+    readonly attempts: number;
+    readonly about: string;
+    readonly reason: string | null;
+  },
 ): RelayError {
   const { done, check, field } = words[key.kind];
   const attemptedAt = new Date(held.startedAt).toISOString();

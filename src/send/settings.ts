@@ -9,11 +9,15 @@ const maxWaitSchema = durationSchema.refine((ms) => ms <= longestMaxWait, "must 
 export const sendSettingsSchema = z.strictObject({
   maxWait: maxWaitSchema
     .prefault("30s")
-    .describe("Longest wait of a send for room under the caps, and between attempts that did nothing, at most 5m. After that it gets 429."),
+    .describe(
+      "Longest wait of a send for room under the caps, and between attempts that did nothing, at most 5m. After that it gets 429.",
+    ),
   keepKeys: durationSchema
     .refine((ms) => ms >= 3_600_000, "must be at least 1h")
     .prefault("30d")
-    .describe("How long an idempotency key is kept, at least 1h. References of runs are permanent."),
+    .describe(
+      "How long an idempotency key is kept, at least 1h. References of runs are permanent.",
+    ),
   temporaryRejections: z
     .array(z.string().min(3).max(200))
     .max(50)

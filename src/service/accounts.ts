@@ -77,7 +77,8 @@ export function createServiceAccounts(
     closing.add(entry);
     await entry.client.close(withinMs);
     closing.delete(entry);
-    if (![...entries.values(), ...closing].some(({ limiter }) => limiter === entry.limiter)) entry.limiter.close();
+    if (![...entries.values(), ...closing].some(({ limiter }) => limiter === entry.limiter))
+      entry.limiter.close();
   }
 
   function entryFor(account: string, settings: CallableAccount, before: Entry | undefined): Entry {
@@ -85,16 +86,32 @@ export function createServiceAccounts(
     const keyId = settings.apiKey.fingerprint();
     const isSameKey = isSameService && before.settings.apiKey.fingerprint() === keyId;
     const allowance: Allowance = { caps: planCaps[settings.plan], share: settings.share, keyId };
-    const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
+    const limiter = isSameService
+      ? before.limiter
+      : limiterFor(account, settings.baseUrl, allowance);
     if (isSameService) limiter.retune(allowance);
-    if (isSameKey && tlsKey(before.settings.tls) === tlsKey(settings.tls)) return { settings, limiter, client: before.client };
-    const client = createServiceClient({ ...settings, admission: limiter, clock, random, redact, retry: { isTemporary } });
+    if (isSameKey && tlsKey(before.settings.tls) === tlsKey(settings.tls))
+      return { settings, limiter, client: before.client };
+    const client = createServiceClient({
+      ...settings,
+      admission: limiter,
+      clock,
+      random,
+      redact,
+      retry: { isTemporary },
+    });
     return { settings, limiter, client };
   }
 
   function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {
     const shared = budgets?.(account, baseUrl);
-    return createLimiter({ ...allowance, clock, recent: recent(account), budgets: shared, hooks: hooks(account) });
+    return createLimiter({
+      ...allowance,
+      clock,
+      recent: recent(account),
+      budgets: shared,
+      hooks: hooks(account),
+    });
   }
 
   function reload(next: Accounts): void {
@@ -104,7 +121,8 @@ export function createServiceAccounts(
         isCallable(settings) ? [[account, entryFor(account, settings, before.get(account))]] : [],
       ),
     );
-    for (const [account, entry] of before) if (entries.get(account)?.client !== entry.client) void close(entry);
+    for (const [account, entry] of before)
+      if (entries.get(account)?.client !== entry.client) void close(entry);
   }
 
   const limiters = (): ReadonlyMap<string, LimiterState> =>
@@ -112,18 +130,28 @@ export function createServiceAccounts(
 
   reload(accounts);
   return {
-    /** Null when the account has no base URL or key in the settings. Do not keep it: a reload may replace it. */
+    /**
+     * Null when the account has no base URL or key in the settings. Do not keep it: a reload may
+     * replace it.
+     */
     client: (account: string): ServiceClient | null => entries.get(account)?.client ?? null,
     limiters,
-    stops: (): readonly StopView[] => [...limiters()].flatMap(([account, state]) => stopsOf(account, state)),
-    /** A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end. */
+    stops: (): readonly StopView[] =>
+      [...limiters()].flatMap(([account, state]) => stopsOf(account, state)),
+    /**
+     * A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota
+     * stops end.
+     */
     reload,
     /**
-     * Ends the quota stops, and resolves with those that were in force. Rejects with a `ServiceError` when processes that share
-     * the account may not know.
+     * Ends the quota stops, and resolves with those that were in force. Rejects with a
+     * `ServiceError` when processes that share the account may not know.
      */
-    resume: async (account: string): Promise<readonly QuotaReason[]> => entries.get(account)?.limiter.resumeByOrder() ?? [],
-    /** Ends waiting calls; resolves when calls in flight have ended. They are cut after `withinMs`. */
+    resume: async (account: string): Promise<readonly QuotaReason[]> =>
+      entries.get(account)?.limiter.resumeByOrder() ?? [],
+    /**
+     * Ends waiting calls; resolves when calls in flight have ended. They are cut after `withinMs`.
+     */
     async close(withinMs: number): Promise<void> {
       reload({});
       // Again with the limit: a reload lets calls in flight take their time.

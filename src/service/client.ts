@@ -59,7 +59,11 @@ export function createServiceClient(settings: ServiceClientSettings) {
   };
 
   const inFlight = new Set<Promise<unknown>>();
-  function run<T>(endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions | undefined): Promise<T> {
+  function run<T>(
+    endpoint: Endpoint<T>,
+    request: ServiceRequest,
+    options: CallOptions | undefined,
+  ): Promise<T> {
     const running = call(calling, endpoint, request, options);
     const forget = () => void inFlight.delete(running);
     inFlight.add(running);
@@ -68,14 +72,23 @@ export function createServiceClient(settings: ServiceClientSettings) {
   }
 
   return {
-    sendMessage: (body: SendBody, options?: CallOptions) => run(endpoints.sendMessage, { path: "/messages", body }, options),
+    sendMessage: (body: SendBody, options?: CallOptions) =>
+      run(endpoints.sendMessage, { path: "/messages", body }, options),
     /** `id`: the service's, not a wamid. */
-    getMessage: async (id: string, options?: CallOptions) => run(endpoints.getMessage, { path: `/messages/${pathPart(id)}` }, options),
+    getMessage: async (id: string, options?: CallOptions) =>
+      run(endpoints.getMessage, { path: `/messages/${pathPart(id)}` }, options),
     me: (options?: CallOptions) => run(endpoints.me, { path: "/me" }, options),
     /** The service does not dedupe: keep `runId`. */
     startRun: async (automationId: string, body: RunBody = {}, options?: CallOptions) =>
-      run(endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
-    /** Ends calls that wait, and cuts those in flight after `withinMs` if given. May be called again with a smaller one. */
+      run(
+        endpoints.startRun,
+        { path: `/automations/${pathPart(automationId)}/runs`, body },
+        options,
+      ),
+    /**
+     * Ends calls that wait, and cuts those in flight after `withinMs` if given. May be called again
+     * with a smaller one.
+     */
     async close(withinMs?: number): Promise<void> {
       closing.abort(closed);
       const cut = () => void pool.destroy(closed);
@@ -89,8 +102,8 @@ export function createServiceClient(settings: ServiceClientSettings) {
 
 export interface CallOptions {
   /**
-   * Ends the call only while it waits, for room or for its next attempt: with the last attempt's error, or the signal's
-   * reason before the first. The service did nothing then.
+   * Ends the call only while it waits, for room or for its next attempt: with the last attempt's
+   * error, or the signal's reason before the first. The service did nothing then.
    */
   readonly signal?: AbortSignal;
   readonly watch?: AttemptWatch;
@@ -126,7 +139,12 @@ interface ServiceRequest {
 }
 
 /** Rejects with a {@link ServiceError} or the signal's reason. */
-async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
+async function call<T>(
+  calling: CallContext,
+  endpoint: Endpoint<T>,
+  request: ServiceRequest,
+  options: CallOptions = {},
+): Promise<T> {
   const { signal } = options;
   signal?.throwIfAborted();
   if (calling.closing.aborted) throw closedError(endpoint);
@@ -158,14 +176,20 @@ async function attemptOnce<T>(
   wait: AbortSignal,
 ): Promise<Read<T>> {
   const { admission, clock, timeoutMs, maxBodyBytes } = calling;
-  const permit = await admission.enter({ operation: endpoint.operation, signal: wait }).catch((error: unknown) => {
-    throw error instanceof ServiceError ? error.at(endpoint.name) : error;
-  });
+  const permit = await admission
+    .enter({ operation: endpoint.operation, signal: wait })
+    .catch((error: unknown) => {
+      throw error instanceof ServiceError ? error.at(endpoint.name) : error;
+    });
   let settlement: CallOutcome = { type: "not-sent" };
   try {
     await options.watch?.starting();
     settlement = { type: "unknown" };
-    const exchanged = await exchange(calling.pool, sending, { timeoutMs, maxBytes: maxBodyBytes, after: clock.after });
+    const exchanged = await exchange(calling.pool, sending, {
+      timeoutMs,
+      maxBytes: maxBodyBytes,
+      after: clock.after,
+    });
     const read = readExchanged(calling, endpoint, exchanged);
     settlement = read.ok ? { type: "answered" } : settlementOf(read.error);
     return read;
@@ -174,7 +198,11 @@ async function attemptOnce<T>(
   }
 }
 
-function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { path, body }: ServiceRequest): Dispatcher.DispatchOptions {
+function dispatchOptions(
+  calling: CallContext,
+  { method }: Endpoint<unknown>,
+  { path, body }: ServiceRequest,
+): Dispatcher.DispatchOptions {
   const headers = {
     authorization: `Bearer ${calling.apiKey.reveal()}`,
     accept: "application/json",
@@ -183,25 +211,56 @@ function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { 
   };
   const options = { method, path: `${calling.root}${path}` };
   if (body === undefined) return { ...options, headers };
-  return { ...options, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
+  return {
+    ...options,
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  };
 }
 
-function readExchanged<T>({ timeoutMs, maxBodyBytes, clock, redact }: CallContext, endpoint: Endpoint<T>, exchanged: Exchanged): Read<T> {
-  if (exchanged.kind === "failed") return unanswered(endpoint, exchanged.sent, { kind: "network", code: codeOf(exchanged.error) });
-  if (exchanged.kind !== "answered") return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
+function readExchanged<T>(
+  { timeoutMs, maxBodyBytes, clock, redact }: CallContext,
+  endpoint: Endpoint<T>,
+  exchanged: Exchanged,
+): Read<T> {
+  if (exchanged.kind === "failed")
+    return unanswered(endpoint, exchanged.sent, { kind: "network", code: codeOf(exchanged.error) });
+  if (exchanged.kind !== "answered")
+    return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
   const { status, headers, body, isCut } = exchanged;
   if (isCut)
-    return readAnswer(endpoint, { status, headers, bytes: Buffer.alloc(0) }, clock.now(), `the body is longer than ${maxBodyBytes} bytes`);
+    return readAnswer(
+      endpoint,
+      { status, headers, bytes: Buffer.alloc(0) },
+      clock.now(),
+      `the body is longer than ${maxBodyBytes} bytes`,
+    );
   const { answer, problem } = decodeAnswer({ status, headers, bytes: body }, maxBodyBytes);
   const { bytes } = answer;
   const isShown = (status < 200 || status > 299) && bytes.length <= longestErrorBody;
-  const shown = isShown ? Buffer.from(redact(Buffer.from(bytes).toString("latin1")), "latin1") : bytes;
+  const shown = isShown
+    ? Buffer.from(redact(Buffer.from(bytes).toString("latin1")), "latin1")
+    : bytes;
   return readAnswer(endpoint, { ...answer, bytes: shown }, clock.now(), problem);
 }
 
-function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {
+function unanswered(
+  endpoint: Endpoint<unknown>,
+  sent: boolean,
+  failure: ServiceFailure,
+): { ok: false; error: ServiceError } {
   const outcome = sent ? "unknown" : "not-done";
-  return { ok: false, error: new ServiceError({ endpoint: endpoint.name, status: null, text: null, outcome, local: false, failure }) };
+  return {
+    ok: false,
+    error: new ServiceError({
+      endpoint: endpoint.name,
+      status: null,
+      text: null,
+      outcome,
+      local: false,
+      failure,
+    }),
+  };
 }
 
 function closedError(endpoint: Endpoint<unknown>): ServiceError {
@@ -215,9 +274,17 @@ function settlementOf(error: ServiceError): CallOutcome {
   const { failure } = error;
   switch (failure.kind) {
     case "rate-limited":
-      return { type: "rate-limited", cap: failure.cap, retryAfterMs: failure.retryAfterMs, limit: failure.limit };
+      return {
+        type: "rate-limited",
+        cap: failure.cap,
+        retryAfterMs: failure.retryAfterMs,
+        limit: failure.limit,
+      };
     case "quota":
-      return { type: "quota-used-up", resource: resourceName.exec(failure.cause?.resource ?? "")?.[0] ?? null };
+      return {
+        type: "quota-used-up",
+        resource: resourceName.exec(failure.cause?.resource ?? "")?.[0] ?? null,
+      };
     case "unauthenticated":
     case "blocked":
       return { type: failure.kind };
@@ -234,8 +301,9 @@ function settlementOf(error: ServiceError): CallOutcome {
 export interface RetrySettings {
   readonly attempts: number;
   /**
-   * Whether to repeat a send that the provider rejected (502) with this text. Default: never, because the document shows no
-   * text of a temporary reason, and each attempt counts against the messages cap.
+   * Whether to repeat a send that the provider rejected (502) with this text. Default: never,
+   * because the document shows no text of a temporary reason, and each attempt counts against the
+   * messages cap.
    */
   readonly isTemporary: (text: string) => boolean;
 }
@@ -249,10 +317,16 @@ const longestMs = 60_000;
 const longestRetryAfterMs = 10 * 60_000;
 
 /**
- * The wait before the next attempt enters in ms; null: do not retry. Only where the service did nothing ("Safe retries",
- * "Client guidance"). `attempt`: those made so far. `random`: from 0 up to 1.
+ * The wait before the next attempt enters in ms; null: do not retry. Only where the service did
+ * nothing ("Safe retries", "Client guidance"). `attempt`: those made so far. `random`: from 0 up to
+ * 1.
  */
-export function retryWait(error: ServiceError, attempt: number, { attempts, isTemporary }: RetrySettings, random: number): number | null {
+export function retryWait(
+  error: ServiceError,
+  attempt: number,
+  { attempts, isTemporary }: RetrySettings,
+  random: number,
+): number | null {
   const { failure, outcome, text } = error;
   if (attempt >= attempts || outcome !== "not-done") return null;
   switch (failure.kind) {

@@ -2,13 +2,17 @@ import { z } from "zod";
 import type { messageBody, runBody } from "../model/endpoints/send.ts";
 import { codeText } from "../model/event.ts";
 
-/** Per-minute caps: `requests` is every call, `messages` is `POST /messages`, which counts against both. */
+/**
+ * Per-minute caps: `requests` is every call, `messages` is `POST /messages`, which counts against
+ * both.
+ */
 export type CallCap = "requests" | "messages";
 
 export const callOperations = ["messages", "runs", "reads"] as const;
 export type CallOperation = (typeof callOperations)[number];
 
-export const capOf = (operation: CallOperation): CallCap => (operation === "messages" ? "messages" : "requests");
+export const capOf = (operation: CallOperation): CallCap =>
+  operation === "messages" ? "messages" : "requests";
 
 /** All reads are polls. */
 export type CallPriority = "send" | "poll";
@@ -21,7 +25,12 @@ export interface CallRequest {
 export type CallOutcome =
   | { readonly type: "answered" }
   /** 429 of a per-minute cap. `cap`: null if the answer does not name it. */
-  | { readonly type: "rate-limited"; readonly cap: CallCap | null; readonly retryAfterMs: number | null; readonly limit: number | null }
+  | {
+      readonly type: "rate-limited";
+      readonly cap: CallCap | null;
+      readonly retryAfterMs: number | null;
+      readonly limit: number | null;
+    }
   | { readonly type: "quota-used-up"; readonly resource: string | null }
   | { readonly type: "unauthenticated" }
   | { readonly type: "blocked" }
@@ -35,26 +44,33 @@ export interface Permit {
   settle(outcome: CallOutcome): void;
 }
 
-/** Calls in flight at once. Never more than connections: undici's queue knows neither deadlines nor priorities. */
+/**
+ * Calls in flight at once. Never more than connections: undici's queue knows neither deadlines nor
+ * priorities.
+ */
 export const defaultConcurrency = 8;
 
 export interface Admission {
   /**
-   * Waits until the call fits under the caps. Rejects with the signal's reason, or at once with a `ServiceError` (`local:
-   * true`) while calling would be useless or harmful.
+   * Waits until the call fits under the caps. Rejects with the signal's reason, or at once with a
+   * `ServiceError` (`local: true`) while calling would be useless or harmful.
    */
   enter(request: CallRequest): Promise<Permit>;
 }
 
 /**
- * The shapes of messaging-service-api.md, all loose: unknown fields pass through. An answer must have only the fields that
- * the relay needs. A field of another type than documented counts as absent.
+ * The shapes of messaging-service-api.md, all loose: unknown fields pass through. An answer must
+ * have only the fields that the relay needs. A field of another type than documented counts as
+ * absent.
  */
 const text = z.string().min(1);
 const answeredId = z.union([text, z.number().transform(String)]);
 
 /** Exactly one of `text` and `template`. Other fields are sent along. */
-export type SendBody = Pick<z.infer<typeof messageBody>, "to" | "phoneNumberId" | "text" | "template">;
+export type SendBody = Pick<
+  z.infer<typeof messageBody>,
+  "to" | "phoneNumberId" | "text" | "template"
+>;
 export type RunBody = Partial<Pick<z.infer<typeof runBody>, "phone" | "name" | "data">>;
 
 /** With a wamid it was sent, even if all else is missing. */
@@ -81,7 +97,8 @@ export type Account = z.infer<typeof accountSchema>;
 const runSchema = z.looseObject({ runId: answeredId });
 export type Run = z.infer<typeof runSchema>;
 
-// Knowing that calls are useless matters more than the detail: a field of another type becomes null.
+// Knowing that calls are useless matters more than the detail: a field of another type becomes
+// null.
 const detail = z.string().nullish().catch(null);
 const amount = z.number().nullish().catch(null);
 
@@ -103,7 +120,12 @@ export interface Endpoint<T> extends Omit<CallRequest, "signal"> {
   readonly answer: z.ZodType<T>;
 }
 
-function endpoint<T>(method: "GET" | "POST", path: string, operation: CallOperation, answer: z.ZodType<T>): Endpoint<T> {
+function endpoint<T>(
+  method: "GET" | "POST",
+  path: string,
+  operation: CallOperation,
+  answer: z.ZodType<T>,
+): Endpoint<T> {
   return { name: `${method} ${path}`, method, operation, answer };
 }
 

@@ -16,7 +16,12 @@ export type ServiceFailure =
   | { readonly kind: "not-found" }
   | { readonly kind: "conflict" }
   /** `cap`: null if the answer does not name it. */
-  | { readonly kind: "rate-limited"; readonly retryAfterMs: number | null; readonly limit: number | null; readonly cap: CallCap | null }
+  | {
+      readonly kind: "rate-limited";
+      readonly retryAfterMs: number | null;
+      readonly limit: number | null;
+      readonly cap: CallCap | null;
+    }
   /** `until`: the renewal. `cause`: null when raised locally. */
   | { readonly kind: "quota"; readonly cause: PlanCause | null; readonly until: number }
   | { readonly kind: "blocked" }
@@ -80,8 +85,9 @@ function describe({ endpoint, status, local, failure }: ServiceErrorFields): str
 }
 
 /**
- * `message` is for logs and holds no key, phone, wamid or text of the service. `text` and `failure` may: they are getters,
- * so that a logger that copies own fields does not print them, and `inspect` masks them.
+ * `message` is for logs and holds no key, phone, wamid or text of the service. `text` and `failure`
+ * may: they are getters, so that a logger that copies own fields does not print them, and `inspect`
+ * masks them.
  */
 export class ServiceError extends Error {
   override readonly name = "ServiceError";
@@ -121,6 +127,18 @@ export class ServiceError extends Error {
 }
 
 /** Raised locally. The client fills in the endpoint. */
-export function localRefusal(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" | "caps-unknown" }>) {
-  return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
+export function localRefusal(
+  failure: Extract<
+    ServiceFailure,
+    { kind: "quota" | "unauthenticated" | "blocked" | "caps-unknown" }
+  >,
+) {
+  return new ServiceError({
+    endpoint: "any call",
+    status: null,
+    text: null,
+    outcome: "not-done",
+    local: true,
+    failure,
+  });
 }

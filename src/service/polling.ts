@@ -14,23 +14,38 @@ export interface PollingParts {
 export type Polling = ReturnType<typeof createPolling>;
 
 /** So many answers of a kind, without a message found in between, are a fault of the account. */
-const faultyAfter: Readonly<Record<PollFault["reason"], number>> = { "not-found": 10, refused: 5, unreadable: 5 };
+const faultyAfter: Readonly<Record<PollFault["reason"], number>> = {
+  "not-found": 10,
+  refused: 5,
+  unreadable: 5,
+};
 
-/** The results of one client's polls. Another base URL or key means another client, which has to find a message itself. */
+/**
+ * The results of one client's polls. Another base URL or key means another client, which has to
+ * find a message itself.
+ */
 interface Standing {
   hasFound: boolean;
   counts: Record<PollFault["reason"], number>;
   isFaulty: boolean;
 }
 
-/** Polls messages for reconciliation and hydration, and judges whether an account's answers make sense as a whole. */
+/**
+ * Polls messages for reconciliation and hydration, and judges whether an account's answers make
+ * sense as a whole.
+ */
 export function createPolling({ services, now, polled }: PollingParts) {
   const standings = new WeakMap<ServiceClient, Standing>();
 
   const standingOf = (client: ServiceClient): Standing =>
     kept(standings, client, () => ({ hasFound: false, counts: noCounts(), isFaulty: false }));
 
-  function answerTo(error: ServiceError, account: string, at: number, standing: Standing): PollAnswer {
+  function answerTo(
+    error: ServiceError,
+    account: string,
+    at: number,
+    standing: Standing,
+  ): PollAnswer {
     const reason = faultOf(error);
     if (reason === null) return failed(error, account);
     standing.counts[reason] += 1;
@@ -40,7 +55,9 @@ export function createPolling({ services, now, polled }: PollingParts) {
       polled(account, fault);
       return { type: "faulty", fault };
     }
-    return reason === "not-found" ? { type: "missing", at, isCredible: standing.hasFound } : failed(error, account);
+    return reason === "not-found"
+      ? { type: "missing", at, isCredible: standing.hasFound }
+      : failed(error, account);
   }
 
   function failed({ failure }: ServiceError, account: string): PollAnswer {
@@ -50,7 +67,11 @@ export function createPolling({ services, now, polled }: PollingParts) {
         return { type: "held", reason: failure.kind, until: null };
       case "quota": {
         const stop = hold(account);
-        return { type: "held", reason: "quota", until: stop?.reason === "quota" ? stop.until : failure.until };
+        return {
+          type: "held",
+          reason: "quota",
+          until: stop?.reason === "quota" ? stop.until : failure.until,
+        };
       }
       default:
         return { type: "failed", isFinal: failure.kind === "validation", error: failure.kind };
@@ -100,7 +121,10 @@ export function createPolling({ services, now, polled }: PollingParts) {
 
 const noCounts = (): Standing["counts"] => ({ "not-found": 0, refused: 0, unreadable: 0 });
 
-/** What the account's settings may have wrong if the error repeats; null: nothing, or the limiter handles it. */
+/**
+ * What the account's settings may have wrong if the error repeats; null: nothing, or the limiter
+ * handles it.
+ */
 function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null {
   switch (failure.kind) {
     case "not-found":

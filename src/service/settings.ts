@@ -15,10 +15,16 @@ function isServiceUrl(text: string): boolean {
 export const baseUrlSchema = z
   .url({ protocol: /^https?$/, abort: true })
   .refine((text) => !isUnixSocket(text), unixSocketFault)
-  .refine(isServiceUrl, "holds a user, password, query or fragment; the root of the API is {baseUrl}/api/v1");
+  .refine(
+    isServiceUrl,
+    "holds a user, password, query or fragment; the root of the API is {baseUrl}/api/v1",
+  );
 
 /** The plans that have an API at all (messaging-service-api.md, "Limits"). */
 export const planSchema = z.enum(["escala", "enterprise"]);
 export type Plan = z.infer<typeof planSchema>;
 
-export const apiKeySchema = secretSchema.refine(isApiKey, "holds characters that no header carries (a space or line break at its end?)");
+export const apiKeySchema = secretSchema.refine(
+  isApiKey,
+  "holds characters that no header carries (a space or line break at its end?)",
+);

@@ -3,15 +3,26 @@ import { StoreRefused } from "./port.ts";
 import type { Engine } from "./schema/ddl.ts";
 import { listOf } from "./schema/ddl.ts";
 import { bytes, events, state, subjects, type Table, tables } from "./schema/tables.ts";
-import { ask, find, first, insertMissing, look, removal, remove, rows, together, type Work } from "./sql/ops.ts";
+import {
+  ask,
+  find,
+  first,
+  insertMissing,
+  look,
+  removal,
+  remove,
+  rows,
+  together,
+  type Work,
+} from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
 import { put, values } from "./work/state.ts";
 import { type Copy, copyKey } from "./work/state-rows.ts";
 
 /*
- * Carries a store over into an empty one, while relays use it. Each table is walked by key on both sides, and rows that differ
- * are copied, until little is left. During the last walk the source refuses writes, and then it is marked as moved. No relay
- * starts on the target before that.
+ * Carries a store over into an empty one, while relays use it. Each table is walked by key on both
+ * sides, and rows that differ are copied, until little is left. During the last walk the source
+ * refuses writes, and then it is marked as moved. No relay starts on the target before that.
  */
 
 export interface CopySide {
@@ -23,8 +34,8 @@ export interface CopySide {
 
 export interface CopySource extends CopySide {
   /**
-   * From now on relays cannot write, and `read` sees their last write. `end` makes that permanent; a `close` or the end of this
-   * process before it undoes it.
+   * From now on relays cannot write, and `read` sees their last write. `end` makes that permanent;
+   * a `close` or the end of this process before it undoes it.
    */
   freeze(mark: () => Work<void>, refusal: string): MaybePromise<{ end(): MaybePromise<void> }>;
 }
@@ -47,7 +58,11 @@ export interface CopyReport {
   readonly result: "copied" | "resumed" | "before";
   /** Null: the counts differ, and no relay starts on the target. */
   readonly finishedAt: number | null;
-  readonly counts: readonly { readonly table: string; readonly from: number; readonly to: number }[];
+  readonly counts: readonly {
+    readonly table: string;
+    readonly from: number;
+    readonly to: number;
+  }[];
   readonly closedMs: number;
 }
 
@@ -62,11 +77,13 @@ interface Moved {
 export function* refusalOfCopy(): Work<string | null> {
   const [copy = null, moved = null] = yield* values<Copy & Moved>([copyKey, movedKey]);
   if (moved !== null) return movedText(moved);
-  if (copy !== null && copy.finishedAt === null) return `holds a part of ${copy.from}; run the same "wamid-relay migrate" again first`;
+  if (copy !== null && copy.finishedAt === null)
+    return `holds a part of ${copy.from}; run the same "wamid-relay migrate" again first`;
   return null;
 }
 
-const movedText = ({ to, at }: Moved): string => `was moved to ${to} at ${new Date(at).toISOString()}; start the relay there`;
+const movedText = ({ to, at }: Moved): string =>
+  `was moved to ${to} at ${new Date(at).toISOString()}; start the relay there`;
 
 /** Further walks, while one still finds so many rows. */
 const walks = { most: 4, rows: 5_000 };
@@ -82,30 +99,43 @@ export async function copyStore({
   const [id = null, moved = null] = await from.read(values<string>([idKey, movedKey]));
   if (id === null) throw new StoreRefused(`${from.name}: holds no data yet`);
   const [copy = null] = await to.read(values<Copy>([copyKey]));
-  if (copy?.id === id && copy.finishedAt !== null) return { result: "before", finishedAt: copy.finishedAt, counts: [], closedMs: 0 };
+  if (copy?.id === id && copy.finishedAt !== null)
+    return { result: "before", finishedAt: copy.finishedAt, counts: [], closedMs: 0 };
   const refusal = await from.read(refusalOfCopy());
   // An earlier run was cut off between its last two steps.
-  if (refusal !== null && (moved === null || copy === null)) throw new StoreRefused(`${from.name}: ${refusal}`);
+  if (refusal !== null && (moved === null || copy === null))
+    throw new StoreRefused(`${from.name}: ${refusal}`);
   if (copy === null) await to.read(refuseStored(to.name));
-  else if (copy.id !== id) throw new StoreRefused(`${to.name}: holds a copy of other data (${copy.from})`);
+  else if (copy.id !== id)
+    throw new StoreRefused(`${to.name}: holds a copy of other data (${copy.from})`);
   await to.refuseUsed();
   const begun: Copy = copy ?? { id, from: from.name, startedAt: now(), finishedAt: null };
   await to.write(() => put(copyKey, begun));
 
   const walk = async (number: number | "last"): Promise<number> => {
     let copied = 0;
-    for (const table of tables) copied += await alignTable(table, { from, to }, (done, of) => progress(number, table.name, done, of));
+    for (const table of tables)
+      copied += await alignTable(table, { from, to }, (done, of) =>
+        progress(number, table.name, done, of),
+      );
     return copied;
   };
   for (let number = 1; (await walk(number)) > walks.rows && number < walks.most; ) number += 1;
   const mark: Moved = { to: to.name, at: now() };
-  const frozen = moved === null ? await from.freeze(() => put(movedKey, mark), movedText(mark)) : null;
+  const frozen =
+    moved === null ? await from.freeze(() => put(movedKey, mark), movedText(mark)) : null;
   await walk("last");
   await to.write(() => continueNumbers(to.engine));
   const counts: CopyReport["counts"][number][] = [];
-  for (const table of tables) counts.push({ table: table.name, from: await from.read(countOf(table)), to: await to.read(countOf(table)) });
+  for (const table of tables)
+    counts.push({
+      table: table.name,
+      from: await from.read(countOf(table)),
+      to: await to.read(countOf(table)),
+    });
   const result = copy === null ? "copied" : "resumed";
-  if (counts.some((count) => count.from !== count.to)) return { result, finishedAt: null, counts, closedMs: now() - mark.at };
+  if (counts.some((count) => count.from !== count.to))
+    return { result, finishedAt: null, counts, closedMs: now() - mark.at };
   // A relay may have started meanwhile.
   await to.refuseUsed();
   // Cut off in between, neither side is used before the command is repeated.
@@ -113,7 +143,9 @@ export async function copyStore({
   const finishedAt = now();
   await to.write(function* () {
     yield* put(idKey, id);
-    const newest = yield* first(sql<{ readonly seq: number | null }>`SELECT max(seq) AS seq FROM events`);
+    const newest = yield* first(
+      sql<{ readonly seq: number | null }>`SELECT max(seq) AS seq FROM events`,
+    );
     yield* put(copyKey, { ...begun, finishedAt, lastEvent: newest?.seq ?? 0 } satisfies Copy);
   });
   return { result, finishedAt, counts, closedMs: frozen === null ? 0 : finishedAt - mark.at };
@@ -121,14 +153,20 @@ export async function copyStore({
 
 function* refuseStored(name: string): Work<void> {
   for (const table of tables) {
-    const found = yield* rows(sql`SELECT 1 FROM ${raw(table.name)} WHERE ${ofRelay(table)} LIMIT 1`);
-    if (found.length > 0) throw new StoreRefused(`${name}: is not empty; give the copy a place of its own`);
+    const found = yield* rows(
+      sql`SELECT 1 FROM ${raw(table.name)} WHERE ${ofRelay(table)} LIMIT 1`,
+    );
+    if (found.length > 0)
+      throw new StoreRefused(`${name}: is not empty; give the copy a place of its own`);
   }
 }
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Of these tables, rows differ only if one of these columns does; of the others, all without the bytes. */
+/**
+ * Of these tables, rows differ only if one of these columns does; of the others, all without the
+ * bytes.
+ */
 const telling: Readonly<Record<string, readonly string[]>> = {
   events: ["disposition", "plan", "duplicates", "conflicts", "fault", "release"],
   plans: [],
@@ -136,7 +174,11 @@ const telling: Readonly<Record<string, readonly string[]>> = {
   attempts: ["at"],
 };
 
-async function alignTable(table: Table, { from, to }: Sides, progress: (done: number, of: number) => void): Promise<number> {
+async function alignTable(
+  table: Table,
+  { from, to }: Sides,
+  progress: (done: number, of: number) => void,
+): Promise<number> {
   const ofKey = (row: Row): unknown[] => table.key.map((name) => row[name]);
   const whole = look(table, table.key, table.names);
   const gone = removal(table);
@@ -146,7 +188,12 @@ async function alignTable(table: Table, { from, to }: Sides, progress: (done: nu
   for (;;) {
     const wanted: readonly Row[] = await from.read(rowsAfter(table, after, { limit: compared }));
     const last: Row | null = wanted.length < compared ? null : (wanted.at(-1) ?? null);
-    const known = new Map((await to.read(rowsAfter(table, after, { last }))).map((row) => [JSON.stringify(ofKey(row)), row]));
+    const known = new Map(
+      (await to.read(rowsAfter(table, after, { last }))).map((row) => [
+        JSON.stringify(ofKey(row)),
+        row,
+      ]),
+    );
     const missing: Row[] = [];
     const differing = new Set<Row>();
     for (const row of wanted) {
@@ -163,13 +210,18 @@ async function alignTable(table: Table, { from, to }: Sides, progress: (done: nu
       const part = missing.slice(place, place + limit);
       place += part.length;
       // A relay may have removed some since.
-      const found = (await from.read(ask(find<Row>(whole, part.map(ofKey))))).filter((row) => row !== undefined);
+      const found = (await from.read(ask(find<Row>(whole, part.map(ofKey))))).filter(
+        (row) => row !== undefined,
+      );
       const changed = part.filter((row) => differing.has(row));
       // A row with the same unique id may still be there, which goes with the next walk.
       await to.write(() => together([remove(gone, changed), insertMissing(table, found as never)]));
       progress(Math.min(done + place, of), of);
       const bytes = found.reduce((sum, row) => sum + sizeOf(row), 1);
-      limit = Math.max(batch.least, Math.min(batch.most, Math.floor((batch.bytes / bytes) * part.length)));
+      limit = Math.max(
+        batch.least,
+        Math.min(batch.most, Math.floor((batch.bytes / bytes) * part.length)),
+      );
     }
     done += wanted.length;
     copied += missing.length + extra.length;
@@ -179,11 +231,21 @@ async function alignTable(table: Table, { from, to }: Sides, progress: (done: nu
   }
 }
 
-function* rowsAfter(table: Table, after: Row | null, { last = null, limit }: { last?: Row | null; limit?: number }): Work<readonly Row[]> {
+function* rowsAfter(
+  table: Table,
+  after: Row | null,
+  { last = null, limit }: { last?: Row | null; limit?: number },
+): Work<readonly Row[]> {
   const shown =
-    telling[table.name] ?? table.names.filter((name) => table.columns[name]?.array !== bytes.array && !table.key.includes(name));
+    telling[table.name] ??
+    table.names.filter(
+      (name) => table.columns[name]?.array !== bytes.array && !table.key.includes(name),
+    );
   const key = raw(listOf(table.key));
-  const places = (row: Row): Sql => table.key.map((name) => sql`${row[name] as number | string}`).reduce((all, one) => sql`${all}, ${one}`);
+  const places = (row: Row): Sql =>
+    table.key
+      .map((name) => sql`${row[name] as number | string}`)
+      .reduce((all, one) => sql`${all}, ${one}`);
   const begin = after === null ? undefined : sql`AND (${key}) > (${places(after)})`;
   const end = last === null ? undefined : sql`AND (${key}) <= (${places(last)})`;
   return yield* rows(
@@ -193,7 +255,11 @@ function* rowsAfter(table: Table, after: Row | null, { last = null, limit }: { l
 }
 
 function* countOf(table: Table): Work<number> {
-  const [found] = yield* rows(sql<{ readonly n: number }>`SELECT count(*) AS n FROM ${raw(table.name)} WHERE ${ofRelay(table)}`);
+  const [found] = yield* rows(
+    sql<{
+      readonly n: number;
+    }>`SELECT count(*) AS n FROM ${raw(table.name)} WHERE ${ofRelay(table)}`,
+  );
   return found?.n ?? 0;
 }
 
@@ -218,6 +284,7 @@ function* continueNumbers(engine: Engine): Work<void> {
 
 function sizeOf(row: Row): number {
   let bytes = 0;
-  for (const value of Object.values(row)) bytes += typeof value === "string" || Buffer.isBuffer(value) ? value.length : 8;
+  for (const value of Object.values(row))
+    bytes += typeof value === "string" || Buffer.isBuffer(value) ? value.length : 8;
   return bytes;
 }

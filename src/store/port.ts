@@ -12,7 +12,9 @@ import type { View } from "../model/view.ts";
 import type { Planner } from "../track/planning.ts";
 import type { Conflicts } from "../track/registration.ts";
 
-/** The disk is full, the file is locked, the server does not answer, …: no fault of what is stored. */
+/**
+ * The disk is full, the file is locked, the server does not answer, …: no fault of what is stored.
+ */
 export class StoreUnavailable extends Error {
   override readonly name = "StoreUnavailable";
 }
@@ -28,16 +30,22 @@ export class StoreRefused extends Error {
 export class StoreMissing extends StoreRefused {}
 
 /** Of the database or the system; empty without one. */
-export const faultCode = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
+export const faultCode = (error: unknown): string =>
+  String((error as { code?: unknown } | null)?.code ?? "");
 
 /**
- * The pure functions of tracking and routing that the store calls within its own step. They change when settings are reloaded.
+ * The pure functions of tracking and routing that the store calls within its own step. They change
+ * when settings are reloaded.
  */
 export interface Rules extends Planner {
   stepMessage(state: MessageState, seen: Observation): Step<MessageState>;
   stepRun(state: RunState, seen: Observation): Step<RunState>;
   /** How the hydration of a truncated event begins. Null: it needs none. */
-  hydration(event: { readonly event: string; readonly account: string; readonly hasSubject: boolean }): HydrationStart | null;
+  hydration(event: {
+    readonly event: string;
+    readonly account: string;
+    readonly hasSubject: boolean;
+  }): HydrationStart | null;
   /** The wait before a first attempt is in ms. */
   timing(route: string): { readonly ordered: boolean; readonly firstWait: number };
   /** Milliseconds. */
@@ -50,7 +58,12 @@ export interface DueDelivery extends QueuePlace {
 }
 
 export type AcceptOutcome =
-  | { readonly result: "accepted"; readonly seq: number; readonly disposition: string; readonly due: readonly DueDelivery[] }
+  | {
+      readonly result: "accepted";
+      readonly seq: number;
+      readonly disposition: string;
+      readonly due: readonly DueDelivery[];
+    }
   /** `conflict`: the id is known with other bytes. */
   | { readonly result: "duplicate"; readonly seq: number; readonly conflict: boolean };
 
@@ -66,7 +79,8 @@ export interface StoreHooks {
   readonly arriving?: (() => boolean) | undefined;
 }
 
-export interface ReplayFilter extends Omit<ReplayQuery, "disposition" | "source" | "event" | "states"> {
+export interface ReplayFilter
+  extends Omit<ReplayQuery, "disposition" | "source" | "event" | "states"> {
   readonly states: readonly ReplayQuery["states"][number][];
 }
 
@@ -123,7 +137,11 @@ export interface RouteBacklog {
   deadSince: number | null;
 }
 
-export const noQuarantine: QuarantineCount = { events: 0, oldestAt: null, unassigned: { events: 0, oldestAt: null } };
+export const noQuarantine: QuarantineCount = {
+  events: 0,
+  oldestAt: null,
+  unassigned: { events: 0, oldestAt: null },
+};
 
 export interface QuarantineCount {
   readonly events: number;

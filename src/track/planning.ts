@@ -1,7 +1,14 @@
 import { isTruncated } from "../model/envelope.ts";
 import { readContent } from "../model/formats/formats.ts";
 import { faultText } from "../model/mask.ts";
-import { type DeliveryPlan, type Disposition, type KeptVerdict, type RoutedEvent, type RouteVerdict, verdictOf } from "../model/states.ts";
+import {
+  type DeliveryPlan,
+  type Disposition,
+  type KeptVerdict,
+  type RoutedEvent,
+  type RouteVerdict,
+  verdictOf,
+} from "../model/states.ts";
 import type { Tracking } from "../model/tracking.ts";
 
 export type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
@@ -21,11 +28,21 @@ export const nothingTracked: Tracking = {
 /** `registered`: null when never. `metadata` is a JSON object. */
 export function factsOf(
   subject: "message" | "run",
-  registered: { readonly id: string | null; readonly reference: string | null; readonly metadata: string | null } | null,
+  registered: {
+    readonly id: string | null;
+    readonly reference: string | null;
+    readonly metadata: string | null;
+  } | null,
 ): Facts {
   if (registered === null) return untrackedFacts(subject);
   const { id, reference, metadata } = registered;
-  return { subject, tracked: true, id, reference, metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>) };
+  return {
+    subject,
+    tracked: true,
+    id,
+    reference,
+    metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>),
+  };
 }
 
 export interface Planner {
@@ -43,10 +60,18 @@ export interface Arrival {
 }
 
 /** A failure does not affect other events. */
-export function planArrival(planner: Planner, { event, tracking, error, proxyRoute }: Arrival): DeliveryPlan {
-  const plan = error === undefined ? planEvent(planner, event, tracking) : setAside(planner, event, error);
+export function planArrival(
+  planner: Planner,
+  { event, tracking, error, proxyRoute }: Arrival,
+): DeliveryPlan {
+  const plan =
+    error === undefined ? planEvent(planner, event, tracking) : setAside(planner, event, error);
   if (proxyRoute === null) return plan;
-  return { ...plan, disposition: "routed", verdicts: [{ route: proxyRoute, verdict: "deliver" }, ...plan.verdicts] };
+  return {
+    ...plan,
+    disposition: "routed",
+    verdicts: [{ route: proxyRoute, verdict: "deliver" }, ...plan.verdicts],
+  };
 }
 
 function planEvent(planner: Planner, event: RoutedEvent, tracking: Tracking): DeliveryPlan {
@@ -59,7 +84,11 @@ function planEvent(planner: Planner, event: RoutedEvent, tracking: Tracking): De
 
 function setAside(planner: Planner, event: RoutedEvent, error: unknown): DeliveryPlan {
   planner.failed?.(error, event);
-  return { disposition: "filtered", verdicts: planningFailed, fault: `could not be planned: ${faultText(error)}` };
+  return {
+    disposition: "filtered",
+    verdicts: planningFailed,
+    fault: `could not be planned: ${faultText(error)}`,
+  };
 }
 
 export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);
@@ -80,7 +109,11 @@ export interface StoredEvent {
 }
 
 /** Null: its body is not an envelope. */
-export function replan(planner: Planner, event: StoredEvent, facts: Facts): readonly RouteVerdict[] | null {
+export function replan(
+  planner: Planner,
+  event: StoredEvent,
+  facts: Facts,
+): readonly RouteVerdict[] | null {
   const format = event.format ?? null;
   const content = readContent(format, event.body);
   if (content === null) return null;
@@ -97,7 +130,13 @@ export function replan(planner: Planner, event: StoredEvent, facts: Facts): read
       truncated: isTruncated(content),
       ...parking(format, content.event),
     },
-    { ...facts, previousStatus, status, errorCode, transition: moved && status !== null ? { from: previousStatus, to: status } : null },
+    {
+      ...facts,
+      previousStatus,
+      status,
+      errorCode,
+      transition: moved && status !== null ? { from: previousStatus, to: status } : null,
+    },
   ).verdicts;
 }
 
@@ -106,7 +145,11 @@ export function planTruncated(
   planner: Planner,
   event: Pick<StoredEvent, "account" | "source" | "format" | "body">,
 ): readonly RouteVerdict[] | null {
-  return replan(planner, { ...event, status: null, errorCode: null, previousStatus: null, moved: false }, nothingTracked);
+  return replan(
+    planner,
+    { ...event, status: null, errorCode: null, previousStatus: null, moved: false },
+    nothingTracked,
+  );
 }
 
 /* Each of these replaces the `park` verdicts and gives the event its disposition. The other verdicts stay. */
@@ -138,9 +181,19 @@ export function isReplaced({ reason, found, unknown }: HydrationResult): boolean
   return reason === null && found > 0 && unknown === 0;
 }
 
-/** Without a replacement. `fresh`: see `planTruncated`; null delivers it to every route that parked it. */
-export function releaseTruncated(kept: readonly KeptVerdict[], fresh: readonly RouteVerdict[] | null): Concluded {
-  return conclude(kept, fresh === null ? (route) => ({ route, verdict: "deliver" }) : verdictIn(fresh), "filtered");
+/**
+ * Without a replacement. `fresh`: see `planTruncated`; null delivers it to every route that parked
+ * it.
+ */
+export function releaseTruncated(
+  kept: readonly KeptVerdict[],
+  fresh: readonly RouteVerdict[] | null,
+): Concluded {
+  return conclude(
+    kept,
+    fresh === null ? (route) => ({ route, verdict: "deliver" }) : verdictIn(fresh),
+    "filtered",
+  );
 }
 
 export function dropReplaced(kept: readonly KeptVerdict[]): Concluded {
@@ -148,7 +201,11 @@ export function dropReplaced(kept: readonly KeptVerdict[]): Concluded {
 }
 
 /** `otherwise`: no route gets it. */
-function conclude(kept: readonly KeptVerdict[], again: (route: string) => RouteVerdict, otherwise: Disposition): Concluded {
+function conclude(
+  kept: readonly KeptVerdict[],
+  again: (route: string) => RouteVerdict,
+  otherwise: Disposition,
+): Concluded {
   const released: RouteVerdict[] = [];
   const verdicts = kept.map((one): RouteVerdict => {
     const [route, verdict] = one;
@@ -157,7 +214,11 @@ function conclude(kept: readonly KeptVerdict[], again: (route: string) => RouteV
     released.push(concluded);
     return concluded;
   });
-  return { disposition: verdicts.some(({ verdict }) => verdict === "deliver") ? "routed" : otherwise, verdicts, released };
+  return {
+    disposition: verdicts.some(({ verdict }) => verdict === "deliver") ? "routed" : otherwise,
+    verdicts,
+    released,
+  };
 }
 
 /** A removed route is skipped. */
@@ -167,7 +228,10 @@ function verdictIn(fresh: readonly RouteVerdict[]): (route: string) => RouteVerd
   return (route) => byRoute.get(route) ?? { route, verdict: "skip", reason };
 }
 
-/** After a backfill. A route never gets an event twice (promise 2). `only`: limits new deliveries to one route. */
+/**
+ * After a backfill. A route never gets an event twice (promise 2). `only`: limits new deliveries to
+ * one route.
+ */
 export function addVerdicts(
   kept: readonly KeptVerdict[],
   fresh: readonly RouteVerdict[],
@@ -175,7 +239,10 @@ export function addVerdicts(
 ): { readonly verdicts: readonly RouteVerdict[]; readonly added: readonly RouteVerdict[] } {
   const known = new Map(kept.map((one) => [one[0], verdictOf(one)]));
   const added = fresh.filter(
-    ({ route, verdict }) => verdict === "deliver" && (only === undefined || route === only) && known.get(route)?.verdict !== "deliver",
+    ({ route, verdict }) =>
+      verdict === "deliver" &&
+      (only === undefined || route === only) &&
+      known.get(route)?.verdict !== "deliver",
   );
   for (const verdict of added) known.set(verdict.route, verdict);
   return { verdicts: [...known.values()], added };

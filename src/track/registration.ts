@@ -24,7 +24,9 @@ export interface MessageFacts {
 }
 
 /** By name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
-export type Conflicts = Readonly<Record<string, { readonly stored: unknown; readonly given: unknown }>>;
+export type Conflicts = Readonly<
+  Record<string, { readonly stored: unknown; readonly given: unknown }>
+>;
 
 export interface KnownMessage {
   readonly facts: MessageFacts;
@@ -37,12 +39,22 @@ export type Registration =
   | { readonly result: "known"; readonly facts: MessageFacts | null }
   | { readonly result: "conflict"; readonly conflicts: Conflicts };
 
-const noFacts: MessageFacts = { id: null, reference: null, conversationId: null, metadata: null, sentAt: null };
+const noFacts: MessageFacts = {
+  id: null,
+  reference: null,
+  conversationId: null,
+  metadata: null,
+  sentAt: null,
+};
 
-export function registerMessage(known: KnownMessage | null, given: MessageRegistration): Registration {
+export function registerMessage(
+  known: KnownMessage | null,
+  given: MessageRegistration,
+): Registration {
   const joined = joinFacts(known?.facts ?? noFacts, given);
   if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
-  if (known === null || known.registeredAt === null) return { result: "created", facts: joined.facts };
+  if (known === null || known.registeredAt === null)
+    return { result: "created", facts: joined.facts };
   return { result: "known", facts: joined.isNew ? joined.facts : null };
 }
 
@@ -61,7 +73,10 @@ export function joinFacts(
     return given;
   }
 
-  function joinMetadata(stored: string | null, given: Readonly<Record<string, unknown>> | undefined): string | null {
+  function joinMetadata(
+    stored: string | null,
+    given: Readonly<Record<string, unknown>> | undefined,
+  ): string | null {
     if (given === undefined) return stored;
     const text = JSON.stringify(given);
     if (text === stored) return stored;
@@ -76,12 +91,17 @@ export function joinFacts(
       if (!joined.has(key)) {
         joined.set(key, value);
         isNew = true;
-      } else if (!isDeepStrictEqual(joined.get(key), value)) conflicts[`metadata.${key}`] = { stored: joined.get(key), given: value };
+      } else if (!isDeepStrictEqual(joined.get(key), value))
+        conflicts[`metadata.${key}`] = { stored: joined.get(key), given: value };
     }
     const whole = Object.fromEntries(joined);
     // Each registration is within the limits, but their sum may not be.
     const fault = metadataFault(whole);
-    if (fault !== null) conflicts["metadata"] = { stored: `${Object.keys(before).length} keys`, given: `more: together it ${fault}` };
+    if (fault !== null)
+      conflicts["metadata"] = {
+        stored: `${Object.keys(before).length} keys`,
+        given: `more: together it ${fault}`,
+      };
     return JSON.stringify(whole);
   }
 
@@ -105,9 +125,18 @@ export function joinFacts(
 export function conflictError(conflicts: Conflicts, index?: number): RelayError {
   // Metadata may name people, and can be large: `details` has it in full.
   const each = Object.entries(conflicts).map(([name, { stored, given }]) =>
-    name.startsWith("metadata") ? name : `${name} (${JSON.stringify(stored)}, not ${JSON.stringify(given)})`,
+    name.startsWith("metadata")
+      ? name
+      : `${name} (${JSON.stringify(stored)}, not ${JSON.stringify(given)})`,
   );
-  const where = index === undefined ? "" : `; it is number ${index + 1} of the list, of which nothing was registered`;
+  const where =
+    index === undefined
+      ? ""
+      : `; it is number ${index + 1} of the list, of which nothing was registered`;
   const details = index === undefined ? conflicts : { ...conflicts, index };
-  return new RelayError("conflict", `this wamid is registered with another ${each.join(" and another ")}${where}`, details);
+  return new RelayError(
+    "conflict",
+    `this wamid is registered with another ${each.join(" and another ")}${where}`,
+    details,
+  );
 }

@@ -1,4 +1,5 @@
-// @module-tag slow: each bench starts servers, and measures for seconds. Machines that run tests are too noisy for the aims: no speed is asserted.
+// @module-tag slow: each bench starts servers, and measures for seconds. Machines that run tests
+// are too noisy for the aims: no speed is asserted.
 import { expect, test } from "vitest";
 import { type BenchResult, runBench } from "./run-bench.ts";
 
@@ -8,7 +9,8 @@ const number = expect.any(Number);
 const positive = within(0);
 const spread = { median: positive };
 const side = { perSecond: spread, p50: spread, p99: spread };
-const all = <T>(names: readonly string[], value: T) => Object.fromEntries(names.map((name) => [name, value]));
+const all = <T>(names: readonly string[], value: T) =>
+  Object.fromEntries(names.map((name) => [name, value]));
 
 interface Bench {
   readonly title: string;
@@ -22,7 +24,8 @@ const figuresOf =
   <T>(check: (figures: T) => void) =>
   ({ figures }: BenchResult) =>
     check(figures as T);
-const keys = (names: readonly string[]) => figuresOf<object>((figures) => expect(Object.keys(figures)).toEqual(names));
+const keys = (names: readonly string[]) =>
+  figuresOf<object>((figures) => expect(Object.keys(figures)).toEqual(names));
 
 const ingestSides = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery"];
 
@@ -40,9 +43,17 @@ const benches: readonly Bench[] = [
   {
     title: "backlog fills, kills, restarts and drains, and loses nothing",
     file: "backlog",
-    figures: { deliveries: 2000, drain: { repeats: number, perSecond: positive }, readyAfterKillMs: within(10, 100_000) },
+    figures: {
+      deliveries: 2000,
+      drain: { repeats: number, perSecond: positive },
+      readyAfterKillMs: within(10, 100_000),
+    },
     ratios: { "ingest end/start": positive },
-    check: figuresOf<{ residentMiB: object; diskBytesPerEvent: { waiting: number }; bodyBytes: number }>((figures) => {
+    check: figuresOf<{
+      residentMiB: object;
+      diskBytesPerEvent: { waiting: number };
+      bodyBytes: number;
+    }>((figures) => {
       for (const mib of Object.values(figures.residentMiB)) expect(mib).toEqual(within(20, 500));
       // No less than the body itself, or something was not kept.
       expect(figures.diskBytesPerEvent.waiting).toBeGreaterThan(figures.bodyBytes);
@@ -57,7 +68,9 @@ const benches: readonly Bench[] = [
   {
     title: "batches compares requests of one status with requests of many",
     file: "batches",
-    ratios: all(["sqlite: 1,000 acknowledged/SQLite alone", "sqlite: µs in 100/alone"], { median: number }),
+    ratios: all(["sqlite: 1,000 acknowledged/SQLite alone", "sqlite: µs in 100/alone"], {
+      median: number,
+    }),
     check: keys([
       ...["sqlite 1", "sqlite 10", "sqlite 100", "sqlite 1000"],
       ...["sqlite 1000 beside the other", "sqlite 1 beside the other"],
@@ -78,12 +91,18 @@ const benches: readonly Bench[] = [
     file: "delivery",
     figures: all(["bare", "relay"], side),
     ratios: { "relay/bare": spread },
-    check: ({ machine }) => expect(machine).toMatchObject({ cores: positive, syncMs: { p50: positive } }),
+    check: ({ machine }) =>
+      expect(machine).toMatchObject({ cores: positive, syncMs: { p50: positive } }),
   },
   // Fewer than twenty files would mean that the event was not observed.
-  { title: "event-path counts the files that one webhook passes through", file: "event-path", figures: { files: within(20, 41) } },
   {
-    title: "flood parks, releases, settles and deletes a campaign of unknown wamids, and frees its disk space",
+    title: "event-path counts the files that one webhook passes through",
+    file: "event-path",
+    figures: { files: within(20, 41) },
+  },
+  {
+    title:
+      "flood parks, releases, settles and deletes a campaign of unknown wamids, and frees its disk space",
     file: "flood",
     figures: { store: all(["accepted", "expired", "purged", "released"], { perSecond: positive }) },
     ratios: { "flood/quiet": { median: number } },
@@ -91,7 +110,10 @@ const benches: readonly Bench[] = [
       relay: object;
       store: {
         bodyBytes: number;
-        bytesPerEvent: Record<"parked" | "ignored" | "afterRetention" | "secondFlood", { file: number; used: number }>;
+        bytesPerEvent: Record<
+          "parked" | "ignored" | "afterRetention" | "secondFlood",
+          { file: number; used: number }
+        >;
       };
     }>(({ relay, store: { bodyBytes, bytesPerEvent } }) => {
       const { parked, ignored, afterRetention, secondFlood } = bytesPerEvent;
@@ -105,14 +127,20 @@ const benches: readonly Bench[] = [
   },
   ...[
     { args: [], database: "sqlite", lag: null },
-    { args: ["--postgres", "--open"], database: "postgres", lag: { withoutGap: number, afterTheEnd: number } },
+    {
+      args: ["--postgres", "--open"],
+      database: "postgres",
+      lag: { withoutGap: number, afterTheEnd: number },
+    },
   ].map(({ args, ...figures }) => ({
     title: `full measures a store with many events against an empty one on ${figures.database}`,
     file: "full",
     args,
     figures: { ...figures, events: 3_000, waiting: 600 },
     ratios: all(
-      ["accept", "deliver"].flatMap((step) => ["wall", "processor"].map((by) => `${step} full/empty by ${by}`)),
+      ["accept", "deliver"].flatMap((step) =>
+        ["wall", "processor"].map((by) => `${step} full/empty by ${by}`),
+      ),
       spread,
     ),
   })),
@@ -137,7 +165,14 @@ const benches: readonly Bench[] = [
     file: "ingest",
     args: ["--only", "bare,relay", "--no-keep-alive"],
     figures: all(["relay", "bare"], { noKeepAlive: { perSecond: spread } }),
-    ratios: all(["no keep-alive/keep-alive bare", "no keep-alive/keep-alive relay", "no keep-alive relay/bare"], {}),
+    ratios: all(
+      [
+        "no keep-alive/keep-alive bare",
+        "no keep-alive/keep-alive relay",
+        "no keep-alive relay/bare",
+      ],
+      {},
+    ),
     check: keys(["bare", "relay"]),
   },
   {
@@ -158,7 +193,11 @@ const benches: readonly Bench[] = [
   {
     title: "processes measures two receivers and two workers on one PostgreSQL",
     file: "processes",
-    figures: all(["one", "eight"], { perSecond: spread, database: spread, conflictsPerBatch: { median: within(-1) } }),
+    figures: all(["one", "eight"], {
+      perSecond: spread,
+      database: spread,
+      conflictsPerBatch: { median: within(-1) },
+    }),
   },
   {
     title: "sandbox measures sends and events beside the relay, and what a message costs in memory",
@@ -171,10 +210,15 @@ const benches: readonly Bench[] = [
     ratios: { "sends/500": 1, "events/1500": number },
   },
   {
-    title: "shared measures from received to delivered on PostgreSQL beside SQLite, and what the database costs",
+    title:
+      "shared measures from received to delivered on PostgreSQL beside SQLite, and what the database costs",
     file: "shared",
     args: ["--sqlite"],
-    figures: all(["postgres", "sqlite"], { perSecond: spread, relay: { median: within(-1) }, database: { median: within(-1) } }),
+    figures: all(["postgres", "sqlite"], {
+      perSecond: spread,
+      relay: { median: within(-1) },
+      database: { median: within(-1) },
+    }),
     ratios: { "postgres/sqlite": spread },
   },
   {
@@ -210,11 +254,14 @@ const benches: readonly Bench[] = [
   },
 ];
 
-test.concurrent.each(benches)("$title", async ({ file, args = [], figures = {}, ratios = {}, check }) => {
-  const result = await runBench(`${file}.ts`, ["--short", ...args]);
-  expect(result).toMatchObject({ bench: file, figures, ratios });
-  check?.(result);
-});
+test.concurrent.each(benches)(
+  "$title",
+  async ({ file, args = [], figures = {}, ratios = {}, check }) => {
+    const result = await runBench(`${file}.ts`, ["--short", ...args]);
+    expect(result).toMatchObject({ bench: file, figures, ratios });
+    check?.(result);
+  },
+);
 
 test("a wrong flag is a usage error", async () => {
   await expect(runBench("ingest.ts", ["--only", "nothing"])).rejects.toThrow("--only knows bare");

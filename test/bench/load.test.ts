@@ -23,7 +23,17 @@ async function serve(listener: RequestListener): Promise<number> {
 }
 
 function spec(port: number, change: Partial<RunSpec> = {}): RunSpec {
-  return { port, limit: 1000, connections: 8, warmupMs: 0, measureMs: null, rate: null, serverPid: null, keepSentAt: false, ...change };
+  return {
+    port,
+    limit: 1000,
+    connections: 8,
+    warmupMs: 0,
+    measureMs: null,
+    rate: null,
+    serverPid: null,
+    keepSentAt: false,
+    ...change,
+  };
 }
 
 test("sends every request of the pool once, whole, and counts the answers by status", async () => {
@@ -70,11 +80,16 @@ test("in an open loop a stall counts for every request that was due meanwhile", 
     if (left > 0) setTimeout(answer, left);
     else answer();
   });
-  // 500 a second for a second, of which the first 300 ms stall: 150 requests were due in that time, with 4 connections.
-  const result = await runLoad(spec(port, { connections: 4, rate: 500, measureMs: 1000 }), makePool({ run: 1, count: 1000 }));
+  // 500 a second for a second, of which the first 300 ms stall: 150 requests were due in that time,
+  // with 4 connections.
+  const result = await runLoad(
+    spec(port, { connections: 4, rate: 500, measureMs: 1000 }),
+    makePool({ run: 1, count: 1000 }),
+  );
   expect(result.requests).toBe(500);
   expect(result.latency.max).toBeGreaterThan(280);
-  // The slowest fifth waited 100 ms and more: a generator that measures from the real sending would see four such.
+  // The slowest fifth waited 100 ms and more: a generator that measures from the real sending would
+  // see four such.
   expect(result.latency.p99).toBeGreaterThan(200);
 });
 
@@ -90,7 +105,9 @@ test("a closed loop whose server stalls for longer than the window measures the 
 });
 
 test("reads a whole answer however it is split", async () => {
-  const answer = Buffer.from("HTTP/1.1 202 Accepted\r\ndate: now\r\nContent-Length: 12\r\n\r\nhello, world");
+  const answer = Buffer.from(
+    "HTTP/1.1 202 Accepted\r\ndate: now\r\nContent-Length: 12\r\n\r\nhello, world",
+  );
   await fc.assert(
     fc.asyncProperty(fc.nat(answer.length - 2), async (cut) => {
       const server = createTcpServer((socket) => {
@@ -112,8 +129,13 @@ test("reads a whole answer however it is split", async () => {
 
 test("reports an answer that cannot be measured as an error", () => {
   expect(readAnswer(Buffer.from("HTTP/1.1 200 OK\r\n"))).toBeNull();
-  expect(readAnswer(Buffer.from("HTTP/1.1 204 No Content\r\n\r\n"))).toEqual({ status: 204, length: 27 });
-  expect(() => readAnswer(Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"))).toThrow("without content-length");
+  expect(readAnswer(Buffer.from("HTTP/1.1 204 No Content\r\n\r\n"))).toEqual({
+    status: 204,
+    length: 27,
+  });
+  expect(() =>
+    readAnswer(Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")),
+  ).toThrow("without content-length");
 });
 
 test("percentiles are by nearest rank", () => {

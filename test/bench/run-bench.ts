@@ -8,7 +8,10 @@ export interface BenchResult {
   readonly ratios: Readonly<Record<string, unknown>>;
 }
 
-/** Runs a file of `bench/` as its users do and reads its last line. Rejects with all it said when it fails. */
+/**
+ * Runs a file of `bench/` as its users do and reads its last line. Rejects with all it said when it
+ * fails.
+ */
 export async function runBench(file: string, args: readonly string[]): Promise<BenchResult> {
   const script = fileURLToPath(new URL(`../../bench/${file}`, import.meta.url));
   const { promise, resolve, reject } = Promise.withResolvers<string>();

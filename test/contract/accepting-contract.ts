@@ -13,7 +13,9 @@ export function acceptingContract(open: OpenSubject): void {
     const event = anEvent({ wamid: "w" });
     const outcomes = await Promise.all(Array.from({ length: 50 }, () => store.accept(event)));
     const accepted = outcomes.filter(({ result }) => result === "accepted");
-    expect(accepted).toMatchObject([{ disposition: "routed", due: [{ route: "one" }, { route: "two" }] }]);
+    expect(accepted).toMatchObject([
+      { disposition: "routed", due: [{ route: "one" }, { route: "two" }] },
+    ]);
     const seq = accepted[0]?.seq as number;
     expect(outcomes.filter(({ result }) => result === "duplicate")).toEqual(
       Array.from({ length: 49 }, () => ({ result: "duplicate", seq, conflict: false })),
@@ -58,8 +60,11 @@ export function acceptingContract(open: OpenSubject): void {
     expect(seqs).toEqual(seqs.toSorted((a, b) => a - b));
     const read = await Promise.all(seqs.map((seq) => store.event(seq)));
     expect(read.map((event) => event?.id)).toEqual(ids);
-    expect(await store.accept(anEvent({ id: uuid, account: "other" }))).toMatchObject({ result: "accepted" });
-    for (const id of ids) expect(await store.accept(anEvent({ id }))).toMatchObject({ result: "duplicate" });
+    expect(await store.accept(anEvent({ id: uuid, account: "other" }))).toMatchObject({
+      result: "accepted",
+    });
+    for (const id of ids)
+      expect(await store.accept(anEvent({ id }))).toMatchObject({ result: "duplicate" });
     for (const [index, id] of ids.entries()) expect(await store.seqsOf(id)).toContain(seqs[index]);
   });
 
@@ -71,11 +76,26 @@ export function acceptingContract(open: OpenSubject): void {
     const { store } = await openWith(open, routes);
     const verdictsOf = async (seq: number) => {
       const event = await store.event(seq);
-      return [event?.disposition, ...(event?.verdicts ?? []).map(([, verdict, reason]) => reason ?? verdict)];
+      return [
+        event?.disposition,
+        ...(event?.verdicts ?? []).map(([, verdict, reason]) => reason ?? verdict),
+      ];
     };
-    expect(await verdictsOf(await accept(store, { wamid: "a", status: "failed" }))).toEqual(["routed", "deliver", "park"]);
-    expect(await verdictsOf(await accept(store, { wamid: "a", status: "sent" }))).toEqual(["parked", "status", "park"]);
-    expect(await verdictsOf(await accept(store, { event: "contact.created" }))).toEqual(["filtered", "status", "event"]);
+    expect(await verdictsOf(await accept(store, { wamid: "a", status: "failed" }))).toEqual([
+      "routed",
+      "deliver",
+      "park",
+    ]);
+    expect(await verdictsOf(await accept(store, { wamid: "a", status: "sent" }))).toEqual([
+      "parked",
+      "status",
+      "park",
+    ]);
+    expect(await verdictsOf(await accept(store, { event: "contact.created" }))).toEqual([
+      "filtered",
+      "status",
+      "event",
+    ]);
     const ignoring = await openWith(open, routes, { unknown: "ignore" });
     const seq = await accept(ignoring.store, { wamid: "a", status: "sent" });
     expect(await ignoring.store.event(seq)).toMatchObject({ disposition: "ignored" });
@@ -87,7 +107,15 @@ export function acceptingContract(open: OpenSubject): void {
     const body = Buffer.from([0, 0xff, 0xc3, 0x28]);
     const seqs = [];
     for (let n = 0; n < 2; n += 1)
-      seqs.push((await subject.store.quarantine({ ...received, body, error: "the body is not valid UTF-8" })).seq);
+      seqs.push(
+        (
+          await subject.store.quarantine({
+            ...received,
+            body,
+            error: "the body is not valid UTF-8",
+          })
+        ).seq,
+      );
     const store = await subject.reopen();
     expect(new Set(seqs).size).toBe(2);
     for (const seq of seqs) {
@@ -118,9 +146,21 @@ export function acceptingContract(open: OpenSubject): void {
 
   test("returns a delivery's data unchanged after reopening", async () => {
     const subject = await openWith(open, twoRoutes);
-    await subject.store.register([{ account: "main", wamid: "w", id: "svc-1", reference: "order 1", metadata: { team: "a" } }], start);
-    const event = anEvent({ id: uuid, wamid: "w", status: "delivered", source: "second", receivedAt: start + 7 });
-    const { seq } = await subject.store.accept({ ...event, headers: { "x-acme-signature": "sha256=00", "content-type": "text/json" } });
+    await subject.store.register(
+      [{ account: "main", wamid: "w", id: "svc-1", reference: "order 1", metadata: { team: "a" } }],
+      start,
+    );
+    const event = anEvent({
+      id: uuid,
+      wamid: "w",
+      status: "delivered",
+      source: "second",
+      receivedAt: start + 7,
+    });
+    const { seq } = await subject.store.accept({
+      ...event,
+      headers: { "x-acme-signature": "sha256=00", "content-type": "text/json" },
+    });
     const store = await subject.reopen();
     expect(await store.load("one", seq)).toMatchObject({
       route: "one",

@@ -13,7 +13,13 @@ const routes = [
   { name: "holding", match: { events: ["message.*"], statuses: ["sent"] }, truncated: "hold" },
   { name: "waits", match: { events: ["message.held"] }, truncated: "hold" },
 ] as const;
-const keep = { events: 3 * day, ignored: day, deliveries: 2 * day, messages: 4 * day, history: 400 * day };
+const keep = {
+  events: 3 * day,
+  ignored: day,
+  deliveries: 2 * day,
+  messages: 4 * day,
+  history: 400 * day,
+};
 
 /** Where a random life has come to. */
 interface Life {
@@ -26,13 +32,21 @@ interface Life {
 
 type Step = (life: Life) => Promise<unknown>;
 
-const step = <T>(draw: fc.Arbitrary<T>, name: string, run: (life: Life, drawn: T) => Promise<unknown>) =>
+const step = <T>(
+  draw: fc.Arbitrary<T>,
+  name: string,
+  run: (life: Life, drawn: T) => Promise<unknown>,
+) =>
   draw.map((drawn): { readonly run: Step; readonly toString: () => string } => ({
     run: (life) => run(life, drawn),
     toString: () => `${name}(${JSON.stringify(drawn)})`,
   }));
 
-async function dueOf({ store, now }: Life, route: string, drawn: number): Promise<number | undefined> {
+async function dueOf(
+  { store, now }: Life,
+  route: string,
+  drawn: number,
+): Promise<number | undefined> {
   const due = await store.due(route, now, 100);
   return due[drawn % Math.max(1, due.length)];
 }
@@ -42,11 +56,15 @@ const routeName = fc.constantFrom(...routes.map(({ name }) => name));
 const steps = fc.oneof(
   {
     weight: 6,
-    arbitrary: step(fc.record({ wamid, status: fc.constantFrom("sent", "delivered", "read", "failed") }), "status", async (life, parts) => {
-      life.given += 1;
-      life.ids.push(`id ${life.given}`);
-      await accept(life.store, { ...parts, id: `id ${life.given}`, receivedAt: life.now });
-    }),
+    arbitrary: step(
+      fc.record({ wamid, status: fc.constantFrom("sent", "delivered", "read", "failed") }),
+      "status",
+      async (life, parts) => {
+        life.given += 1;
+        life.ids.push(`id ${life.given}`);
+        await accept(life.store, { ...parts, id: `id ${life.given}`, receivedAt: life.now });
+      },
+    ),
   },
   {
     weight: 1,
@@ -57,10 +75,18 @@ const steps = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: step(fc.constantFrom("message.held", "message.status", "account.note"), "truncated", async (life, event) => {
-      life.given += 1;
-      await accept(life.store, { event, receivedAt: life.now, data: { truncated: true, id: null, size: 9 } });
-    }),
+    arbitrary: step(
+      fc.constantFrom("message.held", "message.status", "account.note"),
+      "truncated",
+      async (life, event) => {
+        life.given += 1;
+        await accept(life.store, {
+          event,
+          receivedAt: life.now,
+          data: { truncated: true, id: null, size: 9 },
+        });
+      },
+    ),
   },
   {
     weight: 1,
@@ -68,7 +94,9 @@ const steps = fc.oneof(
       const { store, ids, now } = life;
       const id = ids[drawn % Math.max(1, ids.length)];
       if (id === undefined) return;
-      const outcome = await store.accept(anEvent({ id, receivedAt: now, secret: "another", data: { other: drawn % 2 } }));
+      const outcome = await store.accept(
+        anEvent({ id, receivedAt: now, secret: "another", data: { other: drawn % 2 } }),
+      );
       // Retention has taken the first one away.
       if (outcome.result === "accepted") life.given += 1;
     }),
@@ -78,10 +106,24 @@ const steps = fc.oneof(
     arbitrary: step(fc.constant(null), "quarantine", async (life) => {
       life.given += 1;
       const { account, source, origin, headers, secret } = anEvent();
-      await life.store.quarantine({ account, source, origin, headers, secret, receivedAt: life.now, error: "no", body: Buffer.from("{}") });
+      await life.store.quarantine({
+        account,
+        source,
+        origin,
+        headers,
+        secret,
+        receivedAt: life.now,
+        error: "no",
+        body: Buffer.from("{}"),
+      });
     }),
   },
-  { weight: 2, arbitrary: step(wamid, "register", ({ store, now }, known) => store.register([{ account: "main", wamid: known }], now)) },
+  {
+    weight: 2,
+    arbitrary: step(wamid, "register", ({ store, now }, known) =>
+      store.register([{ account: "main", wamid: known }], now),
+    ),
+  },
   {
     weight: 6,
     arbitrary: step(
@@ -96,14 +138,18 @@ const steps = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: step(fc.record({ routeName, drawn: fc.nat(40) }), "retry", ({ store, now }, { routeName: route, drawn }) =>
-      store.retry(drawn, route, now),
+    arbitrary: step(
+      fc.record({ routeName, drawn: fc.nat(40) }),
+      "retry",
+      ({ store, now }, { routeName: route, drawn }) => store.retry(drawn, route, now),
     ),
   },
   {
     weight: 1,
-    arbitrary: step(fc.constantFrom<("dead" | "delivered")[]>(["dead"], ["dead", "delivered"]), "replay", ({ store, now }, states) =>
-      store.replay({ states }, now),
+    arbitrary: step(
+      fc.constantFrom<("dead" | "delivered")[]>(["dead"], ["dead", "delivered"]),
+      "replay",
+      ({ store, now }, states) => store.replay({ states }, now),
     ),
   },
   {
@@ -117,7 +163,8 @@ const steps = fc.oneof(
   {
     weight: 1,
     arbitrary: step(fc.integer({ min: 1, max: 40 }), "purge", async ({ store, now }, times) => {
-      for (let each = 0; each < times; each += 1) if ((await store.purge(now, keep, 7)).done) return;
+      for (let each = 0; each < times; each += 1)
+        if ((await store.purge(now, keep, 7)).done) return;
     }),
   },
   {
@@ -125,7 +172,12 @@ const steps = fc.oneof(
     arbitrary: step(fc.boolean(), "hydrate", async ({ store, now }, isAll) => {
       const pass = await store.beginPass("main", now);
       if (pass === null) return;
-      await store.settleCovered(pass, { reason: isAll ? null : "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, now, 100);
+      await store.settleCovered(
+        pass,
+        { reason: isAll ? null : "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER },
+        now,
+        100,
+      );
       await store.endPass(pass);
     }),
   },
@@ -140,7 +192,13 @@ const steps = fc.oneof(
 export function auditContract(open: OpenSubject): void {
   test("an empty store balances", async () => {
     const { store } = await openWith(open, routes);
-    expect(await store.audit(start)).toMatchObject({ balanced: true, events: { received: 0 }, days: [], routes: [], offenders: [] });
+    expect(await store.audit(start)).toMatchObject({
+      balanced: true,
+      events: { received: 0 },
+      days: [],
+      routes: [],
+      offenders: [],
+    });
   });
 
   test("random operations keep the sums balanced, and every event has a disposition", async () => {
@@ -186,7 +244,8 @@ export function auditContract(open: OpenSubject): void {
       { route: "failures", planned: 1, waiting: 1 },
       { route: "holding", planned: 1, waiting: 1 },
     ]);
-    const partOf = async (filter: { from?: number; to?: number; source?: string }) => (await store.audit(next, filter)).events.received;
+    const partOf = async (filter: { from?: number; to?: number; source?: string }) =>
+      (await store.audit(next, filter)).events.received;
     expect(await partOf({ from: next })).toBe(2);
     expect(await partOf({ to: next })).toBe(2);
     expect(await partOf({ source: "second" })).toBe(1);

@@ -5,12 +5,22 @@ export const routes = [
   { name: "failures", match: { statuses: ["failed"] } },
   { name: "mine", match: { tracked: true } },
   { name: "loose", match: { events: ["message.*"], sources: ["main"] }, order: "none" },
-  { name: "moves", match: { events: ["message.*"], sources: ["main"] }, emit: "transitions", firstWait: 500 },
+  {
+    name: "moves",
+    match: { events: ["message.*"], sources: ["main"] },
+    emit: "transitions",
+    firstWait: 500,
+  },
   { name: "held", match: { events: ["message.*"], accounts: ["other"] }, truncated: "hold" },
 ] as const;
 
-const step = <const Do extends string, Parts extends object>(name: Do, parts: { [Key in keyof Parts]: fc.Arbitrary<Parts[Key]> }) =>
-  fc.record({ do: fc.constant(name), ...parts }) as unknown as fc.Arbitrary<{ readonly do: Do } & Readonly<Parts>>;
+const step = <const Do extends string, Parts extends object>(
+  name: Do,
+  parts: { [Key in keyof Parts]: fc.Arbitrary<Parts[Key]> },
+) =>
+  fc.record({ do: fc.constant(name), ...parts }) as unknown as fc.Arbitrary<
+    { readonly do: Do } & Readonly<Parts>
+  >;
 /** True for one of so many. */
 const rarely = (of: number) => fc.nat(of - 1).map((n) => n === 0);
 /** Which of a few. */
@@ -45,7 +55,10 @@ const anyStep = fc.oneof(
       answer: fc.constantFrom("status", "error", "nothing"),
     }),
   },
-  { weight: 3, arbitrary: step("register", { of, account, reference: fc.option(fc.nat(1)), id: fc.boolean() }) },
+  {
+    weight: 3,
+    arbitrary: step("register", { of, account, reference: fc.option(fc.nat(1)), id: fc.boolean() }),
+  },
   { weight: 1, arbitrary: step("quarantine", { source }) },
   { weight: 1, arbitrary: step("expire", {}) },
   { weight: 2, arbitrary: step("retry", { drawn: fc.nat() }) },
@@ -53,14 +66,24 @@ const anyStep = fc.oneof(
   {
     weight: 1,
     arbitrary: step("replay", {
-      states: fc.constantFrom<("delivered" | "dead")[]>(["delivered"], ["dead"], ["delivered", "dead"]),
+      states: fc.constantFrom<("delivered" | "dead")[]>(
+        ["delivered"],
+        ["dead"],
+        ["delivered", "dead"],
+      ),
       route: fc.constantFrom(undefined, "most", "loose"),
     }),
   },
-  { weight: 2, arbitrary: step("plan again", { disposition: fc.constantFrom("filtered", "ignored") }) },
+  {
+    weight: 2,
+    arbitrary: step("plan again", { disposition: fc.constantFrom("filtered", "ignored") }),
+  },
   // The settings are changed: with the route `late`, or without it.
   { weight: 2, arbitrary: step("reload", { late: fc.boolean() }) },
-  { weight: 1, arbitrary: step("resume", { route: fc.constantFrom(...routes.map(({ name }) => name)) }) },
+  {
+    weight: 1,
+    arbitrary: step("resume", { route: fc.constantFrom(...routes.map(({ name }) => name)) }),
+  },
 );
 
 export type Step = typeof anyStep extends fc.Arbitrary<infer T> ? T : never;

@@ -76,46 +76,73 @@ function unnumbered<V extends { readonly seq: number }>({ seq: _, ...view }: V):
   return view;
 }
 
-/** Everything a reader says of a store that no question is needed for; times and seqs as they are, numbers of messages left out. */
+/**
+ * Everything a reader says of a store that no question is needed for; times and seqs as they are,
+ * numbers of messages left out.
+ */
 export async function wholeOf(read: StoreReading): Promise<object> {
   const events = await read.listEvents({ limit: 1_000 });
   const details = await Promise.all(events.map(({ seq }) => read.getEvent(seq)));
   const deliveries = await read.listDeliveries({ limit: 1_000 });
   const messages = (await read.listMessages(everything)).map(unnumbered);
   const runs = (await read.listRuns(everything)).map(unnumbered);
-  const counts = Object.fromEntries(await read.countDeliveries([...events.map(({ seq }) => seq), 999_999]));
-  expect(Object.fromEntries(Object.entries(counts).map(([event, { deliveries: states }]) => [event, states]))).toEqual(tallyOf(deliveries));
+  const counts = Object.fromEntries(
+    await read.countDeliveries([...events.map(({ seq }) => seq), 999_999]),
+  );
+  expect(
+    Object.fromEntries(
+      Object.entries(counts).map(([event, { deliveries: states }]) => [event, states]),
+    ),
+  ).toEqual(tallyOf(deliveries));
   const subjects = [...messages.map(({ account, wamid }) => ["message", account, wamid] as const)];
   for (const { account, runId } of runs) subjects.push(["run", account, runId] as never);
   return {
     events,
     details,
     bounds: await read.eventBounds(),
-    byId: await Promise.all(events.map(async ({ id }) => [...(await read.seqsOf(id ?? "none"))].sort())),
+    byId: await Promise.all(
+      events.map(async ({ id }) => [...(await read.seqsOf(id ?? "none"))].sort()),
+    ),
     deliveries: inOrder(deliveries),
     counts,
     found: await Promise.all(deliveries.map(({ id }) => read.findDelivery(id))).then(inOrder),
     attempts: await Promise.all(inOrder(deliveries).map((delivery) => read.attemptsOf(delivery))),
     held: await Promise.all(
-      inOrder(deliveries.filter(({ state }) => state === "held")).map(({ event, route }) => read.heldBehind(event, route)),
+      inOrder(deliveries.filter(({ state }) => state === "held")).map(({ event, route }) =>
+        read.heldBehind(event, route),
+      ),
     ),
     stopped: await Promise.all(routes.map(({ name }) => read.stopReason(name))),
     messages,
     runs,
-    seen: await Promise.all(["wamid.0", "wamid.1", "wamid.2"].map(async (name) => sorted((await read.findMessages(name)).map(unnumbered)))),
+    seen: await Promise.all(
+      ["wamid.0", "wamid.1", "wamid.2"].map(async (name) =>
+        sorted((await read.findMessages(name)).map(unnumbered)),
+      ),
+    ),
     masked: await Promise.all(
-      ["wamid.0", "wamid.1"].map(async (name) => sorted((await read.findMessages(maskWamid(name))).map(unnumbered))),
+      ["wamid.0", "wamid.1"].map(async (name) =>
+        sorted((await read.findMessages(maskWamid(name))).map(unnumbered)),
+      ),
     ),
     maskedId: (await read.findMessages(maskId("message", "id-main-0"))).map(unnumbered),
-    maskedEvents: await Promise.all(events.map(async ({ id }) => [...(await read.seqsOf(maskId("event", id ?? "none")))].sort())),
-    maskedDeliveries: await Promise.all(deliveries.map(({ id }) => read.findDelivery(shownDeliveryId(id)))).then(inOrder),
-    maskedRun: (await read.listRuns({ ...everything, runId: maskId("run", "run-1") })).map(unnumbered),
+    maskedEvents: await Promise.all(
+      events.map(async ({ id }) => [...(await read.seqsOf(maskId("event", id ?? "none")))].sort()),
+    ),
+    maskedDeliveries: await Promise.all(
+      deliveries.map(({ id }) => read.findDelivery(shownDeliveryId(id))),
+    ).then(inOrder),
+    maskedRun: (await read.listRuns({ ...everything, runId: maskId("run", "run-1") })).map(
+      unnumbered,
+    ),
     byService: await Promise.all(
       ["id-main-0", "id-other-1", "reference-0", "reference-1", "never"].map(async (name) =>
         (await read.findMessages(name)).map(unnumbered),
       ),
     ),
-    stories: await Promise.all(subjects.map(([type, account, key]) => read.eventsOf(type, account, key, 0, 1_000))),
+    stories: await Promise.all(
+      subjects.map(([type, account, key]) => read.eventsOf(type, account, key, 0, 1_000)),
+    ),
     ends: await read.listen.ends(),
     secretUses: sorted(await read.secretUses()),
     backlog: sorted(await read.backlog()),
@@ -127,7 +154,9 @@ function tallyOf(deliveries: readonly DeliveryView[]): Record<string, object> {
   const byEvent = Object.groupBy(deliveries, ({ event }) => event);
   return Object.fromEntries(
     Object.entries(byEvent).map(([event, some = []]) => {
-      const states = deliveryStates.map((state) => [state, some.filter((one) => one.state === state).length] as const);
+      const states = deliveryStates.map(
+        (state) => [state, some.filter((one) => one.state === state).length] as const,
+      );
       return [event, Object.fromEntries(states.filter(([, count]) => count > 0))];
     }),
   );
@@ -151,7 +180,11 @@ export async function answerOf(read: StoreReading, question: Question): Promise<
 }
 
 /** Page after page, each from the place where the last one ended. */
-async function allPages(read: StoreReading, filter: Partial<DeliveryFilter>, limit: number): Promise<DeliveryView[]> {
+async function allPages(
+  read: StoreReading,
+  filter: Partial<DeliveryFilter>,
+  limit: number,
+): Promise<DeliveryView[]> {
   const found: DeliveryView[] = [];
   for (let before: DeliveryFilter["before"]; ; ) {
     const page = await read.listDeliveries({ ...filter, before, limit });
@@ -163,20 +196,29 @@ async function allPages(read: StoreReading, filter: Partial<DeliveryFilter>, lim
 }
 
 /** The groups, which are the sums of the list. */
-async function groupsOf(read: StoreReading, { route, state, errorCode, from, to }: Partial<DeliveryFilter>): Promise<object[]> {
+async function groupsOf(
+  read: StoreReading,
+  { route, state, errorCode, from, to }: Partial<DeliveryFilter>,
+): Promise<object[]> {
   const groups = await read.groupDeliveries({ route, state, errorCode, from, to });
-  const listed = (await read.listDeliveries({ route, state, errorCode, from, to, limit: 1_000 })).filter(
-    (one) => one.state !== "delivered",
-  );
+  const listed = (
+    await read.listDeliveries({ route, state, errorCode, from, to, limit: 1_000 })
+  ).filter((one) => one.state !== "delivered");
   const tally = Object.groupBy(listed, (one) => `${one.route} ${one.state} ${one.cause}`);
-  const counts = Object.fromEntries(groups.map((group) => [`${group.route} ${group.state} ${group.cause}`, group.count]));
-  expect(counts).toEqual(Object.fromEntries(Object.entries(tally).map(([name, some = []]) => [name, some.length])));
+  const counts = Object.fromEntries(
+    groups.map((group) => [`${group.route} ${group.state} ${group.cause}`, group.count]),
+  );
+  expect(counts).toEqual(
+    Object.fromEntries(Object.entries(tally).map(([name, some = []]) => [name, some.length])),
+  );
   return sorted(groups);
 }
 
 function wantedOf({ events, time }: Question): Wanted {
   return {
-    row: ({ source, tracked }) => (events.source === undefined || source === events.source) && (events.status === undefined || tracked),
+    row: ({ source, tracked }) =>
+      (events.source === undefined || source === events.source) &&
+      (events.status === undefined || tracked),
     event: time % 2 === 0 ? null : (event) => event.content().body.length % 2 === 0,
   };
 }
@@ -198,7 +240,9 @@ async function hear(read: StoreReading, from: number, wanted: Wanted): Promise<u
 }
 
 /** Deliveries of one event are in an order of each engine's own. */
-function inOrder<T extends { event: number; route: string } | null>(deliveries: readonly T[]): NonNullable<T>[] {
+function inOrder<T extends { event: number; route: string } | null>(
+  deliveries: readonly T[],
+): NonNullable<T>[] {
   const found = deliveries.filter((one) => one !== null);
   for (const [index, one] of found.entries()) {
     const before = found[index - 1];
@@ -207,11 +251,16 @@ function inOrder<T extends { event: number; route: string } | null>(deliveries: 
   return [...found].sort((a, b) => b.event - a.event || (a.route < b.route ? -1 : 1));
 }
 
-const sorted = <T>(list: readonly T[]): T[] => [...list].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+const sorted = <T>(list: readonly T[]): T[] =>
+  [...list].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
 
 /** What goes out, as whoever sends it gets it. */
 export async function loadsOf({ store }: Engine): Promise<unknown> {
   const waiting = inOrder(await store.read.listDeliveries({ state: "waiting", limit: 1_000 }));
   // No dispatcher loads a proxied exchange.
-  return Promise.all(waiting.filter(({ route }) => !isProxyRoute(route)).map(({ route, event }) => store.load(route, event)));
+  return Promise.all(
+    waiting
+      .filter(({ route }) => !isProxyRoute(route))
+      .map(({ route, event }) => store.load(route, event)),
+  );
 }

@@ -53,13 +53,24 @@ export async function doOnBoth(
 ): Promise<void> {
   const [model] = engines;
   const both = async <T>(run: (engine: Engine) => Promise<T>): Promise<void> => {
-    const outcomes = await Promise.all(engines.map((engine) => run(engine).catch((error: Error) => ({ error: error.message }))));
-    for (const outcome of outcomes.slice(1)) expect(comparable(outcome)).toEqual(comparable(outcomes[0]));
+    const outcomes = await Promise.all(
+      engines.map((engine) => run(engine).catch((error: Error) => ({ error: error.message }))),
+    );
+    for (const outcome of outcomes.slice(1))
+      expect(comparable(outcome)).toEqual(comparable(outcomes[0]));
   };
   switch (step.do) {
     case "accept": {
-      const before = step.again === "no" || known.length === 0 ? null : (known[step.drawn % known.length]?.event ?? null);
-      const event = before === null ? eventOf(step, now) : step.again === "same" ? { ...before, receivedAt: now } : otherBytes(before, now);
+      const before =
+        step.again === "no" || known.length === 0
+          ? null
+          : (known[step.drawn % known.length]?.event ?? null);
+      const event =
+        before === null
+          ? eventOf(step, now)
+          : step.again === "same"
+            ? { ...before, receivedAt: now }
+            : otherBytes(before, now);
       if (before === null) known.push({ event });
       const proxied = before === null && step.proxied ? proxyRoute(step.source) : null;
       await both(({ store }) => store.accept(event, proxied));
@@ -67,7 +78,16 @@ export async function doOnBoth(
     }
     case "quarantine": {
       const { account, origin, body, headers } = anEvent({ source: step.source });
-      const quarantined = { account, source: step.source, origin, receivedAt: now, body, headers, secret: "fingerprint", error: "no id" };
+      const quarantined = {
+        account,
+        source: step.source,
+        origin,
+        receivedAt: now,
+        body,
+        headers,
+        secret: "fingerprint",
+        error: "no id",
+      };
       await both(({ store }) => store.quarantine(quarantined));
       break;
     }
@@ -76,7 +96,9 @@ export async function doOnBoth(
       const registration = {
         account,
         wamid: wamidOf(of),
-        ...(reference === null ? {} : { reference: `reference-${reference}`, metadata: { n: reference } }),
+        ...(reference === null
+          ? {}
+          : { reference: `reference-${reference}`, metadata: { n: reference } }),
         ...(id ? { id: `id-${account}-${of}`, sentAt: now - 10 } : {}),
       };
       await both(({ store }) => store.register([registration], now));
@@ -104,7 +126,12 @@ export async function doOnBoth(
       const key = { account: "main", kind: what, key: `key-${what}-${of}` } as const;
       const sent =
         what === "run"
-          ? ({ type: "run", runId: `run-${of}`, reference: "reference-1", metadata: { n: of } } as const)
+          ? ({
+              type: "run",
+              runId: `run-${of}`,
+              reference: "reference-1",
+              metadata: { n: of },
+            } as const)
           : ({
               type: "message",
               id: `id-main-${of}`,
@@ -115,7 +142,12 @@ export async function doOnBoth(
               metadata: undefined,
             } as const);
       await both(async ({ store }) => {
-        const held = await store.beginSend(key, { fingerprint: "f", resend: 0, about: "", at: now });
+        const held = await store.beginSend(key, {
+          fingerprint: "f",
+          resend: 0,
+          about: "",
+          at: now,
+        });
         if (held !== null) return held;
         return { due: await store.settleSend(key, { end: "done", at: now, answer: {}, sent }) };
       });
@@ -156,7 +188,10 @@ async function walked(
   act: (found: ReplayFound) => Promise<{ replayed: number; due: readonly unknown[] }>,
 ): Promise<{ replayed: number; due: unknown[] }> {
   const sum = { replayed: 0, due: [] as unknown[] };
-  for (let cursor: ReplayCursor | null = { since, event: 0, lane: 0, route: "" }; cursor !== null; ) {
+  for (
+    let cursor: ReplayCursor | null = { since, event: 0, lane: 0, route: "" };
+    cursor !== null;
+  ) {
     const found: ReplayFound = await look(cursor);
     const { replayed, due } = await act(found);
     sum.replayed += replayed;
@@ -168,12 +203,24 @@ async function walked(
 
 const wamidOf = (of: number): string => `wamid.${of}`;
 
-function eventOf({ about, of, account, source, status, errorCode }: Extract<Step, { do: "accept" }>, receivedAt: number) {
+function eventOf(
+  { about, of, account, source, status, errorCode }: Extract<Step, { do: "accept" }>,
+  receivedAt: number,
+) {
   const parts = { account, source, receivedAt, at: receivedAt - 5 };
-  if (about === "truncated") return anEvent({ ...parts, event: "message.status", data: { truncated: true, id: null, size: 9 } });
+  if (about === "truncated")
+    return anEvent({
+      ...parts,
+      event: "message.status",
+      data: { truncated: true, id: null, size: 9 },
+    });
   if (about === "nothing") return anEvent({ ...parts, event: "automation.requested" });
   if (about === "message") return anEvent({ ...parts, wamid: wamidOf(of), status, errorCode });
-  return anEvent({ ...parts, runId: `run-${of}`, event: status === "failed" ? "automation.failed" : "automation.completed" });
+  return anEvent({
+    ...parts,
+    runId: `run-${of}`,
+    event: status === "failed" ? "automation.failed" : "automation.completed",
+  });
 }
 
 function otherBytes(event: ReturnType<typeof anEvent>, receivedAt: number) {
@@ -181,7 +228,9 @@ function otherBytes(event: ReturnType<typeof anEvent>, receivedAt: number) {
 }
 
 async function drawn({ store }: Engine, number: number, states: readonly DeliveryState[]) {
-  const all = (await store.read.listDeliveries({ limit: 1_000 })).filter(({ state }) => states.includes(state));
+  const all = (await store.read.listDeliveries({ limit: 1_000 })).filter(({ state }) =>
+    states.includes(state),
+  );
   return all.length === 0 ? null : (all[number % all.length] ?? null);
 }
 
@@ -204,17 +253,28 @@ function settlementOf(
   return {
     route,
     event,
-    attempt: { number: attempts + 1, at, tookMs: 3, result, response: answer === "nothing" ? null : Buffer.from(`answer\n${status}`) },
+    attempt: {
+      number: attempts + 1,
+      at,
+      tookMs: 3,
+      result,
+      response: answer === "nothing" ? null : Buffer.from(`answer\n${status}`),
+    },
     settled,
     at,
     ...(stop ? { stop: "gone" } : {}),
   };
 }
 
-/** What becomes due is a set: engines name it in orders of their own, and number messages in their own way. */
+/**
+ * What becomes due is a set: engines name it in orders of their own, and number messages in their
+ * own way.
+ */
 function comparable(outcome: unknown): unknown {
   if (typeof outcome !== "object" || outcome === null || !("due" in outcome)) return outcome;
-  const { due, ...rest } = JSON.parse(JSON.stringify(outcome), (key, value) => (key === "lane" ? undefined : value));
+  const { due, ...rest } = JSON.parse(JSON.stringify(outcome), (key, value) =>
+    key === "lane" ? undefined : value,
+  );
   if (!Array.isArray(due)) return { ...rest, due };
   return { ...rest, due: due.sort((a, b) => a.event - b.event || (a.route < b.route ? -1 : 1)) };
 }

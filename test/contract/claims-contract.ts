@@ -12,7 +12,10 @@ export function claimsContract(open: OpenSubject): void {
     expect((await Promise.all(calls)).filter((isFirst) => isFirst)).toHaveLength(1);
     const store = await subject.reopen();
     expect(await store.claimOnce("code:a", start + hour)).toBe(false);
-    expect([await store.isClaimed("code:a"), await store.isClaimed("code:b")]).toEqual([true, false]);
+    expect([await store.isClaimed("code:a"), await store.isClaimed("code:b")]).toEqual([
+      true,
+      false,
+    ]);
     expect(await store.claimOnce("code:b", start + hour)).toBe(true);
   });
 

@@ -5,7 +5,13 @@ import type { MaybePromise } from "../../src/model/maybe-promise.ts";
 import type { QualityQuery } from "../../src/model/queries.ts";
 import { audit } from "../../src/store/audit/audit.ts";
 import type { createStore } from "../../src/store/create-store.ts";
-import type { DueDelivery, ReplayCursor, ReplayFilter, ReplayFound, Rules } from "../../src/store/port.ts";
+import type {
+  DueDelivery,
+  ReplayCursor,
+  ReplayFilter,
+  ReplayFound,
+  Rules,
+} from "../../src/store/port.ts";
 import { readQuality, readSeries } from "../../src/store/read/history.ts";
 import { queue, subjects } from "../../src/store/schema/tables.ts";
 import { first, type Work } from "../../src/store/sql/ops.ts";
@@ -25,7 +31,9 @@ export type ContractStore = ReturnType<typeof contractOf>;
 /** A store of its own, empty at first. */
 export interface ContractSubject {
   readonly store: ContractStore;
-  /** Ends the store and opens it again on what it has kept, with other rules when they are given. */
+  /**
+   * Ends the store and opens it again on what it has kept, with other rules when they are given.
+   */
   reopen(rules?: Rules): Promise<ContractStore>;
   end(): Promise<void>;
 }
@@ -38,7 +46,9 @@ export function contractOf({ store, read, snapshot }: ContractParts) {
   async function walk(
     at: number,
     look: (cursor: ReplayCursor) => MaybePromise<ReplayFound>,
-    act: (found: ReplayFound["found"]) => Promise<{ readonly replayed: number; readonly due: readonly DueDelivery[] }>,
+    act: (
+      found: ReplayFound["found"],
+    ) => Promise<{ readonly replayed: number; readonly due: readonly DueDelivery[] }>,
   ) {
     const all = { replayed: 0, due: [] as DueDelivery[] };
     for (let cursor: ReplayCursor | null = startOfWalk(at); cursor !== null; ) {
@@ -54,7 +64,8 @@ export function contractOf({ store, read, snapshot }: ContractParts) {
     ...store,
     due: async (route: string, now: number, limit: number) =>
       (await store.due({ route, from: 0, now, limit })).places.map(({ event }) => event),
-    nextDueAt: async (route: string, now: number) => (await store.due({ route, from: 0, now, limit: 10_000 })).nextAt,
+    nextDueAt: async (route: string, now: number) =>
+      (await store.due({ route, from: 0, now, limit: 10_000 })).nextAt,
     async load(route: string, event: number) {
       const place = await read(anyOf(route, event));
       const [found] = place === null ? [] : await store.load(route, [place]);
@@ -94,15 +105,20 @@ export function contractOf({ store, read, snapshot }: ContractParts) {
       return (
         found && {
           ...found,
-          verdicts: found.routes.map(({ route, verdict, reason }) => [route, verdict, ...(reason ? [reason] : [])] as const),
+          verdicts: found.routes.map(
+            ({ route, verdict, reason }) => [route, verdict, ...(reason ? [reason] : [])] as const,
+          ),
         }
       );
     },
     async delivery(event: number, route: string) {
       const [found] = await store.read.listDeliveries({ event, route, limit: 1 });
-      return found === undefined ? null : { ...found, attemptHistory: await store.read.attemptsOf(found) };
+      return found === undefined
+        ? null
+        : { ...found, attemptHistory: await store.read.attemptsOf(found) };
     },
-    audit: (now: number, filter: AuditFilter = {}) => snapshot(audit({ now, isRunning: false, ...filter }, () => {})),
+    audit: (now: number, filter: AuditFilter = {}) =>
+      snapshot(audit({ now, isRunning: false, ...filter }, () => {})),
     series: (query: SeriesQuery) => read(readSeries(query)),
     quality: (query: QualityQuery) => read(readQuality(query)),
     async message(account: string, wamid: string) {
@@ -120,9 +136,24 @@ export function contractOf({ store, read, snapshot }: ContractParts) {
 
 const q = as(queue, "q");
 const s = as(subjects, "s");
-const placed = select({ lane: q.lane, event: q.event, account: q.account, spent: q.spent, replays: q.replays, cause: q.cause });
-const subject = select({ status: s.status, error: s.error, registeredAt: s.registered_at, reference: s.reference, times: s.times });
+const placed = select({
+  lane: q.lane,
+  event: q.event,
+  account: q.account,
+  spent: q.spent,
+  replays: q.replays,
+  cause: q.cause,
+});
+const subject = select({
+  status: s.status,
+  error: s.error,
+  registeredAt: s.registered_at,
+  reference: s.reference,
+  times: s.times,
+});
 
-const anyOf = (route: string, event: number) => first(placed`FROM queue q WHERE q.route = ${route} AND q.event = ${event}`);
+const anyOf = (route: string, event: number) =>
+  first(placed`FROM queue q WHERE q.route = ${route} AND q.event = ${event}`);
 
-const subjectOf = (account: string, key: Buffer) => first(subject`FROM subjects s WHERE ${sql`s.key = ${key} AND s.account = ${account}`}`);
+const subjectOf = (account: string, key: Buffer) =>
+  first(subject`FROM subjects s WHERE ${sql`s.key = ${key} AND s.account = ${account}`}`);

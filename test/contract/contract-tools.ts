@@ -24,13 +24,19 @@ export async function accept(store: ContractStore, parts: EventParts = {}): Prom
   return outcome.seq;
 }
 
-/** Settles the next attempt of a waiting delivery, as the dispatcher does; gives the released event. */
+/**
+ * Settles the next attempt of a waiting delivery, as the dispatcher does; gives the released event.
+ */
 export async function settle(
   store: ContractStore,
   route: string,
   event: number,
   settled: Settled,
-  { at = start, status = settled.to === "delivered" ? 200 : 500, stop = undefined as string | undefined } = {},
+  {
+    at = start,
+    status = settled.to === "delivered" ? 200 : 500,
+    stop = undefined as string | undefined,
+  } = {},
 ) {
   const delivery = await store.load(route, event);
   if (delivery === null) throw new Error(`the delivery of ${event} on ${route} is not waiting`);
@@ -52,7 +58,11 @@ export async function settle(
 }
 
 /** State of a delivery by its word; null when there is none. */
-export async function stateOf(store: ContractStore, event: number, route: string): Promise<string | null> {
+export async function stateOf(
+  store: ContractStore,
+  event: number,
+  route: string,
+): Promise<string | null> {
   return (await store.delivery(event, route))?.state ?? null;
 }
 
@@ -66,7 +76,9 @@ export interface Real {
 }
 
 /** Commands of a random run beside a model; `check` compares both after each. */
-export function commandsOf<Model extends { now: number }>(check: (model: Model, real: Real) => Promise<void>) {
+export function commandsOf<Model extends { now: number }>(
+  check: (model: Model, real: Real) => Promise<void>,
+) {
   const command = (
     name: string,
     run: (model: Model, real: Real) => Promise<void>,

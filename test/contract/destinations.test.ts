@@ -4,7 +4,12 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { probeDestinations } from "../../src/cli/doctor/network.ts";
 import { parseSettings } from "../../src/config/load.ts";
 import type { Destination } from "../../src/deliver/destinations/destination.ts";
-import { createDestinations, type DestinationKind, destinationKeys, destinationSchema } from "../../src/deliver/settings.ts";
+import {
+  createDestinations,
+  type DestinationKind,
+  destinationKeys,
+  destinationSchema,
+} from "../../src/deliver/settings.ts";
 import { redisForTest } from "../harness/redis-states.ts";
 import { until } from "../harness/until.ts";
 import { attempt, delivery, look } from "../integration/deliver-queue/destinations.ts";
@@ -68,8 +73,16 @@ const receivers: { readonly [Kind in DestinationKind]: () => Promise<Receiver> }
       to: { stream: "contract", redis: url },
       received: async () =>
         (await client.xrangeBuffer("contract", "-", "+")).map(([, fields]) => {
-          const pairs = fields.flatMap((name, index) => (index % 2 === 0 ? [[String(name), fields[index + 1]] as const] : []));
-          const { deliveryId, event, attempt, body = Buffer.alloc(0), headers = "{}" } = Object.fromEntries(pairs);
+          const pairs = fields.flatMap((name, index) =>
+            index % 2 === 0 ? [[String(name), fields[index + 1]] as const] : [],
+          );
+          const {
+            deliveryId,
+            event,
+            attempt,
+            body = Buffer.alloc(0),
+            headers = "{}",
+          } = Object.fromEntries(pairs);
           return {
             deliveryId: String(deliveryId),
             event: String(event),
@@ -110,7 +123,10 @@ describe.each(destinationKeys)("a destination of kind %s", (kind) => {
     await until("it answers", async () => (await attempt(destination)).result.kind !== "failed");
     hang();
     const { result } = await attempt(destination);
-    expect(result).toMatchObject({ kind: "failed", error: expect.stringMatching(/^(timeout|hung)$/) });
+    expect(result).toMatchObject({
+      kind: "failed",
+      error: expect.stringMatching(/^(timeout|hung)$/),
+    });
   });
 
   test("ends attempts as aborted when it is closed, lets them end when it is retired, and sends nothing after that", async () => {
@@ -136,7 +152,11 @@ describe.each(destinationKeys)("a destination of kind %s", (kind) => {
 
   test("is checked by doctor", async () => {
     const { to } = await receivers[kind]();
-    const settings = parseSettings(JSON.stringify({ routes: [{ name: "only", to }] }), "relay.yaml", {});
+    const settings = parseSettings(
+      JSON.stringify({ routes: [{ name: "only", to }] }),
+      "relay.yaml",
+      {},
+    );
     const findings = (await probeDestinations(settings)).flatMap(({ findings }) => findings);
     expect(findings.map(({ message }) => message).join("\n")).toContain("only");
   });

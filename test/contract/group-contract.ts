@@ -20,10 +20,21 @@ export function groupContract(open: OpenSubject): void {
       subject.store.accept(before),
       subject.store.register([{ account: "main", wamid: "later" }], start),
     ]);
-    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled", "fulfilled"]);
-    const [first, refused, second, copy] = results.map((result) => (result.status === "fulfilled" ? result.value : result.reason));
+    expect(results.map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+      "fulfilled",
+      "fulfilled",
+    ]);
+    const [first, refused, second, copy] = results.map((result) =>
+      result.status === "fulfilled" ? result.value : result.reason,
+    );
     expect(refused).toBeInstanceOf(RelayError);
-    expect(refused).toMatchObject({ code: "conflict", details: { reference: { stored: "first", given: "another" } } });
+    expect(refused).toMatchObject({
+      code: "conflict",
+      details: { reference: { stored: "first", given: "another" } },
+    });
     expect(first).toMatchObject({ result: "accepted" });
     expect(second).toMatchObject({ result: "accepted" });
     expect(copy).toMatchObject({ result: "duplicate", seq: (first as { seq: number }).seq });
@@ -34,7 +45,11 @@ export function groupContract(open: OpenSubject): void {
       [second, "after"],
     ] as const) {
       const event = await store.event((outcome as { seq: number }).seq);
-      expect(event).toMatchObject({ event: `${word}.kind`, source: word, verdicts: [["all", "deliver"]] });
+      expect(event).toMatchObject({
+        event: `${word}.kind`,
+        source: word,
+        verdicts: [["all", "deliver"]],
+      });
     }
     expect(await store.message("main", "beside")).toBeNull();
     expect(await store.message("main", "later")).toMatchObject({ registeredAt: start });

@@ -8,19 +8,39 @@ import { anEvent, start } from "./store-events.ts";
 const minute = 60_000;
 const hour = 60 * minute;
 const day = 24 * hour;
-const keep = { events: 900 * day, ignored: 900 * day, deliveries: 900 * day, messages: 900 * day, history: 400 * day };
+const keep = {
+  events: 900 * day,
+  ignored: 900 * day,
+  deliveries: 900 * day,
+  messages: 900 * day,
+  history: 400 * day,
+};
 
 type Given = Omit<Parameters<typeof seriesQuery>[0], "name">;
 
 /** The totals of a series by label. */
-async function totals(store: ContractStore, name: SeriesName, given: Given = {}, now = start + hour) {
-  const { series } = await store.series(seriesQuery({ name, from: start, to: start + hour, ...given }, now));
+async function totals(
+  store: ContractStore,
+  name: SeriesName,
+  given: Given = {},
+  now = start + hour,
+) {
+  const { series } = await store.series(
+    seriesQuery({ name, from: start, to: start + hour, ...given }, now),
+  );
   return Object.fromEntries(series.map(({ label, total }) => [label, total]));
 }
 
 /** The values of the only label of a series. */
-async function valuesOf(store: ContractStore, name: SeriesName, given: Given = {}, now = start + hour) {
-  const { series } = await store.series(seriesQuery({ name, from: start, to: start + hour, ...given }, now));
+async function valuesOf(
+  store: ContractStore,
+  name: SeriesName,
+  given: Given = {},
+  now = start + hour,
+) {
+  const { series } = await store.series(
+    seriesQuery({ name, from: start, to: start + hour, ...given }, now),
+  );
   return series.map(({ label, values }) => [label, values] as const);
 }
 
@@ -56,13 +76,25 @@ export function historyContract(open: OpenSubject): void {
     await store.releaseParked(start + 5 * minute, 10);
     await store.expireParked(start + hour, 10);
     expect(await totals(store, "events")).toEqual({ routed: 1, ignored: 1 });
-    expect(await totals(store, "events", { to: start + minute })).toEqual({ routed: 1, ignored: 1 });
+    expect(await totals(store, "events", { to: start + minute })).toEqual({
+      routed: 1,
+      ignored: 1,
+    });
   });
 
   test("counts quarantined bodies, and releases them", async () => {
     const { store } = await openWith(open, [{ name: "all" }]);
     const { account, source, origin, headers, secret } = anEvent();
-    const body = { account, source, origin, headers, secret, receivedAt: start, error: "no", body: Buffer.from("{}") };
+    const body = {
+      account,
+      source,
+      origin,
+      headers,
+      secret,
+      receivedAt: start,
+      error: "no",
+      body: Buffer.from("{}"),
+    };
     const { seq } = await store.quarantine(body);
     expect(await totals(store, "events")).toEqual({ quarantined: 1 });
     await store.release({ ...anEvent({ wamid: "w", receivedAt: start + minute }), releaseOf: seq });
@@ -80,7 +112,13 @@ export function historyContract(open: OpenSubject): void {
     await accept(store, { wamid: "c", status: "failed", errorCode: "131026" });
     await accept(store, { wamid: "d", status: "failed" });
     await accept(store, { runId: "r" });
-    expect(await totals(store, "transitions")).toEqual({ sent: 1, delivered: 1, read: 2, failed: 2, "run completed": 1 });
+    expect(await totals(store, "transitions")).toEqual({
+      sent: 1,
+      delivered: 1,
+      read: 2,
+      failed: 2,
+      "run completed": 1,
+    });
     expect(await totals(store, "skipped")).toEqual({ sent: 3, delivered: 1 });
     expect(await totals(store, "failures")).toEqual({ "131026": 1, none: 1 });
     const toDelivered = await totals(store, "toDelivered");
@@ -96,12 +134,16 @@ export function historyContract(open: OpenSubject): void {
     ]);
     // Counted from the rows instead, the sums are the same.
     expect(await store.quality({ from: start, to: start + hour, route: "all" })).toEqual(quality);
-    expect(await store.quality({ from: start, to: start + hour, route: "no such" })).toMatchObject({ sent: 0, errors: [] });
+    expect(await store.quality({ from: start, to: start + hour, route: "no such" })).toMatchObject({
+      sent: 0,
+      errors: [],
+    });
   });
 
   test("quality leaves out what messages of before the range reach in it", async () => {
     const { store } = await openWith(open, [{ name: "all" }]);
-    const step = (wamid: string, status: string, at: number) => accept(store, { wamid, status, at, receivedAt: at });
+    const step = (wamid: string, status: string, at: number) =>
+      accept(store, { wamid, status, at, receivedAt: at });
     for (const wamid of ["early", "earlier"]) await step(wamid, "sent", start + minute);
     const from = start + hour;
     await step("early", "delivered", from + 10_000);
@@ -115,25 +157,50 @@ export function historyContract(open: OpenSubject): void {
       expect(quality).toMatchObject({ sent: 2, delivered: 1, read: 1, pending: 1 });
       expect(quality.toDelivered.p90).toBeLessThan(12);
     }
-    expect(await store.quality({ from: start - hour, to: from + hour })).toMatchObject({ sent: 4, delivered: 3, read: 2 });
-    expect(await store.quality({ from: from + 5 * minute, to: from + hour })).toMatchObject({ sent: 0, delivered: 0, read: 0 });
+    expect(await store.quality({ from: start - hour, to: from + hour })).toMatchObject({
+      sent: 4,
+      delivered: 3,
+      read: 2,
+    });
+    expect(await store.quality({ from: from + 5 * minute, to: from + hour })).toMatchObject({
+      sent: 0,
+      delivered: 0,
+      read: 0,
+    });
   });
 
   test("quality by the begin of a reference", async () => {
     const { store } = await openWith(open, [{ name: "all" }]);
-    for (const [wamid, reference] of Object.entries({ a: "shop-1", b: "shop-2", c: "shoe", d: "" })) {
-      await store.register([{ account: "main", wamid, ...(reference === "" ? {} : { reference }) }], start);
+    for (const [wamid, reference] of Object.entries({
+      a: "shop-1",
+      b: "shop-2",
+      c: "shoe",
+      d: "",
+    })) {
+      await store.register(
+        [{ account: "main", wamid, ...(reference === "" ? {} : { reference }) }],
+        start,
+      );
       await accept(store, { wamid, status: "delivered" });
     }
-    const of = async (reference: string) => (await store.quality({ from: start, to: start + hour, reference })).delivered;
-    expect([await of("shop"), await of("shop-2"), await of("sho"), await of("x")]).toEqual([2, 1, 3, 0]);
-    expect(await store.quality({ from: start + minute, to: start + hour, reference: "shop" })).toMatchObject({ delivered: 0 });
+    const of = async (reference: string) =>
+      (await store.quality({ from: start, to: start + hour, reference })).delivered;
+    expect([await of("shop"), await of("shop-2"), await of("sho"), await of("x")]).toEqual([
+      2, 1, 3, 0,
+    ]);
+    expect(
+      await store.quality({ from: start + minute, to: start + hour, reference: "shop" }),
+    ).toMatchObject({ delivered: 0 });
   });
 
   test("quality of an account, and of those that a caller may see", async () => {
     const { store } = await openWith(open, []);
-    for (const account of ["shop", "care", "fleet"]) await accept(store, { account, wamid: account, status: "failed", errorCode: account });
-    const codes = async (only: object) => (await store.quality({ from: start, to: start + hour, ...only })).errors.map(({ code }) => code);
+    for (const account of ["shop", "care", "fleet"])
+      await accept(store, { account, wamid: account, status: "failed", errorCode: account });
+    const codes = async (only: object) =>
+      (await store.quality({ from: start, to: start + hour, ...only })).errors.map(
+        ({ code }) => code,
+      );
     expect(await codes({ account: "care" })).toEqual(["care"]);
     expect(await codes({ accounts: ["care", "shop"] })).toEqual(["care", "shop"]);
     expect(await codes({ account: "care", accounts: ["shop"] })).toEqual([]);
@@ -141,7 +208,8 @@ export function historyContract(open: OpenSubject): void {
 
   test("counts error codes up to a bound in an hour, then as other", async () => {
     const { store, reopen } = await openWith(open, []);
-    const fail = (of: ContractStore, n: number) => accept(of, { wamid: `w${n}`, status: "failed", errorCode: `code ${n}` });
+    const fail = (of: ContractStore, n: number) =>
+      accept(of, { wamid: `w${n}`, status: "failed", errorCode: `code ${n}` });
     await Promise.all(Array.from({ length: mostCodes - 1 }, (_, n) => fail(store, n)));
     // The bound outlives the process.
     const again = await reopen();
@@ -164,7 +232,9 @@ export function historyContract(open: OpenSubject): void {
     expect(await totals(store, "attempts")).toEqual({ "400": 1, "503": 1, delivered: 1 });
     expect(await totals(store, "attempts", { by: "route" })).toEqual({ a: 2, b: 1 });
     expect(await totals(store, "attempts", { route: "b" })).toEqual({ "400": 1 });
-    expect(await valuesOf(store, "attempts", { route: "a", by: "route", to: start + 4 * minute })).toEqual([["a", [1, 0, 1, 0]]]);
+    expect(
+      await valuesOf(store, "attempts", { route: "a", by: "route", to: start + 4 * minute }),
+    ).toEqual([["a", [1, 0, 1, 0]]]);
     expect(await totals(store, "dead")).toEqual({ b: 1 });
     const delivery = await totals(store, "delivery", { route: "a" });
     expect(delivery).toMatchObject({ count: 1 });
@@ -177,16 +247,24 @@ export function historyContract(open: OpenSubject): void {
     await store.sampleGauges({ oldest: 9, deadLetters: 5 }, start);
     await store.sampleGauges({ oldest: 3, deadLetters: 7 }, start + 1);
     await store.sampleGauges({ oldest: 1, deadLetters: 0 }, start + 2 * minute);
-    expect(await valuesOf(store, "oldest", { to: start + 3 * minute })).toEqual([["total", [3, null, 1]]]);
+    expect(await valuesOf(store, "oldest", { to: start + 3 * minute })).toEqual([
+      ["total", [3, null, 1]],
+    ]);
     expect(await totals(store, "deadLetters")).toEqual({ total: 7 });
     for (const tookMs of [1, 4, 4, 40]) store.noteAcknowledged(tookMs, start);
     // A store that ends writes what it has gathered.
-    expect(await totals(await reopen(), "ack")).toMatchObject({ count: 4, p50: expect.closeTo(4, 0) });
+    expect(await totals(await reopen(), "ack")).toMatchObject({
+      count: 4,
+      p50: expect.closeTo(4, 0),
+    });
   });
 
   test("rolls minutes up to hours after two days, and deletes them after their retention", async () => {
-    const { store } = await openWith(open, [{ name: "ours", match: { tracked: true } }], { parkFor: 900 * day });
-    for (const at of [0, 1, 59, 60]) await accept(store, { wamid: `w${at}`, receivedAt: start + at * minute });
+    const { store } = await openWith(open, [{ name: "ours", match: { tracked: true } }], {
+      parkFor: 900 * day,
+    });
+    for (const at of [0, 1, 59, 60])
+      await accept(store, { wamid: `w${at}`, receivedAt: start + at * minute });
     await store.sampleGauges({ oldest: 9, deadLetters: 5 }, start);
     await store.sampleGauges({ oldest: 3, deadLetters: 7 }, start + minute);
     const range = { to: start + 2 * hour, step: "hour" } as const;

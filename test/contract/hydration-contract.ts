@@ -35,7 +35,8 @@ function news(wamid: string, status: string, messageId = `id-of-${wamid}`) {
 }
 
 async function register(store: ContractStore, wamids: readonly string[], at = start) {
-  for (const wamid of wamids) await store.register([{ account: "main", wamid, id: `id-of-${wamid}` }], at);
+  for (const wamid of wamids)
+    await store.register([{ account: "main", wamid, id: `id-of-${wamid}` }], at);
 }
 
 export function hydrationContract(open: OpenSubject): void {
@@ -52,7 +53,10 @@ export function hydrationContract(open: OpenSubject): void {
       ],
       hydration: { state: "waiting", reason: null, polled: 0, found: [], settledAt: null },
     });
-    expect([await stateOf(store, seq, "all"), await stateOf(store, seq, "holding")]).toEqual(["waiting", null]);
+    expect([await stateOf(store, seq, "all"), await stateOf(store, seq, "holding")]).toEqual([
+      "waiting",
+      null,
+    ]);
     expect(await store.waitingAccounts()).toEqual(["main"]);
     expect(await store.waitingSince("main")).toBe(start);
     expect(await store.expireParked(start + 10 * 86_400_000, 10)).toBe(0);
@@ -78,11 +82,22 @@ export function hydrationContract(open: OpenSubject): void {
       unknown: null,
       settledAt: start,
     });
-    expect((await store.event(run))?.hydration).toMatchObject({ state: "given-up", reason: "not-readable", unknown: null });
-    expect((await store.event(other))?.hydration).toMatchObject({ state: "given-up", reason: "not-readable" });
-    for (const seq of [keyless, run, other]) expect(await stateOf(store, seq, "holding")).toBe("waiting");
+    expect((await store.event(run))?.hydration).toMatchObject({
+      state: "given-up",
+      reason: "not-readable",
+      unknown: null,
+    });
+    expect((await store.event(other))?.hydration).toMatchObject({
+      state: "given-up",
+      reason: "not-readable",
+    });
+    for (const seq of [keyless, run, other])
+      expect(await stateOf(store, seq, "holding")).toBe("waiting");
     expect(await store.waitingAccounts()).toEqual([]);
-    expect((await store.load("holding", run))?.hydration).toMatchObject({ state: "given-up", reason: "not-readable" });
+    expect((await store.load("holding", run))?.hydration).toMatchObject({
+      state: "given-up",
+      reason: "not-readable",
+    });
   });
 
   test("runs one pass per account over the events waiting at its start, and continues it after a restart", async () => {
@@ -106,7 +121,11 @@ export function hydrationContract(open: OpenSubject): void {
     expect(await store.settleCovered(pass, all, start + 40, 10)).toMatchObject({ events: 2 });
     expect(await store.covered(pass)).toBeNull();
     await store.endPass(pass);
-    expect((await passOf(store, "main", start + 50)).covered).toEqual({ events: 1, oldest: start + 20, newest: start + 20 });
+    expect((await passOf(store, "main", start + 50)).covered).toEqual({
+      events: 1,
+      oldest: start + 20,
+      newest: start + 20,
+    });
     expect(await store.beginPass("nobody", start)).toBeNull();
     expect(await store.callsSince("main", start)).toBe(3);
     expect(await store.callsSince("main", start + 41)).toBe(0);
@@ -148,7 +167,11 @@ export function hydrationContract(open: OpenSubject): void {
       unknown: 0,
       settledAt: start + 9,
     });
-    expect((await store.event(between))?.hydration).toMatchObject({ state: "done", found: found.slice(1), foundCount: 1 });
+    expect((await store.event(between))?.hydration).toMatchObject({
+      state: "done",
+      found: found.slice(1),
+      foundCount: 1,
+    });
     expect((await store.event(before))?.verdicts).toEqual([
       ["all", "deliver"],
       ["holding", "skip", "hydrated"],
@@ -168,7 +191,10 @@ export function hydrationContract(open: OpenSubject): void {
     if (hasNews) await store.accept(news("w", "sent"));
     const { due } = await store.settleCovered(pass, { ...end, receivedBy: start }, start + 9, 10);
     expect(due).toMatchObject([{ route: "holding", event: seq, at: start + 9 }]);
-    expect(await store.event(seq)).toMatchObject({ disposition: "routed", verdicts: [["holding", "deliver"]] });
+    expect(await store.event(seq)).toMatchObject({
+      disposition: "routed",
+      verdicts: [["holding", "deliver"]],
+    });
     expect((await store.load("holding", seq))?.hydration).toMatchObject({
       state: end.reason === null ? "done" : "given-up",
       reason: end.reason,
@@ -178,13 +204,18 @@ export function hydrationContract(open: OpenSubject): void {
   });
 
   test("an event that only waited and was replaced by polled events ends filtered", async () => {
-    const { store } = await openWith(open, [{ name: "holding", match: { events: ["message.*"] }, truncated: "hold" }]);
+    const { store } = await openWith(open, [
+      { name: "holding", match: { events: ["message.*"] }, truncated: "hold" },
+    ]);
     await register(store, ["w"]);
     const seq = await truncated(store);
     const pass = await passOf(store);
     await store.accept(news("w", "sent"));
     await store.settleCovered(pass, all, start, 10);
-    expect(await store.event(seq)).toMatchObject({ disposition: "filtered", verdicts: [["holding", "skip", "hydrated"]] });
+    expect(await store.event(seq)).toMatchObject({
+      disposition: "filtered",
+      verdicts: [["holding", "skip", "hydrated"]],
+    });
   });
 
   test("expired events end and others continue, within the limit of a step", async () => {
@@ -218,10 +249,15 @@ export function hydrationContract(open: OpenSubject): void {
       changedAt: start + 3,
       readAt: null,
     });
-    const rest = await store.trackedMessages("main", { ...query, before: page[1] as (typeof page)[number] });
+    const rest = await store.trackedMessages("main", {
+      ...query,
+      before: page[1] as (typeof page)[number],
+    });
     expect(rest.map(({ messageId }) => messageId)).toEqual(["id-of-a"]);
     expect(await store.trackedMessages("main", { ...query, from: start + 6 })).toEqual([]);
-    expect(await store.trackedMessages("main", { ...query, withId: false })).toMatchObject([{ messageId: null, registeredAt: start + 6 }]);
+    expect(await store.trackedMessages("main", { ...query, withId: false })).toMatchObject([
+      { messageId: null, registeredAt: start + 6 },
+    ]);
     expect(await store.trackedMessages("nobody", query)).toEqual([]);
   });
 

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { fieldsSchema, type ReceivedEvent, subjectOf } from "../../src/model/event.ts";
-import { type MessageStatusRule, messageStatuses, type RunStatusRule, runStatuses } from "../../src/model/statuses.ts";
+import {
+  type MessageStatusRule,
+  messageStatuses,
+  type RunStatusRule,
+  runStatuses,
+} from "../../src/model/statuses.ts";
 import { stepMessage, unobserved } from "../../src/model/tracking.ts";
 import { nextPollAge, restingStatuses } from "../../src/reconcile/polls.ts";
 import type { StoreReading } from "../../src/store/read/reading.ts";
@@ -8,13 +13,19 @@ import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
 import { onPostgres, onSqlite } from "./store-on-database.ts";
 
 /*
- * What one more line in model/statuses.ts gives: `deferred` between `sent` and `failed`, and a run that is `paused`.
- * The tables are restored afterwards, because other test files share the process.
+ * What one more line in model/statuses.ts gives: `deferred` between `sent` and `failed`, and a run
+ * that is `paused`. The tables are restored afterwards, because other test files share the process.
  */
 const messageTable = messageStatuses as Record<string, MessageStatusRule>;
 const runTable = runStatuses as Record<string, RunStatusRule>;
 beforeAll(() => {
-  messageTable["deferred"] = { rank: 25, stage: "open", direction: "outbound", webhook: true, error: false };
+  messageTable["deferred"] = {
+    rank: 25,
+    stage: "open",
+    direction: "outbound",
+    webhook: true,
+    error: false,
+  };
   runTable["paused"] = { rank: 15, stage: "open", event: "automation.paused", error: false };
 });
 afterAll(() => {
@@ -31,7 +42,10 @@ test("the state machine ranks it, and it is polled like other open statuses", ()
     state: { status: "deferred", error: null, times: { sent: 1, deferred: 2 } },
     transition: { from: "sent", to: "deferred" },
   });
-  expect(stepMessage(deferred.state, seen("sent", 3))).toEqual({ state: deferred.state, transition: null });
+  expect(stepMessage(deferred.state, seen("sent", 3))).toEqual({
+    state: deferred.state,
+    transition: null,
+  });
   for (const status of ["failed", "delivered", "read"]) {
     const after = stepMessage(deferred.state, seen(status, 4)).state;
     expect(after.status).toBe(status);

@@ -1,10 +1,23 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { BackfillFilter, DueDelivery as Due, ReplayCursor, ReplayFound, Rules } from "../../src/store/port.ts";
+import type {
+  BackfillFilter,
+  DueDelivery as Due,
+  ReplayCursor,
+  ReplayFound,
+  Rules,
+} from "../../src/store/port.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
 import { counters, events, plans, queue, queueState } from "../../src/store/schema/tables.ts";
 import { findBackfill } from "../../src/store/work/backfill.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
-import { anEvent, type EventParts, type RouteParts, rulesFor, start, startOfWalk } from "./store-events.ts";
+import {
+  anEvent,
+  type EventParts,
+  type RouteParts,
+  rulesFor,
+  start,
+  startOfWalk,
+} from "./store-events.ts";
 
 export function oneStoreBackfillContract(open: OpenStore): void {
   /** The routes of the settings, which a reload replaces. */
@@ -27,14 +40,21 @@ export function oneStoreBackfillContract(open: OpenStore): void {
   });
   afterEach(() => store[Symbol.asyncDispose]());
 
-  const accept = async (parts: EventParts = {}): Promise<number> => (await store.accept([anEvent(parts)]))[0]?.seq ?? 0;
+  const accept = async (parts: EventParts = {}): Promise<number> =>
+    (await store.accept([anEvent(parts)]))[0]?.seq ?? 0;
   const eventOf = async (seq: number) => (await store.rows(events)).find((row) => row.seq === seq);
   const verdictsOf = async (seq: number) => {
     const event = await eventOf(seq);
-    return JSON.parse((await store.rows(plans)).find(({ id }) => id === event?.plan)?.verdicts ?? "null");
+    return JSON.parse(
+      (await store.rows(plans)).find(({ id }) => id === event?.plan)?.verdicts ?? "null",
+    );
   };
   const counted = async () =>
-    Object.fromEntries((await store.rows(counters)).filter(({ series }) => series === "events").map(({ label, n }) => [label, n]));
+    Object.fromEntries(
+      (await store.rows(counters))
+        .filter(({ series }) => series === "events")
+        .map(({ label, n }) => [label, n]),
+    );
 
   async function backfill(filter: Partial<BackfillFilter> = {}, at = start) {
     const whole: BackfillFilter = { disposition: "filtered", ...filter };
@@ -43,7 +63,10 @@ export function oneStoreBackfillContract(open: OpenStore): void {
     while (place !== null) {
       const step: ReplayFound = await store.read(findBackfill(whole, place, 3, rules));
       const some = step.found.map(({ event }) => event);
-      const [done = { replayed: 0, due: [] }] = await store.send(({ backfill }) => backfill, [{ events: some, filter: whole, at }]);
+      const [done = { replayed: 0, due: [] }] = await store.send(
+        ({ backfill }) => backfill,
+        [{ events: some, filter: whole, at }],
+      );
       all.found += step.found.length;
       all.replayed += done.replayed;
       all.due.push(...done.due);
@@ -54,7 +77,8 @@ export function oneStoreBackfillContract(open: OpenStore): void {
 
   test("events that no route took go to a new route, in order per message, and the counts follow", async () => {
     const seqs: number[] = [];
-    for (let n = 0; n < 7; n += 1) seqs.push(await accept({ wamid: `w${n % 2}`, status: "sent", receivedAt: start + n }));
+    for (let n = 0; n < 7; n += 1)
+      seqs.push(await accept({ wamid: `w${n % 2}`, status: "sent", receivedAt: start + n }));
     expect(await backfill()).toEqual({ found: 0, replayed: 0, due: [] });
     load([
       { name: "read", match: { statuses: ["read"] } },
@@ -63,8 +87,12 @@ export function oneStoreBackfillContract(open: OpenStore): void {
     const at = start + 100;
     const done = await backfill({}, at);
     expect([done.found, done.replayed]).toEqual([7, 7]);
-    expect(done.due).toEqual([1, 2].map((lane) => ({ route: "new", event: seqs[lane - 1], at: at + 500, lane })));
-    expect((await store.rows(queue)).map(({ event, state, replays }) => [event, state, replays])).toEqual([
+    expect(done.due).toEqual(
+      [1, 2].map((lane) => ({ route: "new", event: seqs[lane - 1], at: at + 500, lane })),
+    );
+    expect(
+      (await store.rows(queue)).map(({ event, state, replays }) => [event, state, replays]),
+    ).toEqual([
       [1, queueState.waiting, 1],
       [3, queueState.held, 1],
       [5, queueState.held, 1],
@@ -84,13 +112,21 @@ export function oneStoreBackfillContract(open: OpenStore): void {
 
   test("takes only what the filter names", async () => {
     const codes = ["1", "2", "1", "2"];
-    for (const [n, errorCode] of codes.entries()) await accept({ wamid: `w${n}`, status: "failed", errorCode, receivedAt: start + n });
+    for (const [n, errorCode] of codes.entries())
+      await accept({ wamid: `w${n}`, status: "failed", errorCode, receivedAt: start + n });
     load([{ name: "one" }, { name: "two" }]);
-    expect(await backfill({ errorCode: "1", from: start + 1, route: "two" }, start + 100)).toMatchObject({
+    expect(
+      await backfill({ errorCode: "1", from: start + 1, route: "two" }, start + 100),
+    ).toMatchObject({
       found: 1,
       due: [{ event: 3, route: "two" }],
     });
-    expect((await backfill({ to: start + 1 }, start + 100)).due.map(({ event, route }) => [event, route])).toEqual([
+    expect(
+      (await backfill({ to: start + 1 }, start + 100)).due.map(({ event, route }) => [
+        event,
+        route,
+      ]),
+    ).toEqual([
       [1, "one"],
       [1, "two"],
     ]);
@@ -106,14 +142,18 @@ export function oneStoreBackfillContract(open: OpenStore): void {
     expect(await backfill()).toEqual({ found: 1, replayed: 1, due: [] });
     const [due] = await store.due("read", start);
     expect(due?.event).toBe(later);
-    expect(await store.settle([settlementOf(due as never, "delivered", start)])).toMatchObject([{ released: { event: early } }]);
+    expect(await store.settle([settlementOf(due as never, "delivered", start)])).toMatchObject([
+      { released: { event: early } },
+    ]);
   });
 
   test("backfills at once send an event once", async () => {
     const seq = await accept({ wamid: "w", status: "sent" });
     load([{ name: "new" }]);
     const one = { events: [seq, seq], filter: { disposition: "filtered" as const }, at: start };
-    expect((await store.send(({ backfill }) => backfill, [one, one])).map(({ replayed }) => replayed)).toEqual([1, 0]);
+    expect(
+      (await store.send(({ backfill }) => backfill, [one, one])).map(({ replayed }) => replayed),
+    ).toEqual([1, 0]);
     expect(await store.rows(queue)).toHaveLength(1);
   });
 

@@ -10,7 +10,8 @@ import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
 const rules = rulesFor([{ name: "all" }]);
 const day = 86_400_000;
 const keep = { events: day, ignored: day, deliveries: day, messages: day, history: 400 * day };
-const uuid = (n: number): EventId => `00000000-0000-8000-8000-${String(n).padStart(12, "0")}` as EventId;
+const uuid = (n: number): EventId =>
+  `00000000-0000-8000-8000-${String(n).padStart(12, "0")}` as EventId;
 
 /** Events whose ids a format derived. */
 export function oneStoreDerivedContract(open: OpenStore): void {
@@ -20,27 +21,44 @@ export function oneStoreDerivedContract(open: OpenStore): void {
   });
   afterEach(() => store[Symbol.asyncDispose]());
 
-  const derived = (n: number, parts: EventParts = {}): ReceivedEvent => ({ ...anEvent({ id: uuid(n), ...parts }), format: "meta" });
-  const body = (n: number, disposition: "quarantined" | "unassigned", receivedAt = start): QuarantinedBody => {
+  const derived = (n: number, parts: EventParts = {}): ReceivedEvent => ({
+    ...anEvent({ id: uuid(n), ...parts }),
+    format: "meta",
+  });
+  const body = (
+    n: number,
+    disposition: "quarantined" | "unassigned",
+    receivedAt = start,
+  ): QuarantinedBody => {
     const { envelope: _, subject: __, ...received } = derived(n, { receivedAt });
     return { ...received, account: "", id: uuid(n), disposition, error: "for the test" };
   };
-  const quarantine = (...bodies: QuarantinedBody[]) => store.send((commands) => commands.quarantine, bodies);
-  const dispositions = async () => (await store.rows(events)).map(({ disposition, duplicates }) => [disposition, duplicates]);
+  const quarantine = (...bodies: QuarantinedBody[]) =>
+    store.send((commands) => commands.quarantine, bodies);
+  const dispositions = async () =>
+    (await store.rows(events)).map(({ disposition, duplicates }) => [disposition, duplicates]);
   async function purge(now: number): Promise<void> {
     const once = createRetention(store.run);
     for (let done = false; !done; ) ({ done } = await once(now, keep, 100));
   }
 
   test("an id is known whatever its account and bytes are", async () => {
-    expect(await store.accept([derived(1, { wamid: "w" })])).toMatchObject([{ result: "accepted", seq: 1 }]);
+    expect(await store.accept([derived(1, { wamid: "w" })])).toMatchObject([
+      { result: "accepted", seq: 1 },
+    ]);
     const again = derived(1, { wamid: "w", account: "other", data: { more: true } });
     expect(await store.accept([again, derived(2), again])).toEqual([
       { result: "duplicate", seq: 1, conflict: false },
       expect.objectContaining({ result: "accepted", seq: 2 }),
       { result: "duplicate", seq: 1, conflict: false },
     ]);
-    expect((await store.rows(events)).map(({ duplicates, conflicts, format }) => [duplicates, conflicts, format])).toEqual([
+    expect(
+      (await store.rows(events)).map(({ duplicates, conflicts, format }) => [
+        duplicates,
+        conflicts,
+        format,
+      ]),
+    ).toEqual([
       [2, 0, "meta"],
       [0, 0, "meta"],
     ]);
@@ -50,15 +68,21 @@ export function oneStoreDerivedContract(open: OpenStore): void {
   test("an id outlives its event by a week, and no longer", async () => {
     await store.accept([derived(1), derived(2, { receivedAt: start + 3 * day })]);
     const due = await store.due("all", start + 3 * day);
-    await store.settle(due.map((delivery) => settlementOf(delivery, "delivered", delivery.receivedAt)));
+    await store.settle(
+      due.map((delivery) => settlementOf(delivery, "delivered", delivery.receivedAt)),
+    );
     expect(await store.rows(ids)).toEqual([]);
     await purge(start + 7 * day);
     expect(await store.rows(events)).toHaveLength(1);
     expect(await store.rows(ids)).toMatchObject([{ seq: 1, until: start + 8 * day }]);
-    expect(await store.accept([derived(1, { account: "other" })])).toMatchObject([{ result: "duplicate", seq: 1 }]);
+    expect(await store.accept([derived(1, { account: "other" })])).toMatchObject([
+      { result: "duplicate", seq: 1 },
+    ]);
     await purge(start + 8 * day + 1);
     expect(await store.rows(ids)).toEqual([]);
-    expect(await store.accept([derived(1, { receivedAt: start + 9 * day })])).toMatchObject([{ result: "accepted", seq: 3 }]);
+    expect(await store.accept([derived(1, { receivedAt: start + 9 * day })])).toMatchObject([
+      { result: "accepted", seq: 3 },
+    ]);
   });
 
   test("an ignored event that is deleted early is not made again", async () => {
@@ -67,11 +91,15 @@ export function oneStoreDerivedContract(open: OpenStore): void {
     const purge = createRetention(unrouted.run);
     while (!(await purge(start + 2 * day, keep, 100)).done);
     expect(await unrouted.rows(events)).toMatchObject([{ seq: 2 }]);
-    expect(await unrouted.accept([derived(1, { receivedAt: start + 2 * day })])).toMatchObject([{ result: "duplicate", seq: 1 }]);
+    expect(await unrouted.accept([derived(1, { receivedAt: start + 2 * day })])).toMatchObject([
+      { result: "duplicate", seq: 1 },
+    ]);
   });
 
   test("a body that is no event is stored once, and takes no number again", async () => {
-    expect(await quarantine(body(1, "quarantined"), body(2, "unassigned"), body(1, "quarantined"))).toEqual([
+    expect(
+      await quarantine(body(1, "quarantined"), body(2, "unassigned"), body(1, "quarantined")),
+    ).toEqual([
       { result: "quarantined", seq: 1 },
       { result: "quarantined", seq: 2 },
       { result: "duplicate", seq: 1 },
@@ -94,7 +122,9 @@ export function oneStoreDerivedContract(open: OpenStore): void {
     const release = () => store.send((commands) => commands.release, [event]);
     expect(await release()).toMatchObject([{ result: "accepted", seq: 2 }]);
     expect(await release()).toEqual([null]);
-    expect(await store.accept([derived(1)])).toEqual([{ result: "duplicate", seq: 2, conflict: false }]);
+    expect(await store.accept([derived(1)])).toEqual([
+      { result: "duplicate", seq: 2, conflict: false },
+    ]);
     const { released, routed } = codeOf.disposition;
     expect(await dispositions()).toEqual([
       [released, 0],
@@ -105,7 +135,13 @@ export function oneStoreDerivedContract(open: OpenStore): void {
   test("of several identical batches at once, one makes the events", async () => {
     const batch = Array.from({ length: 20 }, (_, n) => derived(n + 1, { wamid: `w${n % 3}` }));
     const elsewhere = batch.toReversed().map((event) => ({ ...event, account: "other" }));
-    const outcomes = (await Promise.all([store.accept(batch), store.accept(batch.toReversed()), store.accept(elsewhere)])).flat();
+    const outcomes = (
+      await Promise.all([
+        store.accept(batch),
+        store.accept(batch.toReversed()),
+        store.accept(elsewhere),
+      ])
+    ).flat();
     expect(outcomes.filter(({ result }) => result === "accepted")).toHaveLength(20);
     expect(await store.rows(events)).toHaveLength(20);
   });

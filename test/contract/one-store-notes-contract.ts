@@ -22,14 +22,18 @@ export function oneStoreNotesContract(open: OpenStore): void {
       ({ nameRequest }) => nameRequest,
       ids.map((id) => ({ request, id: id as EventId, now, forMs: 600_000 })),
     );
-  const endPause = async (now: number) => (await store.send((commands) => commands.endPause, [{ route: "all", now }]))[0];
+  const endPause = async (now: number) =>
+    (await store.send((commands) => commands.endPause, [{ route: "all", now }]))[0];
 
   test("the same request has one id, until its time is over", async () => {
     expect(await nameAll("digest", ["one", "two", "three"], start)).toEqual(["one", "one", "one"]);
     expect(await nameAll("digest", ["four"], start + 599_999)).toEqual(["one"]);
     expect(await nameAll("another", ["four"], start + 1)).toEqual(["four"]);
     expect(await nameAll("digest", ["five", "six"], start + 600_000)).toEqual(["five", "five"]);
-    expect(await store.rows(state)).toMatchObject([{ key: "request/another" }, { key: "request/digest", until: start + 1_200_000 }]);
+    expect(await store.rows(state)).toMatchObject([
+      { key: "request/another" },
+      { key: "request/digest", until: start + 1_200_000 },
+    ]);
   });
 
   test("a name from a clock that was ahead is not used", async () => {
@@ -38,7 +42,8 @@ export function oneStoreNotesContract(open: OpenStore): void {
   });
 
   test("keeps the calls to the service of the last minutes of each account", async () => {
-    const note = (ago: number, account = "main") => store.run(() => noteCall(account, { at: start - ago, operation: "runs" }));
+    const note = (ago: number, account = "main") =>
+      store.run(() => noteCall(account, { at: start - ago, operation: "runs" }));
     for (const ago of [200_000, 10_000, 60_000, 10_000]) await note(ago);
     await note(5_000, "other");
     const recent = (await store.read(recentCalls("main"))).map(({ at }) => start - at);
@@ -69,7 +74,11 @@ export function oneStoreNotesContract(open: OpenStore): void {
     expect(await port.moveCursor("crm", 3, start + 1)).toBe(5);
     // On PostgreSQL a command waits five seconds at most for its turn.
     for (let n = 0; n < 999; n += 27)
-      await Promise.all(Array.from({ length: 27 }, (_, more) => port.moveCursor(`c${n + more}`, n + more, start + 2 + n + more)));
+      await Promise.all(
+        Array.from({ length: 27 }, (_, more) =>
+          port.moveCursor(`c${n + more}`, n + more, start + 2 + n + more),
+        ),
+      );
     await port.moveCursor("crm", 6, start + 9_999);
     expect(await port.moveCursor("one more", 1, start + 5_000)).toBe(1);
     const cursors = await port.listCursors();
@@ -83,7 +92,14 @@ export function oneStoreNotesContract(open: OpenStore): void {
 
   test("keeps the last change of each alarm until its end is reported", async () => {
     const port = storeOn(store, rules);
-    const alarm = { alarm: "key", account: "main", route: null, since: start, text: "x".repeat(4_000), causes: ["a cause"] } as const;
+    const alarm = {
+      alarm: "key",
+      account: "main",
+      route: null,
+      since: start,
+      text: "x".repeat(4_000),
+      causes: ["a cause"],
+    } as const;
     const other = { ...alarm, account: "shop" };
     const began = { state: "began", alarm, isReported: false } as const;
     await port.keepAlarm(alarm, began);
@@ -102,10 +118,16 @@ export function oneStoreNotesContract(open: OpenStore): void {
     const [due] = await store.due("all", start);
     const failing = { since: start, attempts: 2, cause: "429" };
     const pause = { breaker: "one", until: start + 5 };
-    await store.settle([settlementOf(due as QueuedDelivery, "dead", start, { stop: "gone", pause, failing })]);
-    expect(await store.read(notesOf(["all"]))).toEqual([{ stop: { at: start, reason: "gone" }, pause, opened: null, failing }]);
+    await store.settle([
+      settlementOf(due as QueuedDelivery, "dead", start, { stop: "gone", pause, failing }),
+    ]);
+    expect(await store.read(notesOf(["all"]))).toEqual([
+      { stop: { at: start, reason: "gone" }, pause, opened: null, failing },
+    ]);
     expect(await store.read(stopReason("other"))).toBeNull();
-    expect((await store.read(backlog())).toSorted((a, b) => a.route.localeCompare(b.route))).toEqual([
+    expect(
+      (await store.read(backlog())).toSorted((a, b) => a.route.localeCompare(b.route)),
+    ).toEqual([
       { route: "all", waiting: 0, held: 0, dead: 1, oldestDueAt: null, deadSince: start },
       { route: "other", waiting: 1, held: 0, dead: 0, oldestDueAt: start, deadSince: null },
     ]);
@@ -115,12 +137,22 @@ export function oneStoreNotesContract(open: OpenStore): void {
     await store.accept(Array.from({ length: 3 }, () => anEvent()));
     const pauseFor = async (breaker: string, ms: number) => {
       const [due] = await store.due("all", start);
-      await store.settle([settlementOf(due as QueuedDelivery, "waiting", start, { pause: { breaker, until: start + ms } })]);
+      await store.settle([
+        settlementOf(due as QueuedDelivery, "waiting", start, {
+          pause: { breaker, until: start + ms },
+        }),
+      ]);
       return (await store.rows(state)).map(({ value, until }) => [JSON.parse(value), until]);
     };
-    expect(await pauseFor("one", 60_000)).toEqual([[{ breaker: "one", until: start + 60_000 }, start + 60_000]]);
-    expect(await pauseFor("one", 5_000)).toEqual([[{ breaker: "one", until: start + 60_000 }, start + 60_000]]);
-    expect(await pauseFor("two", 5_000)).toEqual([[{ breaker: "two", until: start + 5_000 }, start + 5_000]]);
+    expect(await pauseFor("one", 60_000)).toEqual([
+      [{ breaker: "one", until: start + 60_000 }, start + 60_000],
+    ]);
+    expect(await pauseFor("one", 5_000)).toEqual([
+      [{ breaker: "one", until: start + 60_000 }, start + 60_000],
+    ]);
+    expect(await pauseFor("two", 5_000)).toEqual([
+      [{ breaker: "two", until: start + 5_000 }, start + 5_000],
+    ]);
     expect(await endPause(start)).toBe(true);
     expect(await endPause(start)).toBe(false);
     await store.accept([anEvent()]);

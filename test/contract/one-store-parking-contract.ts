@@ -1,7 +1,16 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { dispositions } from "../../src/model/states.ts";
 import type { Rules } from "../../src/store/port.ts";
-import { counters, events, never, plans, queue, queueState, state, subjects } from "../../src/store/schema/tables.ts";
+import {
+  counters,
+  events,
+  never,
+  plans,
+  queue,
+  queueState,
+  state,
+  subjects,
+} from "../../src/store/schema/tables.ts";
 import { rows } from "../../src/store/sql/ops.ts";
 import { sql } from "../../src/store/sql/sql.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
@@ -19,7 +28,8 @@ export function oneStoreParkingContract(open: OpenStore): void {
   let store: OneStore;
   let rules: Rules;
   /** Other routes, as after a reload. */
-  const reload = (others: readonly RouteParts[]) => Object.assign(rules, rulesFor(others, { parkFor }));
+  const reload = (others: readonly RouteParts[]) =>
+    Object.assign(rules, rulesFor(others, { parkFor }));
   beforeEach(async () => {
     rules = rulesFor(routes, { parkFor });
     store = await open(rules);
@@ -29,7 +39,12 @@ export function oneStoreParkingContract(open: OpenStore): void {
   const accept = async (...list: Parameters<typeof anEvent>[0][]) =>
     (await store.accept(list.map((parts) => anEvent(parts)))).map(({ seq }) => seq);
   const parkMany = (wamid: (n: number) => string) =>
-    accept(...Array.from({ length: many }, (_, n) => ({ wamid: wamid(n), status: n % 2 === 0 ? "sent" : "delivered" })));
+    accept(
+      ...Array.from({ length: many }, (_, n) => ({
+        wamid: wamid(n),
+        status: n % 2 === 0 ? "sent" : "delivered",
+      })),
+    );
 
   /** An event's disposition, verdicts, and where each of its deliveries is. */
   async function seen(seq: number) {
@@ -44,7 +59,11 @@ export function oneStoreParkingContract(open: OpenStore): void {
   }
 
   const parkedOf = async (seqs: readonly number[]) => {
-    const parked = new Set((await store.rows(queue)).filter((row) => row.state === queueState.parked).map(({ event }) => event));
+    const parked = new Set(
+      (await store.rows(queue))
+        .filter((row) => row.state === queueState.parked)
+        .map(({ event }) => event),
+    );
     return seqs.filter((seq) => parked.has(seq)).length;
   };
 
@@ -71,7 +90,9 @@ export function oneStoreParkingContract(open: OpenStore): void {
 
   const counted = async () =>
     Object.fromEntries(
-      (await store.rows(counters)).filter(({ series, n }) => series === "events" && n !== 0).map(({ label, n }) => [label, n]),
+      (await store.rows(counters))
+        .filter(({ series, n }) => series === "events" && n !== 0)
+        .map(({ label, n }) => [label, n]),
     );
 
   test("registrations of many messages together release no more than one does", async () => {
@@ -81,7 +102,9 @@ export function oneStoreParkingContract(open: OpenStore): void {
     const { created, due } = await store.register(list, start);
     expect([created, due.length]).toEqual([many, 50]);
     expect(await parkedOf(seqs)).toBe(many - 50);
-    expect([...due.map(({ event }) => event), ...(await releaseAll())].toSorted((a, b) => a - b)).toEqual(seqs);
+    expect(
+      [...due.map(({ event }) => event), ...(await releaseAll())].toSorted((a, b) => a - b),
+    ).toEqual(seqs);
     expect(await store.rows(state)).toEqual([]);
   });
 
@@ -112,7 +135,10 @@ export function oneStoreParkingContract(open: OpenStore): void {
     reload([vip]);
     expect(await releaseAll()).toEqual([late]);
     expect(await sendAll("ours", start)).toEqual([late]);
-    expect(await seen(seqs[0] ?? 0)).toMatchObject({ disposition: "filtered", verdicts: [["ours", "skip", "reference"]] });
+    expect(await seen(seqs[0] ?? 0)).toMatchObject({
+      disposition: "filtered",
+      verdicts: [["ours", "skip", "reference"]],
+    });
     expect(await counted()).toEqual({ filtered: many, routed: 1 });
   });
 
@@ -121,7 +147,10 @@ export function oneStoreParkingContract(open: OpenStore): void {
     const seqs = await parkMany(() => "w");
     const [stranger = 0] = await accept({ wamid: "v" });
     await store.register([registration], start);
-    expect(await store.expireParked(start + parkFor, 1_000)).toEqual({ concluded: many - 50 + 1, due: [] });
+    expect(await store.expireParked(start + parkFor, 1_000)).toEqual({
+      concluded: many - 50 + 1,
+      due: [],
+    });
     expect(await seen(stranger)).toMatchObject({ disposition: "ignored", waits: {} });
     expect(await releaseAll()).toEqual([]);
     expect(await store.rows(state)).toEqual([]);
@@ -134,7 +163,10 @@ export function oneStoreParkingContract(open: OpenStore): void {
       { name: "vip", match: { tracked: true, references: ["vip-*"] } },
       { name: "moves", match: { tracked: true }, emit: "transitions" },
     ]);
-    const [read = 0, sent = 0] = await accept({ wamid: "w", status: "read" }, { wamid: "w", status: "sent" });
+    const [read = 0, sent = 0] = await accept(
+      { wamid: "w", status: "read" },
+      { wamid: "w", status: "sent" },
+    );
     expect(await seen(sent)).toMatchObject({
       verdicts: [
         ["vip", "park"],
@@ -151,7 +183,10 @@ export function oneStoreParkingContract(open: OpenStore): void {
     });
     expect(await seen(sent)).toMatchObject({ disposition: "filtered", waits: {} });
     await accept({ wamid: "v", status: "sent" });
-    const { due } = await store.register([{ account: "main", wamid: "v", reference: "vip-7" }], start);
+    const { due } = await store.register(
+      [{ account: "main", wamid: "v", reference: "vip-7" }],
+      start,
+    );
     expect(due.map(({ route }) => route).toSorted()).toEqual(["moves", "vip"]);
   });
 
@@ -159,8 +194,12 @@ export function oneStoreParkingContract(open: OpenStore): void {
     reload([{ ...tracked, order: "none", firstWait: 500 }]);
     const seqs = await accept({ wamid: "w" }, { wamid: "w", status: "read" });
     const { due } = await store.register([registration], start + 10);
-    expect(due).toEqual(seqs.map((event) => ({ route: "ours", event, at: start + 510, lane: -event })));
-    expect((await store.due("ours", start + 510)).map(({ lane }) => lane)).toEqual(seqs.map((event) => -event));
+    expect(due).toEqual(
+      seqs.map((event) => ({ route: "ours", event, at: start + 510, lane: -event })),
+    );
+    expect((await store.due("ours", start + 510)).map(({ lane }) => lane)).toEqual(
+      seqs.map((event) => -event),
+    );
   });
 
   test("the first of a lane waits as a new delivery does, and a delivery that is out keeps the released ones back", async () => {
@@ -174,9 +213,9 @@ export function oneStoreParkingContract(open: OpenStore): void {
     expect(await store.due("ours", start + 499)).toEqual([]);
     const [delivery] = await store.due("ours", start + 500);
     expect(delivery?.event).toBe(out);
-    expect(await store.settle([settlementOf(delivery as never, "delivered", start + 510)])).toMatchObject([
-      { released: { event: parked, at: start + 510 } },
-    ]);
+    expect(
+      await store.settle([settlementOf(delivery as never, "delivered", start + 510)]),
+    ).toMatchObject([{ released: { event: parked, at: start + 510 } }]);
   });
 
   test("what is held behind a parked event goes out when that one expires", async () => {
@@ -186,18 +225,29 @@ export function oneStoreParkingContract(open: OpenStore): void {
     const [behind = 0] = await accept({ wamid: "w", status: "read" });
     expect(await seen(behind)).toMatchObject({ waits: { ours: "held" } });
     const now = start + parkFor;
-    expect(await store.expireParked(now, 10)).toEqual({ concluded: 1, due: [{ route: "ours", event: behind, at: now, lane: 1 }] });
+    expect(await store.expireParked(now, 10)).toEqual({
+      concluded: 1,
+      due: [{ route: "ours", event: behind, at: now, lane: 1 }],
+    });
     expect(await seen(parked)).toMatchObject({ disposition: "ignored", waits: {} });
     expect(await sendAll("ours", now)).toEqual([behind]);
   });
 
   test("a delivery that goes out again before a parked one is not joined by another of its lane", async () => {
     reload([tracked]);
-    await accept({ wamid: "w" }, { wamid: "w", status: "delivered" }, { wamid: "w", status: "read" });
+    await accept(
+      { wamid: "w" },
+      { wamid: "w", status: "delivered" },
+      { wamid: "w", status: "read" },
+    );
     // As after a replay of the first while the second was out.
     await store.run(function* () {
-      yield* rows(sql`UPDATE queue SET state = ${queueState.held}, next_at = ${never} WHERE event = ${1}`);
-      yield* rows(sql`UPDATE queue SET state = ${queueState.waiting}, next_at = ${start} WHERE event = ${2}`);
+      yield* rows(
+        sql`UPDATE queue SET state = ${queueState.held}, next_at = ${never} WHERE event = ${1}`,
+      );
+      yield* rows(
+        sql`UPDATE queue SET state = ${queueState.waiting}, next_at = ${start} WHERE event = ${2}`,
+      );
     });
     expect(await store.expireParked(start + parkFor, 10)).toEqual({ concluded: 1, due: [] });
     expect((await store.due("ours", start + parkFor)).map(({ event }) => event)).toEqual([2]);
@@ -207,21 +257,40 @@ export function oneStoreParkingContract(open: OpenStore): void {
     reload([tracked]);
     const [removed = 0] = await accept({ wamid: "w" });
     const [broken = 0] = await accept({ wamid: "v" });
-    await store.run(() => rows(sql`UPDATE events SET body = ${Buffer.from("not JSON")} WHERE seq = ${broken}`));
+    await store.run(() =>
+      rows(sql`UPDATE events SET body = ${Buffer.from("not JSON")} WHERE seq = ${broken}`),
+    );
     reload([{ name: "all" }]);
-    expect(await store.registerEach([registration, { account: "main", wamid: "v" }], start)).toEqual([
+    expect(
+      await store.registerEach([registration, { account: "main", wamid: "v" }], start),
+    ).toEqual([
       { result: "created", due: [] },
       { result: "created", due: [] },
     ]);
-    expect(await seen(removed)).toEqual({ disposition: "filtered", verdicts: [["ours", "skip", "route removed"]], waits: {} });
-    expect(await seen(broken)).toEqual({ disposition: "ignored", verdicts: [["ours", "skip", "untracked"]], waits: {} });
+    expect(await seen(removed)).toEqual({
+      disposition: "filtered",
+      verdicts: [["ours", "skip", "route removed"]],
+      waits: {},
+    });
+    expect(await seen(broken)).toEqual({
+      disposition: "ignored",
+      verdicts: [["ours", "skip", "untracked"]],
+      waits: {},
+    });
   });
 
   test("registering again adds missing facts, and a contradiction is rejected", async () => {
     await accept({ wamid: "w", status: "read" });
-    expect(await store.register([{ account: "main", wamid: "w" }], start)).toMatchObject({ created: 1 });
-    expect(await store.register([registration, registration], start + 5)).toEqual({ created: 0, due: [] });
-    await expect(store.register([{ ...registration, reference: "order 2" }], start + 6)).rejects.toMatchObject({ code: "conflict" });
+    expect(await store.register([{ account: "main", wamid: "w" }], start)).toMatchObject({
+      created: 1,
+    });
+    expect(await store.register([registration, registration], start + 5)).toEqual({
+      created: 0,
+      due: [],
+    });
+    await expect(
+      store.register([{ ...registration, reference: "order 2" }], start + 6),
+    ).rejects.toMatchObject({ code: "conflict" });
     const facts = { metadata: { a: 1 }, conversationId: "c", sentAt: start - 10 };
     await store.register([{ ...registration, ...facts }], start + 7);
     await store.register([{ ...registration, metadata: { b: 2 }, sentAt: start - 20 }], start + 8);
@@ -248,12 +317,24 @@ export function oneStoreParkingContract(open: OpenStore): void {
       { account: "main", wamid: "parked" },
       { ...registration, reference: "order 2" },
     ];
-    await expect(store.register(list, start)).rejects.toMatchObject({ code: "conflict", details: { index: 2 } });
-    await expect(store.register(list.toReversed(), start)).rejects.toMatchObject({ code: "conflict", details: { index: 0 } });
-    expect((await store.rows(subjects)).map(({ registered_at }) => registered_at)).toEqual([null, start]);
+    await expect(store.register(list, start)).rejects.toMatchObject({
+      code: "conflict",
+      details: { index: 2 },
+    });
+    await expect(store.register(list.toReversed(), start)).rejects.toMatchObject({
+      code: "conflict",
+      details: { index: 0 },
+    });
+    expect((await store.rows(subjects)).map(({ registered_at }) => registered_at)).toEqual([
+      null,
+      start,
+    ]);
     expect(await parkedOf([1])).toBe(1);
     // In one turn: the list that fails takes nothing from the one beside it.
-    const settled = await Promise.allSettled([store.register(list, start), store.registerEach(list, start + 1)]);
+    const settled = await Promise.allSettled([
+      store.register(list, start),
+      store.registerEach(list, start + 1),
+    ]);
     expect(settled[0]).toMatchObject({ status: "rejected", reason: { code: "conflict" } });
     expect(settled[1]).toMatchObject({
       value: [
@@ -266,11 +347,25 @@ export function oneStoreParkingContract(open: OpenStore): void {
 
   test("registrations of one message in one turn see each other, and those of two accounts do not", async () => {
     const outcomes = await store.registerEach(
-      [registration, { ...registration, account: "other" }, { ...registration, reference: "order 2" }, { ...registration, id: "msg_1" }],
+      [
+        registration,
+        { ...registration, account: "other" },
+        { ...registration, reference: "order 2" },
+        { ...registration, id: "msg_1" },
+      ],
       start,
     );
-    expect(outcomes.map(({ result }) => result)).toEqual(["created", "created", "conflict", "known"]);
-    expect((await store.rows(subjects)).map(({ account, service_id }) => [account, service_id]).toSorted()).toEqual([
+    expect(outcomes.map(({ result }) => result)).toEqual([
+      "created",
+      "created",
+      "conflict",
+      "known",
+    ]);
+    expect(
+      (await store.rows(subjects))
+        .map(({ account, service_id }) => [account, service_id])
+        .toSorted(),
+    ).toEqual([
       ["main", "msg_1"],
       ["other", null],
     ]);

@@ -6,9 +6,18 @@ import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, rulesFor } from "./store-events.ts";
 
 const day = 86_400_000;
-/** Before now by the clock of the database, which decides with that of the process when a value may go. */
+/**
+ * Before now by the clock of the database, which decides with that of the process when a value may
+ * go.
+ */
 const begin = Date.parse("2026-01-01T00:00:00Z");
-const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 60 * day, history: 60 * day };
+const keep = {
+  events: 30 * day,
+  ignored: day,
+  deliveries: 30 * day,
+  messages: 60 * day,
+  history: 60 * day,
+};
 
 export function oneStoreUpkeepContract(open: OpenStore): void {
   let store: OneStore;
@@ -32,7 +41,9 @@ export function oneStoreUpkeepContract(open: OpenStore): void {
       anEvent({ receivedAt: begin + 90 * day }),
     ]);
     const due = await store.due("all", begin + 90 * day);
-    await store.settle(due.map((delivery) => settlementOf(delivery, "delivered", delivery.receivedAt)));
+    await store.settle(
+      due.map((delivery) => settlementOf(delivery, "delivered", delivery.receivedAt)),
+    );
     expect(await store.rows(hydrations)).toMatchObject([{ event: 1 }, { event: 2 }]);
     await purgeAll(begin + 90 * day);
     expect((await store.rows(events)).map(({ seq }) => seq)).toEqual([2, 3]);
@@ -42,7 +53,13 @@ export function oneStoreUpkeepContract(open: OpenStore): void {
   });
 
   test("deletes small values after their time, by either clock", async () => {
-    for (const [key, until] of Object.entries({ past: begin - 1, other: begin - 2, now: begin, long: null, later: Date.now() + day }))
+    for (const [key, until] of Object.entries({
+      past: begin - 1,
+      other: begin - 2,
+      now: begin,
+      long: null,
+      later: Date.now() + day,
+    }))
       await store.run(() => put(key, 1, until));
     await purgeAll(begin);
     expect((await store.rows(state)).map(({ key }) => key)).toEqual(["later", "long", "now"]);

@@ -45,7 +45,10 @@ interface Opened extends AsyncDisposable {
 
 export type OneStore = ReturnType<typeof oneStore>;
 
-/** The hot path of the one store on one database. `writer`: empty where no other process opens the database. */
+/**
+ * The hot path of the one store on one database. `writer`: empty where no other process opens the
+ * database.
+ */
 function oneStore(writer: string, commands: Commands, opened: Opened) {
   const { send, run, read } = opened;
   return {
@@ -58,8 +61,10 @@ function oneStore(writer: string, commands: Commands, opened: Opened) {
         events.map((event) => ({ event, proxyRoute })),
       ),
     settle: (settlements: readonly Settling[]) => send(commands.settle, settlements),
-    due: (route: string, now: number, limit = 100, from = 0) => read(dueDeliveries({ route, from, now, limit })),
-    nextDueAt: async (route: string, now: number) => (await read(due({ route, from: 0, now, limit: 10_000 }))).nextAt,
+    due: (route: string, now: number, limit = 100, from = 0) =>
+      read(dueDeliveries({ route, from, now, limit })),
+    nextDueAt: async (route: string, now: number) =>
+      (await read(due({ route, from: 0, now, limit: 10_000 }))).nextAt,
     /** All or none. */
     register: async (registrations: readonly MessageRegistration[], at: number) =>
       sumRegistered((await send(commands.register, [{ registrations, at }])).flat()),
@@ -70,9 +75,12 @@ function oneStore(writer: string, commands: Commands, opened: Opened) {
           registrations.map((one) => ({ registrations: [one], at })),
         )
       ).flat(),
-    releaseParked: (now: number, limit: number) => run(() => commands.writes.releaseParked(now, limit)),
-    expireParked: (now: number, limit: number) => run(() => commands.writes.expireParked(now, limit)),
-    send: <In, Out>(kind: (commands: Commands) => Batches<In, Out>, items: readonly In[]) => send(kind(commands), items),
+    releaseParked: (now: number, limit: number) =>
+      run(() => commands.writes.releaseParked(now, limit)),
+    expireParked: (now: number, limit: number) =>
+      run(() => commands.writes.expireParked(now, limit)),
+    send: <In, Out>(kind: (commands: Commands) => Batches<In, Out>, items: readonly In[]) =>
+      send(kind(commands), items),
     /** All rows of a table, in the order of its key. */
     rows: <T extends Table>(table: T) => read(allRows(table)),
   };
@@ -82,13 +90,22 @@ function* dueDeliveries(range: DueRange): Work<QueuedDelivery[]> {
   return yield* loadDeliveries(range.route, yield* duePlaces(range));
 }
 
-export async function openSqlite(rules: Rules, { held = () => null, writer = "" }: OpenOptions = {}): Promise<OneStore> {
+export async function openSqlite(
+  rules: Rules,
+  { held = () => null, writer = "" }: OpenOptions = {},
+): Promise<OneStore> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-one-"));
   const db = new Database(join(folder, "relay.db"));
   tune(db, true);
   for (const statement of ddl("sqlite")) db.exec(statement);
   const runner = createSqliteRunner(db);
-  const commit = createSqliteCommit(runner, { refusal: () => null, *begin() {}, arriving: () => false, committed() {}, rolledBack() {} });
+  const commit = createSqliteCommit(runner, {
+    refusal: () => null,
+    *begin() {},
+    arriving: () => false,
+    committed() {},
+    rolledBack() {},
+  });
   return oneStore(writer, createCommands({ rules, writer, held }), {
     send: (kind, items) => Promise.all(items.map((item) => commit.run(kind, item))),
     run: async (make) => runner.transact(make()),
@@ -125,7 +142,9 @@ export async function emptyShared(version: PostgresVersion = 18): Promise<Shared
   const { url } = await creating;
   const setup = await connect(settingsOf(url), "free");
   const numbered = ["events", "subjects"].map((name) => `ALTER SEQUENCE ${name}_seq RESTART`);
-  await setup.script([`TRUNCATE ${tables.map(({ name }) => name).join(", ")}`, ...numbered].join("; "));
+  await setup.script(
+    [`TRUNCATE ${tables.map(({ name }) => name).join(", ")}`, ...numbered].join("; "),
+  );
   await setup.end();
   return sharedAt(url, async () => {});
 }
@@ -165,12 +184,18 @@ async function createTables(url: string): Promise<void> {
   await setup.end();
 }
 
-function openOn(url: string, rules: Rules, { held = () => null, writer = "here" }: OpenOptions = {}): OneStore {
+function openOn(
+  url: string,
+  rules: Rules,
+  { held = () => null, writer = "here" }: OpenOptions = {},
+): OneStore {
   const sessions = createSessions(settingsOf(url), { most: 2 });
   const commits = new Map<unknown, unknown>();
   return oneStore(writer, createCommands({ rules, writer, held }), {
     send<In, Out>(kind: Batches<In, Out>, items: readonly In[]) {
-      const commit = (commits.get(kind) ?? createPostgresCommit(sessions, kind)) as ReturnType<typeof createPostgresCommit<In, Out>>;
+      const commit = (commits.get(kind) ?? createPostgresCommit(sessions, kind)) as ReturnType<
+        typeof createPostgresCommit<In, Out>
+      >;
       commits.set(kind, commit);
       return Promise.all(items.map((item) => commit.run(item)));
     },
@@ -214,7 +239,12 @@ export function settlementOf(
       result: { kind: "answered", status: to === "delivered" ? 200 : 503, retryAfterMs: null },
       response: null,
     },
-    settled: to === "waiting" ? { to, nextAt: at + 1_000 } : to === "dead" ? { to, reason: "attempts" } : { to },
+    settled:
+      to === "waiting"
+        ? { to, nextAt: at + 1_000 }
+        : to === "dead"
+          ? { to, reason: "attempts" }
+          : { to },
     ...more,
   };
 }

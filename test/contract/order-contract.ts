@@ -9,7 +9,8 @@ export function orderContract(open: OpenSubject): void {
   test("a later delivery of a message waits until the earlier one is delivered or dead", async () => {
     const subject = await openWith(open, routes);
     const seqs: number[] = [];
-    for (const status of ["sent", "delivered", "read"]) seqs.push(await accept(subject.store, { wamid: "w", status }));
+    for (const status of ["sent", "delivered", "read"])
+      seqs.push(await accept(subject.store, { wamid: "w", status }));
     const [one, two, three] = seqs as [number, number, number];
     expect(await subject.store.due("ordered", start, 10)).toEqual([one]);
     expect(await stateOf(subject.store, two, "ordered")).toBe("held");

@@ -31,7 +31,11 @@ const dispositionOf = ({ ours, status }: ModelEvent) =>
   status === "sent" || ours === "deliver" ? "routed" : ours === "park" ? "parked" : "ignored";
 
 async function check(model: Model, { store }: Real): Promise<void> {
-  const owed = new Set((await store.read.listDeliveries({ limit: 1_000 })).map(({ event, route }) => `${event} ${route}`));
+  const owed = new Set(
+    (await store.read.listDeliveries({ limit: 1_000 })).map(
+      ({ event, route }) => `${event} ${route}`,
+    ),
+  );
   await Promise.all(
     model.events.map(async (event) => {
       expect(await store.event(event.seq)).toMatchObject({
@@ -59,7 +63,8 @@ function taken(model: Model, seq: number, message: number, status: string): void
 
 function release(model: Model, message: number): void {
   model.registered.add(message);
-  for (const event of model.events) if (event.message === message && event.ours === "park") event.ours = "deliver";
+  for (const event of model.events)
+    if (event.message === message && event.ours === "park") event.ours = "deliver";
 }
 
 /** Of those whose time is up, the ones that wait longest go first. */
@@ -77,7 +82,9 @@ const limit = fc.integer({ min: 1, max: 3 });
 
 const accepted = fc.tuple(message, status).map(([about, word]) =>
   command(`accept(${about}, ${word})`, async (model, { store }) => {
-    const { seq } = await store.accept(anEvent({ wamid: `w${about}`, status: word, receivedAt: model.now }));
+    const { seq } = await store.accept(
+      anEvent({ wamid: `w${about}`, status: word, receivedAt: model.now }),
+    );
     taken(model, seq, about, word);
   }),
 );
@@ -99,7 +106,13 @@ const ended = limit.map((most) =>
 type Raced = "accept" | "register" | "expire";
 
 /** What each step gives when they happen in this order. */
-function inOrder(model: Model, order: readonly Raced[], about: number, most: number, seq: number): Map<Raced, number> {
+function inOrder(
+  model: Model,
+  order: readonly Raced[],
+  about: number,
+  most: number,
+  seq: number,
+): Map<Raced, number> {
   const given = new Map<Raced, number>();
   for (const step of order) {
     if (step === "accept") taken(model, seq, about, "read");
@@ -111,22 +124,43 @@ function inOrder(model: Model, order: readonly Raced[], about: number, most: num
   return given;
 }
 
-/** Handed in in one turn: whichever comes first decides, and which that is the engine may choose. */
+/**
+ * Handed in in one turn: whichever comes first decides, and which that is the engine may choose.
+ */
 const raced = fc
-  .tuple(fc.shuffledSubarray(["accept", "register", "expire"] as const, { minLength: 2 }), message, limit)
+  .tuple(
+    fc.shuffledSubarray(["accept", "register", "expire"] as const, { minLength: 2 }),
+    message,
+    limit,
+  )
   .map(([order, about, most]) =>
     command(`at once: ${order.join(", ")}(${about}, ${most})`, async (model, { store }) => {
       const seqs: number[] = [];
       const given = new Map<Raced, number>();
       const run: Record<Raced, () => Promise<unknown>> = {
-        accept: async () => seqs.push((await store.accept(anEvent({ wamid: `w${about}`, status: "read", receivedAt: model.now }))).seq),
-        register: async () => given.set("register", (await store.register([{ account: "main", wamid: `w${about}` }], model.now)).created),
+        accept: async () =>
+          seqs.push(
+            (
+              await store.accept(
+                anEvent({ wamid: `w${about}`, status: "read", receivedAt: model.now }),
+              )
+            ).seq,
+          ),
+        register: async () =>
+          given.set(
+            "register",
+            (await store.register([{ account: "main", wamid: `w${about}` }], model.now)).created,
+          ),
         expire: async () => given.set("expire", await store.expireParked(model.now, most)),
       };
       await Promise.all(order.map((step) => run[step]()));
       const [seq = 0] = seqs;
       const known = [...model.events.map((event) => event.seq), ...seqs];
-      const found = new Map(await Promise.all(known.map(async (each) => [each, (await store.event(each))?.verdicts[0]?.[1]] as const)));
+      const found = new Map(
+        await Promise.all(
+          known.map(async (each) => [each, (await store.event(each))?.verdicts[0]?.[1]] as const),
+        ),
+      );
       const ends = permutations(order).map((one) => {
         const after = copy(model);
         return { after, given: inOrder(after, one, about, most, seq) };
@@ -136,7 +170,10 @@ const raced = fc
           one.after.events.every((event) => found.get(event.seq) === event.ours) &&
           [...given].every(([step, count]) => one.given.get(step) === count),
       );
-      expect(seen, `${JSON.stringify([...found])} and ${JSON.stringify([...given])} come of no order`).toBeDefined();
+      expect(
+        seen,
+        `${JSON.stringify([...found])} and ${JSON.stringify([...given])} come of no order`,
+      ).toBeDefined();
       if (seen === undefined) return;
       model.registered.clear();
       for (const each of seen.after.registered) model.registered.add(each);
@@ -152,26 +189,42 @@ const copy = (model: Model): Model => ({
 
 function permutations<T>(list: readonly T[]): T[][] {
   if (list.length <= 1) return [[...list]];
-  return list.flatMap((first, index) => permutations(list.filter((_, other) => other !== index)).map((rest) => [first, ...rest]));
+  return list.flatMap((first, index) =>
+    permutations(list.filter((_, other) => other !== index)).map((rest) => [first, ...rest]),
+  );
 }
 
-/** All that is owed goes out, a message's events one after the other in the order in which they were accepted. */
+/**
+ * All that is owed goes out, a message's events one after the other in the order in which they were
+ * accepted.
+ */
 async function drain(model: Model, { store }: Real): Promise<void> {
   for (let about = 0; about < messages; about += 1) {
-    const owed = model.events.filter((event) => event.message === about && event.ours === "deliver").map(({ seq }) => seq);
+    const owed = model.events
+      .filter((event) => event.message === about && event.ours === "deliver")
+      .map(({ seq }) => seq);
     const order: number[] = [];
-    const first = (await store.due("ours", model.now, 1_000)).find((seq) => owed.includes(seq)) ?? null;
-    for (let next = first; next !== null; next = await settle(store, "ours", next, delivered, { at: model.now })) order.push(next);
+    const first =
+      (await store.due("ours", model.now, 1_000)).find((seq) => owed.includes(seq)) ?? null;
+    for (
+      let next = first;
+      next !== null;
+      next = await settle(store, "ours", next, delivered, { at: model.now })
+    )
+      order.push(next);
     expect(order).toEqual(owed);
   }
 }
 
 export function parkingModelContract(open: OpenSubject): void {
   test("parking equals a plain list for any order of registration, expiry and event", async () => {
-    const commands = fc.commands([accepted, accepted, accepted, accepted, registered, ended, raced, passed, reopened], {
-      maxCommands: 40,
-      size: "max",
-    });
+    const commands = fc.commands(
+      [accepted, accepted, accepted, accepted, registered, ended, raced, passed, reopened],
+      {
+        maxCommands: 40,
+        size: "max",
+      },
+    );
     await fc.assert(
       fc.asyncProperty(commands, async (sequence) => {
         const subject = await open(rulesFor(routes, { parkFor }));

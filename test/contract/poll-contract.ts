@@ -15,19 +15,45 @@ async function claim(
   return store.claimPolls({ account, now, dueBy, after: minute, limit, leaseMs });
 }
 
-function register(store: ContractStore, wamids: readonly string[], more: { id?: boolean; sentAt?: number; account?: string } = {}) {
+function register(
+  store: ContractStore,
+  wamids: readonly string[],
+  more: { id?: boolean; sentAt?: number; account?: string } = {},
+) {
   const { id = true, sentAt, account = "main" } = more;
   return store.register(
-    wamids.map((wamid) => ({ account, wamid, ...(id ? { id: `id-${wamid}` } : {}), ...(sentAt === undefined ? {} : { sentAt }) })),
+    wamids.map((wamid) => ({
+      account,
+      wamid,
+      ...(id ? { id: `id-${wamid}` } : {}),
+      ...(sentAt === undefined ? {} : { sentAt }),
+    })),
     start,
   );
 }
 
 const again = ({ message, until }: ClaimedPoll, nextAt: number, rank = 1) =>
-  ({ message, until, end: "again", nextAt, rank, polls: 1, failures: 0, misses: 0, polledAt: nextAt - minute }) as const;
+  ({
+    message,
+    until,
+    end: "again",
+    nextAt,
+    rank,
+    polls: 1,
+    failures: 0,
+    misses: 0,
+    polledAt: nextAt - minute,
+  }) as const;
 const wamids = (polls: readonly ClaimedPoll[]) => polls.map(({ wamid }) => wamid).toSorted();
 const count = (store: ContractStore, dueBy: number) =>
-  store.countPolls({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
+  store.countPolls({
+    account: "main",
+    dueBy,
+    after: minute,
+    from: 0,
+    resting: ["read"],
+    rare: { statuses: ["delivered"], sentBy: 0 },
+  });
 
 export function pollContract(open: OpenSubject): void {
   test("a message with the service's id is due at its age, with its state", async () => {
@@ -58,7 +84,16 @@ export function pollContract(open: OpenSubject): void {
   test("keeps the last pass of each account", async () => {
     const { store } = await openWith(open, []);
     expect(await store.lastPasses()).toEqual([]);
-    const counts = { polled: 5, changed: 0, unchanged: 0, missing: 0, failed: 5, postponed: 0, unpollable: 0, lastsUntil: null };
+    const counts = {
+      polled: 5,
+      changed: 0,
+      unchanged: 0,
+      missing: 0,
+      failed: 5,
+      postponed: 0,
+      unpollable: 0,
+      lastsUntil: null,
+    };
     const first = {
       ...counts,
       account: "main",
@@ -90,8 +125,15 @@ export function pollContract(open: OpenSubject): void {
     await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
     const pass = await store.beginPass("main", start + minute);
     if (pass === null) throw new Error("nothing waits");
-    await store.noteReads(pass, 1, [{ message: (ask as ClaimedPoll).message, at: start + 90_000 }], start);
-    expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", polledAt: start + minute, readAt: start + 90_000 }]);
+    await store.noteReads(
+      pass,
+      1,
+      [{ message: (ask as ClaimedPoll).message, at: start + 90_000 }],
+      start,
+    );
+    expect(await claim(store, start + 2 * minute)).toMatchObject([
+      { wamid: "w", polledAt: start + minute, readAt: start + 90_000 },
+    ]);
   });
 
   test("a message without the service's id is not due until a registration adds it", async () => {
@@ -113,7 +155,9 @@ export function pollContract(open: OpenSubject): void {
     let { store } = subject;
     const all = Array.from({ length: 40 }, (_, n) => `w${n}`);
     await register(store, all);
-    const claims = await Promise.all([15, 15, 15, 15].map((limit) => claim(store, start + minute, { limit })));
+    const claims = await Promise.all(
+      [15, 15, 15, 15].map((limit) => claim(store, start + minute, { limit })),
+    );
     // On PostgreSQL one that waits for a new connection may be the last.
     expect(claims.map(({ length }) => length).toSorted((a, b) => b - a)).toEqual([15, 15, 10, 0]);
     expect(wamids(claims.flat())).toEqual(all.toSorted());
@@ -134,19 +178,27 @@ export function pollContract(open: OpenSubject): void {
     expect(await claim(store, late + 1)).toEqual([]);
     await store.settlePolls([again(second, late + 5)]);
     expect(await claim(store, late + 4)).toEqual([]);
-    expect(await claim(store, late + 5)).toMatchObject([{ wamid: "w", rank: 1, polls: 1, polledAt: late + 5 - minute }]);
+    expect(await claim(store, late + 5)).toMatchObject([
+      { wamid: "w", rank: 1, polls: 1, polledAt: late + 5 - minute },
+    ]);
   });
 
   test("a finished message is not polled, and a missing one is counted and not polled", async () => {
     const { store } = await openWith(open, []);
     await register(store, ["a", "b"]);
-    const [a, b] = (await claim(store, start + minute)).toSorted((x, y) => (x.wamid < y.wamid ? -1 : 1)) as [ClaimedPoll, ClaimedPoll];
+    const [a, b] = (await claim(store, start + minute)).toSorted((x, y) =>
+      x.wamid < y.wamid ? -1 : 1,
+    ) as [ClaimedPoll, ClaimedPoll];
     await store.settlePolls([
       { message: a.message, until: a.until, end: "over" },
       { message: b.message, until: b.until, end: "missing", at: start + minute },
     ]);
     expect(await claim(store, start + 10_000 * minute)).toEqual([]);
-    expect(await count(store, start + 10_000 * minute)).toEqual({ due: 0, unpollable: 0, missing: 1 });
+    expect(await count(store, start + 10_000 * minute)).toEqual({
+      due: 0,
+      unpollable: 0,
+      missing: 1,
+    });
   });
 
   test("keeps the count of 404s, and an expired claim marks nothing missing", async () => {
@@ -156,25 +208,36 @@ export function pollContract(open: OpenSubject): void {
     await subject.store.settlePolls([{ ...again(ask, start + 2 * minute), misses: 1 }]);
     const store = await subject.reopen();
     expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", misses: 1 }]);
-    await store.settlePolls([{ message: ask.message, until: ask.until, end: "missing", at: start }]);
+    await store.settlePolls([
+      { message: ask.message, until: ask.until, end: "missing", at: start },
+    ]);
     expect(await count(store, start + 2 * minute)).toMatchObject({ missing: 0 });
     expect(wamids(await claim(store, start + 3 * minute + leaseMs))).toEqual(["w"]);
   });
 
   test.each([
-    ["an event that moves it", (store: ContractStore) => accept(store, { wamid: "w", status: "sent" })],
-    ["an event that tells nothing new", (store: ContractStore) => accept(store, { wamid: "w", status: "pending" })],
+    [
+      "an event that moves it",
+      (store: ContractStore) => accept(store, { wamid: "w", status: "sent" }),
+    ],
+    [
+      "an event that tells nothing new",
+      (store: ContractStore) => accept(store, { wamid: "w", status: "pending" }),
+    ],
     ["its registration, with nothing new", (store: ContractStore) => register(store, ["w"])],
     [
       "its registration, with a reference",
-      (store: ContractStore) => store.register([{ account: "main", wamid: "w", reference: "r" }], start),
+      (store: ContractStore) =>
+        store.register([{ account: "main", wamid: "w", reference: "r" }], start),
     ],
   ])("a missing message is polled again from the beginning after %s", async (_, revive) => {
     const subject = await openWith(open, []);
     await register(subject.store, ["w", "other"]);
     await accept(subject.store, { wamid: "w", status: "pending" });
     const claims = await claim(subject.store, start + minute);
-    await subject.store.settlePolls(claims.map(({ message, until }) => ({ message, until, end: "missing", at: start + minute })));
+    await subject.store.settlePolls(
+      claims.map(({ message, until }) => ({ message, until, end: "missing", at: start + minute })),
+    );
     const store = await subject.reopen();
     expect(await count(store, start + 10 * minute)).toMatchObject({ due: 0, missing: 2 });
     await revive(store);
@@ -205,7 +268,8 @@ export function pollContract(open: OpenSubject): void {
     ]);
     expect(await count(store, due)).toMatchObject({ due: 3 });
     const order: string[] = [];
-    for (let n = 0; n < 4; n++) order.push(...(await claim(store, due, { limit: 1 })).map(({ wamid }) => wamid));
+    for (let n = 0; n < 4; n++)
+      order.push(...(await claim(store, due, { limit: 1 })).map(({ wamid }) => wamid));
     expect(order).toEqual(["c", "b", "a"]);
   });
 
@@ -215,9 +279,19 @@ export function pollContract(open: OpenSubject): void {
     await accept(store, { wamid: "resting", status: "read" });
     await accept(store, { wamid: "rare", status: "delivered" });
     expect(await count(store, start + minute)).toEqual({ due: 1, unpollable: 0, missing: 0 });
-    const query = { account: "main", dueBy: start + minute, after: minute, from: 0, resting: ["read"] };
-    expect(await store.countPolls({ ...query, rare: { statuses: ["delivered"], sentBy: start } })).toMatchObject({ due: 2 });
-    expect(await store.countPolls({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } })).toMatchObject({ due: 0 });
+    const query = {
+      account: "main",
+      dueBy: start + minute,
+      after: minute,
+      from: 0,
+      resting: ["read"],
+    };
+    expect(
+      await store.countPolls({ ...query, rare: { statuses: ["delivered"], sentBy: start } }),
+    ).toMatchObject({ due: 2 });
+    expect(
+      await store.countPolls({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } }),
+    ).toMatchObject({ due: 0 });
   });
 
   test("sums calls by day, across restarts", async () => {

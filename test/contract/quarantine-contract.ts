@@ -5,13 +5,25 @@ import { accept, delivered, openWith, settle } from "./contract-tools.ts";
 import { anEvent, type EventParts, start, startOfWalk } from "./store-events.ts";
 
 const routes = [{ name: "all" }];
-const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000, history: 10 ** 11 };
+const keep = {
+  events: 1_000,
+  ignored: 1_000,
+  deliveries: 1_000,
+  messages: 1_000,
+  history: 10 ** 11,
+};
 
 /** Quarantines the bytes of an event; gives its seq and the event as it would be released. */
-async function quarantine(store: ContractStore, parts: EventParts = {}): Promise<{ seq: number; event: ReleasedEvent }> {
+async function quarantine(
+  store: ContractStore,
+  parts: EventParts = {},
+): Promise<{ seq: number; event: ReleasedEvent }> {
   const event = anEvent(parts);
   const { envelope: _, subject: __, ...received } = event;
-  const { seq } = await store.quarantine({ ...received, error: "the relay of then did not understand it" });
+  const { seq } = await store.quarantine({
+    ...received,
+    error: "the relay of then did not understand it",
+  });
   return { seq, event: { ...event, receivedAt: start + 10_000, secret: null, releaseOf: seq } };
 }
 

@@ -30,10 +30,19 @@ interface Model {
 const isOpen = ({ state }: ModelDelivery) => state === "waiting" || state === "held";
 const openBeside = (model: Model, of: Pick<ModelDelivery, "route" | "message" | "event">) =>
   of.route === "ordered" &&
-  model.deliveries.some((other) => other.route === of.route && other.message === of.message && other.event !== of.event && isOpen(other));
+  model.deliveries.some(
+    (other) =>
+      other.route === of.route &&
+      other.message === of.message &&
+      other.event !== of.event &&
+      isOpen(other),
+  );
 const dueOn = (model: Model, route: Route) =>
   model.deliveries
-    .filter((delivery) => delivery.route === route && delivery.state === "waiting" && delivery.nextAt <= model.now)
+    .filter(
+      (delivery) =>
+        delivery.route === route && delivery.state === "waiting" && delivery.nextAt <= model.now,
+    )
     .sort((a, b) => a.nextAt - b.nextAt || a.event - b.event);
 /** One of them by a number that was drawn without knowing how many there are. */
 const pick = <T>(list: readonly T[], drawn: number): T => list[drawn % list.length] as T;
@@ -41,19 +50,35 @@ const pick = <T>(list: readonly T[], drawn: number): T => list[drawn % list.leng
 /** Settled ones wait again: at once, or behind what is open of the same message. */
 function requeue(model: Model, delivery: ModelDelivery): void {
   const held = openBeside(model, delivery);
-  Object.assign(delivery, { state: held ? "held" : "waiting", nextAt: model.now, spent: 0, replays: delivery.replays + 1, cause: null });
+  Object.assign(delivery, {
+    state: held ? "held" : "waiting",
+    nextAt: model.now,
+    spent: 0,
+    replays: delivery.replays + 1,
+    cause: null,
+  });
 }
 
 async function check(model: Model, { store }: Real): Promise<void> {
   for (const { name } of routes) {
     const due = dueOn(model, name).map(({ event }) => event);
-    for (const limit of [1_000, 2]) expect(await store.due(name, model.now, limit)).toEqual(due.slice(0, limit));
+    for (const limit of [1_000, 2])
+      expect(await store.due(name, model.now, limit)).toEqual(due.slice(0, limit));
     const ahead = model.deliveries
-      .filter(({ route, state, nextAt }) => route === name && state === "waiting" && nextAt > model.now)
+      .filter(
+        ({ route, state, nextAt }) => route === name && state === "waiting" && nextAt > model.now,
+      )
       .map(({ nextAt }) => nextAt);
-    expect(await store.nextDueAt(name, model.now)).toBe(ahead.length === 0 ? null : Math.min(...ahead));
+    expect(await store.nextDueAt(name, model.now)).toBe(
+      ahead.length === 0 ? null : Math.min(...ahead),
+    );
   }
-  const groups = (await store.read.groupDeliveries({})).map(({ route, state, cause, count }) => ({ route, state, cause, count }));
+  const groups = (await store.read.groupDeliveries({})).map(({ route, state, cause, count }) => ({
+    route,
+    state,
+    cause,
+    count,
+  }));
   expect(groups.toSorted(byName)).toEqual(groupsOf(model).toSorted(byName));
   for (const { route, event, state, attempts, spent, replays, cause } of model.deliveries) {
     const loaded = await store.load(route, event);
@@ -64,9 +89,12 @@ async function check(model: Model, { store }: Real): Promise<void> {
 }
 
 type Group = Pick<ModelDelivery, "route" | "state" | "cause"> & { readonly count: number };
-const nameOf = ({ route, state, cause }: Omit<Group, "count">): string => `${route} ${state} ${cause}`;
-const byName = (a: { [Field in keyof Group]: unknown }, b: { [Field in keyof Group]: unknown }): number =>
-  nameOf(a as Group) < nameOf(b as Group) ? -1 : 1;
+const nameOf = ({ route, state, cause }: Omit<Group, "count">): string =>
+  `${route} ${state} ${cause}`;
+const byName = (
+  a: { [Field in keyof Group]: unknown },
+  b: { [Field in keyof Group]: unknown },
+): number => (nameOf(a as Group) < nameOf(b as Group) ? -1 : 1);
 
 function groupsOf({ deliveries }: Model): Group[] {
   const undelivered = deliveries.filter(({ state }) => state !== "delivered");
@@ -130,10 +158,20 @@ const attempted = fc
         const isFree =
           settled.to !== "waiting" &&
           route === "ordered" &&
-          !model.deliveries.some((other) => other.route === route && other.message === delivery.message && other.state === "waiting");
+          !model.deliveries.some(
+            (other) =>
+              other.route === route &&
+              other.message === delivery.message &&
+              other.state === "waiting",
+          );
         const next = isFree
           ? model.deliveries
-              .filter((other) => other.route === route && other.message === delivery.message && other.state === "held")
+              .filter(
+                (other) =>
+                  other.route === route &&
+                  other.message === delivery.message &&
+                  other.state === "held",
+              )
               .sort((a, b) => a.event - b.event)[0]
           : undefined;
         expect(released).toBe(next?.event ?? null);
@@ -158,19 +196,26 @@ const retried = fc.nat().map((drawn) =>
   ),
 );
 
-const replayed = fc.constantFrom<("delivered" | "dead")[]>(["dead"], ["delivered"], ["dead", "delivered"]).map((states) =>
-  command(`replay(${states})`, async (model, { store }) => {
-    const meant = model.deliveries.filter(({ state }) => (states as string[]).includes(state)).sort((a, b) => a.event - b.event || 0);
-    const { replayed: count } = await store.replay({ states }, model.now);
-    expect(count).toBe(meant.length);
-    for (const delivery of meant) requeue(model, delivery);
-  }),
-);
+const replayed = fc
+  .constantFrom<("delivered" | "dead")[]>(["dead"], ["delivered"], ["dead", "delivered"])
+  .map((states) =>
+    command(`replay(${states})`, async (model, { store }) => {
+      const meant = model.deliveries
+        .filter(({ state }) => (states as string[]).includes(state))
+        .sort((a, b) => a.event - b.event || 0);
+      const { replayed: count } = await store.replay({ states }, model.now);
+      expect(count).toBe(meant.length);
+      for (const delivery of meant) requeue(model, delivery);
+    }),
+  );
 
 const hastened = fc.option(fc.constantFrom("500", "503", null), { nil: undefined }).map((cause) =>
   command(`replay(waiting, ${cause})`, async (model, { store }) => {
     const meant = model.deliveries.filter(
-      (each) => each.state === "waiting" && each.nextAt > model.now && (cause === undefined || each.cause === cause),
+      (each) =>
+        each.state === "waiting" &&
+        each.nextAt > model.now &&
+        (cause === undefined || each.cause === cause),
     );
     const { replayed: count } = await store.replay({ states: ["waiting"], cause }, model.now);
     expect(count).toBe(meant.length);
@@ -180,14 +225,34 @@ const hastened = fc.option(fc.constantFrom("500", "503", null), { nil: undefined
 
 export function queueModelContract(open: OpenSubject): void {
   test("the delivery queue equals a plain list after random operations", async () => {
-    const commands = fc.commands([accepted, accepted, attempted, attempted, attempted, retried, replayed, hastened, passed, reopened], {
-      maxCommands: 40,
-    });
+    const commands = fc.commands(
+      [
+        accepted,
+        accepted,
+        attempted,
+        attempted,
+        attempted,
+        retried,
+        replayed,
+        hastened,
+        passed,
+        reopened,
+      ],
+      {
+        maxCommands: 40,
+      },
+    );
     await fc.assert(
       fc.asyncProperty(commands, async (sequence) => {
         const subject = await open(rulesFor(routes));
         try {
-          await fc.asyncModelRun(() => ({ model: { now: start, deliveries: [] }, real: { subject, store: subject.store } }), sequence);
+          await fc.asyncModelRun(
+            () => ({
+              model: { now: start, deliveries: [] },
+              real: { subject, store: subject.store },
+            }),
+            sequence,
+          );
         } finally {
           await subject.end();
         }

@@ -5,10 +5,21 @@ import { accept, dead, delivered, later, openWith, settle } from "./contract-too
 import { anEvent, start } from "./store-events.ts";
 
 const day = 86_400_000;
-const keep: RetentionTimes = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day, history: 400 * day };
+const keep: RetentionTimes = {
+  events: 30 * day,
+  ignored: day,
+  deliveries: 30 * day,
+  messages: 180 * day,
+  history: 400 * day,
+};
 
 /** A whole pass in steps of `limit`; gives what was deleted, and the most that one step deleted. */
-export async function purgeAll(store: ContractStore, now: number, kept: RetentionTimes = keep, limit = 3) {
+export async function purgeAll(
+  store: ContractStore,
+  now: number,
+  kept: RetentionTimes = keep,
+  limit = 3,
+) {
   const sum = { events: 0, deliveries: 0, messages: 0, most: 0 };
   for (let steps = 0; steps < 1_000; steps += 1) {
     const purged = await store.purge(now, kept, limit);
@@ -39,9 +50,15 @@ export function retentionContract(open: OpenSubject): void {
     expect(await store.delivery(done, "a")).toBeNull();
     expect(await store.event(half)).toMatchObject({ disposition: "routed" });
     expect(await store.delivery(half, "a")).toBeNull();
-    expect(await store.delivery(half, "b")).toMatchObject({ state: "waiting", attemptHistory: { length: 1 } });
+    expect(await store.delivery(half, "b")).toMatchObject({
+      state: "waiting",
+      attemptHistory: { length: 1 },
+    });
     expect(await store.delivery(held, "b")).toMatchObject({ state: "held" });
-    expect(await store.delivery(young, "a")).toMatchObject({ state: "delivered", attemptHistory: { length: 1 } });
+    expect(await store.delivery(young, "a")).toMatchObject({
+      state: "delivered",
+      attemptHistory: { length: 1 },
+    });
     expect(await store.message("main", "half")).not.toBeNull();
     // It still goes out, whole.
     expect(await store.load("b", half)).toMatchObject({ subject: { key: "half" } });
@@ -63,7 +80,10 @@ export function retentionContract(open: OpenSubject): void {
     const event = anEvent({ wamid: "w" });
     const { seq } = await store.accept(event);
     await settle(store, "a", seq, delivered);
-    expect(await purgeAll(store, start + 8 * day, { ...keep, deliveries: 7 * day })).toMatchObject({ events: 0, deliveries: 1 });
+    expect(await purgeAll(store, start + 8 * day, { ...keep, deliveries: 7 * day })).toMatchObject({
+      events: 0,
+      deliveries: 1,
+    });
     expect(await store.event(seq)).toMatchObject({ disposition: "routed" });
     expect(await store.accept(event)).toMatchObject({ result: "duplicate", seq });
     expect(await store.due("a", start + 8 * day, 10)).toEqual([]);
@@ -76,14 +96,21 @@ export function retentionContract(open: OpenSubject): void {
     expect(await purgeAll(subject.store, start + 400 * day)).toMatchObject({ events: 9, most: 3 });
     const store = await subject.reopen();
     expect(await store.event(seqs[9] as number)).not.toBeNull();
-    expect(await accept(store, { receivedAt: start + 400 * day })).toBeGreaterThan(seqs[9] as number);
+    expect(await accept(store, { receivedAt: start + 400 * day })).toBeGreaterThan(
+      seqs[9] as number,
+    );
     expect(await purgeAll(store, start + 400 * day)).toMatchObject({ events: 1 });
   });
 
   test("deletes ignored events after their shorter time", async () => {
-    const { store } = await openWith(open, [{ name: "ours", match: { events: ["message.*"], tracked: true } }], { unknown: "ignore" });
+    const { store } = await openWith(
+      open,
+      [{ name: "ours", match: { events: ["message.*"], tracked: true } }],
+      { unknown: "ignore" },
+    );
     const ignored = [];
-    for (let n = 0; n < 8; n += 1) ignored.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));
+    for (let n = 0; n < 8; n += 1)
+      ignored.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));
     const filtered = await accept(store, { event: "contact.created" });
     const last = await accept(store, { wamid: "last" });
     expect(await purgeAll(store, start + day)).toMatchObject({ events: 0 });
@@ -106,7 +133,11 @@ export function retentionContract(open: OpenSubject): void {
   });
 
   test("keeps registered messages long, and unregistered ones as long as ignored events", async () => {
-    const { store } = await openWith(open, [{ name: "a", match: { events: ["message.*"], tracked: true } }], { unknown: "ignore" });
+    const { store } = await openWith(
+      open,
+      [{ name: "a", match: { events: ["message.*"], tracked: true } }],
+      { unknown: "ignore" },
+    );
     await store.register(
       Array.from({ length: 5 }, (_, n) => ({ account: "main", wamid: `ours${n}` })),
       start,
@@ -114,13 +145,20 @@ export function retentionContract(open: OpenSubject): void {
     for (let n = 0; n < 5; n += 1) await accept(store, { wamid: `seen${n}` });
     await accept(store, { wamid: "last", receivedAt: start + 200 * day });
     expect(await purgeAll(store, start + day)).toMatchObject({ messages: 0 });
-    expect(await purgeAll(store, start + 2 * day)).toMatchObject({ events: 5, messages: 5, most: 3 });
+    expect(await purgeAll(store, start + 2 * day)).toMatchObject({
+      events: 5,
+      messages: 5,
+      most: 3,
+    });
     expect(await store.message("main", "ours0")).not.toBeNull();
     expect(await store.message("main", "seen0")).toBeNull();
     await accept(store, { wamid: "ours1", status: "read", receivedAt: start + 100 * day });
     expect(await purgeAll(store, start + 181 * day)).toMatchObject({ messages: 4 });
     expect(await store.message("main", "ours0")).toBeNull();
-    expect(await store.message("main", "ours1")).toMatchObject({ status: "read", registeredAt: start });
+    expect(await store.message("main", "ours1")).toMatchObject({
+      status: "read",
+      registeredAt: start,
+    });
     expect(await store.message("main", "last")).not.toBeNull();
   });
 
@@ -133,7 +171,11 @@ export function retentionContract(open: OpenSubject): void {
     expect(await purgeAll(store, start + 400 * day)).toMatchObject({ events: 0, messages: 0 });
     expect(await store.message("main", "w")).toMatchObject({ registeredAt: start });
     await settle(store, "a", seq, delivered, { at: start + 400 * day });
-    expect(await purgeAll(store, start + 440 * day)).toMatchObject({ events: 1, deliveries: 1, messages: 1 });
+    expect(await purgeAll(store, start + 440 * day)).toMatchObject({
+      events: 1,
+      deliveries: 1,
+      messages: 1,
+    });
     expect(await store.message("main", "w")).toBeNull();
   });
 

@@ -9,11 +9,17 @@ export function secretUsesContract(open: OpenSubject): void {
   test("counts each verification once, duplicates separately, across a restart", async () => {
     const subject = await openWith(open, []);
     const again = anEvent({ secret: "old", receivedAt: start + 5 });
-    const { envelope: _, subject: __, ...received } = anEvent({ secret: "new", receivedAt: start + 9 });
+    const {
+      envelope: _,
+      subject: __,
+      ...received
+    } = anEvent({ secret: "new", receivedAt: start + 9 });
     const taken = { account: "main", wamid: "taken" };
     await subject.store.register([{ ...taken, reference: "first" }], start);
     await Promise.allSettled([
-      ...Array.from({ length: 20 }, (_, n) => subject.store.accept(anEvent({ secret: "new", receivedAt: start + 8 - (n % 3) }))),
+      ...Array.from({ length: 20 }, (_, n) =>
+        subject.store.accept(anEvent({ secret: "new", receivedAt: start + 8 - (n % 3) })),
+      ),
       subject.store.accept(again),
       // Fails all of its group, each of which is then stored alone.
       subject.store.register([{ ...taken, reference: "another" }], start),
@@ -24,11 +30,34 @@ export function secretUsesContract(open: OpenSubject): void {
     ]);
     const store = await subject.reopen();
     await store.accept({ ...again, secret: "new", receivedAt: start + 30 });
-    const secretUses = [...(await store.secretUses())].sort((a, b) => `${a.source} ${a.secret}`.localeCompare(`${b.source} ${b.secret}`));
+    const secretUses = [...(await store.secretUses())].sort((a, b) =>
+      `${a.source} ${a.secret}`.localeCompare(`${b.source} ${b.secret}`),
+    );
     expect(secretUses).toEqual([
-      { source: "flows", secret: "old", events: 1, duplicates: 0, firstAt: start + 1, lastAt: start + 1 },
-      { source: "main", secret: "new", events: 21, duplicates: 1, firstAt: start + 6, lastAt: start + 30 },
-      { source: "main", secret: "old", events: 1, duplicates: 1, firstAt: start + 5, lastAt: start + 5 },
+      {
+        source: "flows",
+        secret: "old",
+        events: 1,
+        duplicates: 0,
+        firstAt: start + 1,
+        lastAt: start + 1,
+      },
+      {
+        source: "main",
+        secret: "new",
+        events: 21,
+        duplicates: 1,
+        firstAt: start + 6,
+        lastAt: start + 30,
+      },
+      {
+        source: "main",
+        secret: "old",
+        events: 1,
+        duplicates: 1,
+        firstAt: start + 5,
+        lastAt: start + 5,
+      },
     ]);
   });
 

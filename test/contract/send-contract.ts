@@ -8,7 +8,12 @@ import { rulesFor, start } from "./store-events.ts";
 
 const message = (key: string, account = "main"): SendKey => ({ account, kind: "message", key });
 const run = (key: string): SendKey => ({ account: "main", kind: "run", key });
-const claim = (fingerprint = "f", resend = 0, at = start) => ({ fingerprint, resend, about: "+54…01", at });
+const claim = (fingerprint = "f", resend = 0, at = start) => ({
+  fingerprint,
+  resend,
+  about: "+54…01",
+  at,
+});
 const sentMessage = (wamid: string, more: object = {}) => ({
   type: "message" as const,
   id: `id-${wamid}`,
@@ -19,7 +24,12 @@ const sentMessage = (wamid: string, more: object = {}) => ({
   metadata: undefined,
   ...more,
 });
-const done = (wamid: string, at = start) => ({ end: "done" as const, at, answer: { wamid }, sent: sentMessage(wamid) });
+const done = (wamid: string, at = start) => ({
+  end: "done" as const,
+  at,
+  answer: { wamid },
+  sent: sentMessage(wamid),
+});
 
 export function sendContract(open: OpenSubject): void {
   test("a key is claimed once; later claims get its state, and its answer when done", async () => {
@@ -57,17 +67,35 @@ export function sendContract(open: OpenSubject): void {
     await subject.store.beginSend(message("done"), claim());
     await subject.store.settleSend(message("done"), done("w"));
     const store = await subject.reopen();
-    expect(await store.findSend(message("k"))).toMatchObject({ state: "unknown", attempts: 1, startedAt: start });
+    expect(await store.findSend(message("k"))).toMatchObject({
+      state: "unknown",
+      attempts: 1,
+      startedAt: start,
+    });
     expect(await store.beginSend(message("k"), claim())).toMatchObject({ state: "unknown" });
-    expect(await store.findSend(message("done"))).toMatchObject({ state: "done", answer: { wamid: "w" } });
+    expect(await store.findSend(message("done"))).toMatchObject({
+      state: "done",
+      answer: { wamid: "w" },
+    });
     expect(await store.beginSend(message("k"), claim("f", 1, start + 9))).toBeNull();
-    expect(await store.findSend(message("k"))).toMatchObject({ state: "calling", attempts: 2, startedAt: start + 9 });
+    expect(await store.findSend(message("k"))).toMatchObject({
+      state: "calling",
+      attempts: 2,
+      startedAt: start + 9,
+    });
   });
 
   test("random calls leave a key in the state machine's state, across restarts", async () => {
     const step = fc.oneof(
-      fc.record({ do: fc.constant("begin" as const), fingerprint: fc.constantFrom("f", "g"), resend: fc.integer({ min: 0, max: 3 }) }),
-      fc.record({ do: fc.constant("settle" as const), end: fc.constantFrom("done" as const, "not-done" as const, "unknown" as const) }),
+      fc.record({
+        do: fc.constant("begin" as const),
+        fingerprint: fc.constantFrom("f", "g"),
+        resend: fc.integer({ min: 0, max: 3 }),
+      }),
+      fc.record({
+        do: fc.constant("settle" as const),
+        end: fc.constantFrom("done" as const, "not-done" as const, "unknown" as const),
+      }),
       fc.record({ do: fc.constant("restart" as const) }),
     );
     await fc.assert(
@@ -78,10 +106,15 @@ export function sendContract(open: OpenSubject): void {
         for (const each of steps) {
           if (each.do === "begin") {
             const begun = beginKey(held, each);
-            expect((await store.beginSend(message("k"), claim(each.fingerprint, each.resend))) === null).toBe(begun !== null);
+            expect(
+              (await store.beginSend(message("k"), claim(each.fingerprint, each.resend))) === null,
+            ).toBe(begun !== null);
             held = begun ?? held;
           } else if (each.do === "settle") {
-            await store.settleSend(message("k"), each.end === "done" ? done("w") : { end: each.end });
+            await store.settleSend(
+              message("k"),
+              each.end === "done" ? done("w") : { end: each.end },
+            );
             held = held === null ? null : endKey(held, each.end);
           } else {
             store = await subject.reopen();
@@ -136,17 +169,37 @@ export function sendContract(open: OpenSubject): void {
     await store.beginSend(message("k"), claim());
     const sent = sentMessage("w", { id: null, conversationId: null });
     await store.settleSend(message("k"), { end: "done", at: start, answer: {}, sent });
-    expect(await store.message("main", "w")).toMatchObject({ status: "pending", registeredAt: start });
+    expect(await store.message("main", "w")).toMatchObject({
+      status: "pending",
+      registeredAt: start,
+    });
     await store.register([{ account: "main", wamid: "w", id: "late" }], start + 1);
-    const due = { account: "main", now: start + 9, dueBy: start + 9, after: 1, limit: 9, leaseMs: 9 };
+    const due = {
+      account: "main",
+      now: start + 9,
+      dueBy: start + 9,
+      after: 1,
+      limit: 9,
+      leaseMs: 9,
+    };
     expect(await store.claimPolls(due)).toMatchObject([{ wamid: "w", messageId: "late" }]);
   });
 
   test("registers a run as started, and keeps an end that arrived first", async () => {
     const { store } = await openWith(open, [{ name: "mine", match: { tracked: true } }]);
-    const started = (runId: string) => ({ type: "run" as const, runId, reference: `order-${runId}`, metadata: undefined });
+    const started = (runId: string) => ({
+      type: "run" as const,
+      runId,
+      reference: `order-${runId}`,
+      metadata: undefined,
+    });
     await store.beginSend(run("order-r"), claim());
-    await store.settleSend(run("order-r"), { end: "done", at: start, answer: {}, sent: started("r") });
+    await store.settleSend(run("order-r"), {
+      end: "done",
+      at: start,
+      answer: {},
+      sent: started("r"),
+    });
     expect(await store.run("main", "r")).toMatchObject({ status: "started" });
     const seq = await accept(store, { runId: "r", event: "automation.failed" });
     expect(await store.event(seq)).toMatchObject({ previousStatus: "started", transition: true });
@@ -154,20 +207,27 @@ export function sendContract(open: OpenSubject): void {
 
     await store.beginSend(run("order-q"), claim());
     const early = await accept(store, { runId: "q", event: "automation.completed" });
-    const due = await store.settleSend(run("order-q"), { end: "done", at: start, answer: {}, sent: started("q") });
+    const due = await store.settleSend(run("order-q"), {
+      end: "done",
+      at: start,
+      answer: {},
+      sent: started("q"),
+    });
     expect(due).toMatchObject([{ route: "mine", event: early }]);
     expect(await store.run("main", "q")).toMatchObject({ status: "completed" });
   });
 
   test("deletes keys of messages after their time, but never references of runs or calls in flight", async () => {
     const { store } = await openWith(open, []);
-    for (const key of [message("old"), run("old"), message("lost")]) await store.beginSend(key, claim("f", 0, start));
+    for (const key of [message("old"), run("old"), message("lost")])
+      await store.beginSend(key, claim("f", 0, start));
     await store.settleSend(message("old"), done("w"));
     await store.settleSend(run("old"), { end: "unknown" });
     await store.beginSend(message("new"), claim("f", 0, start + 10));
     await store.settleSend(message("new"), done("v"));
     expect(await store.forgetSends(start + 10, 100)).toBe(1);
     expect(await store.findSend(message("old"))).toBeNull();
-    for (const key of [run("old"), message("lost"), message("new")]) expect(await store.findSend(key)).not.toBeNull();
+    for (const key of [run("old"), message("lost"), message("new")])
+      expect(await store.findSend(key)).not.toBeNull();
   });
 }

@@ -4,7 +4,9 @@ import type { OpenSubject } from "./contract-store.ts";
 import { accept, stateOf } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
 
-/** Rules that fail on events whose data has `poison`, or whose status is so called, until `heal`. */
+/**
+ * Rules that fail on events whose data has `poison`, or whose status is so called, until `heal`.
+ */
 function failingRules(rules: Rules) {
   const seen: string[] = [];
   let isFailing = true;
@@ -24,7 +26,10 @@ function failingRules(rules: Rules) {
     rules: {
       ...rules,
       plan: (event, tracking) => {
-        const { poison, latePoison } = event.data as { readonly poison?: boolean; readonly latePoison?: boolean };
+        const { poison, latePoison } = event.data as {
+          readonly poison?: boolean;
+          readonly latePoison?: boolean;
+        };
         if (poison === true || (latePoison === true && isLate)) boom();
         return rules.plan(event, tracking);
       },
@@ -32,7 +37,8 @@ function failingRules(rules: Rules) {
         if (step.status === "poison") boom();
         return rules.stepMessage(state, step);
       },
-      failed: (_error, { event, account, source }) => void seen.push(`${event} ${account} ${source}`),
+      failed: (_error, { event, account, source }) =>
+        void seen.push(`${event} ${account} ${source}`),
     } satisfies Rules,
   };
 }
@@ -53,19 +59,36 @@ export function setAsideContract(open: OpenSubject): void {
     const seq = await accept(store, { wamid: "b", data: { poison: true } });
     const run = await accept(store, { runId: "r", data: { poison: true } });
     const after = await accept(store, { wamid: "c" });
-    expect(await store.event(seq)).toMatchObject({ disposition: "filtered", fault, verdicts: [], transition: true });
+    expect(await store.event(seq)).toMatchObject({
+      disposition: "filtered",
+      fault,
+      verdicts: [],
+      transition: true,
+    });
     expect(await store.event(run)).toMatchObject({ disposition: "filtered", fault });
-    expect(seen).toEqual(expect.arrayContaining(["message.status main main", "automation.completed main main"]));
+    expect(seen).toEqual(
+      expect.arrayContaining(["message.status main main", "automation.completed main main"]),
+    );
     expect(await store.message("main", "b")).toMatchObject({ status: "sent" });
     expect((await store.due("all", start, 9)).toSorted()).toEqual([before, after]);
-    expect(await store.audit(start)).toMatchObject({ balanced: true, events: { filtered: 2, unaccounted: 0 } });
+    expect(await store.audit(start)).toMatchObject({
+      balanced: true,
+      events: { filtered: 2, unaccounted: 0 },
+    });
 
     const again = await subject.reopen();
     expect(await again.event(seq)).toMatchObject({ disposition: "filtered", fault });
     expect((await again.replayFiltered(start)).replayed).toBe(0);
     heal();
-    expect(await again.replayFiltered(start)).toMatchObject({ replayed: 2, due: [{ event: seq }, { event: run }] });
-    expect(await again.event(seq)).toMatchObject({ disposition: "routed", fault: null, verdicts: [["all", "deliver"]] });
+    expect(await again.replayFiltered(start)).toMatchObject({
+      replayed: 2,
+      due: [{ event: seq }, { event: run }],
+    });
+    expect(await again.event(seq)).toMatchObject({
+      disposition: "routed",
+      fault: null,
+      verdicts: [["all", "deliver"]],
+    });
     expect(await stateOf(again, seq, "all")).toBe("waiting");
     expect(await again.audit(start)).toMatchObject({ balanced: true, events: { routed: 4 } });
   });
@@ -77,10 +100,18 @@ export function setAsideContract(open: OpenSubject): void {
     const unseen = await accept(store, { wamid: "b", status: "poison" });
     const last = await accept(store, { wamid: "a", status: "delivered" });
     for (const failed of [seq, unseen])
-      expect(await store.event(failed)).toMatchObject({ disposition: "filtered", fault, transition: false });
+      expect(await store.event(failed)).toMatchObject({
+        disposition: "filtered",
+        fault,
+        transition: false,
+      });
     expect(await store.message("main", "a")).toMatchObject({ status: "delivered" });
     expect(await store.message("main", "b")).toMatchObject({ status: null });
-    expect(await store.event(last)).toMatchObject({ previousStatus: "sent", transition: true, disposition: "routed" });
+    expect(await store.event(last)).toMatchObject({
+      previousStatus: "sent",
+      transition: true,
+      disposition: "routed",
+    });
     expect(await store.audit(start)).toMatchObject({ balanced: true });
     heal();
     expect((await store.replayFiltered(start)).replayed).toBe(2);
@@ -95,13 +126,16 @@ export function setAsideContract(open: OpenSubject): void {
     const last = await accept(store, { ...parts, status: "read" });
     expect(await store.event(seq)).toMatchObject({ disposition: "parked" });
     growLate();
-    expect(await store.register([{ account: "main", wamid: "a" }], start)).toMatchObject({ created: 1 });
+    expect(await store.register([{ account: "main", wamid: "a" }], start)).toMatchObject({
+      created: 1,
+    });
     expect(await store.event(seq)).toMatchObject({
       disposition: "filtered",
       verdicts: [["all", "skip", "planning failed"]],
       parkedUntil: null,
     });
-    for (const released of [first, last]) expect(await store.event(released)).toMatchObject({ disposition: "routed" });
+    for (const released of [first, last])
+      expect(await store.event(released)).toMatchObject({ disposition: "routed" });
     expect(await store.audit(start)).toMatchObject({ balanced: true });
     heal();
     expect((await store.replayFiltered(start)).replayed).toBe(1);

@@ -5,27 +5,31 @@ import { start } from "./store-events.ts";
 
 export function settlingContract(open: OpenSubject): void {
   test("long groups have the right count, oldest and newest, also of some events only", async () => {
-    const { store } = await openWith(open, [{ name: "all", order: "none" }], { unknown: "forward" });
+    const { store } = await openWith(open, [{ name: "all", order: "none" }], {
+      unknown: "forward",
+    });
     const second = (n: number) => start + n * 1_000;
-    // More than one read takes at once; some at a time, because planning looks through all that wait.
+    // More than one read takes at once; some at a time, because planning looks through all that
+    // wait.
     const numbers = Array.from({ length: 420 }, (_, n) => n);
     const seqs: number[] = [];
     for (let from = 0; from < numbers.length; from += 30) {
       const some = numbers.slice(from, from + 30).map((n) => {
-        return accept(store, { wamid: `w-${n}`, status: "failed", errorCode: n % 3 === 0 ? "131026" : "131049", receivedAt: second(n) });
+        return accept(store, {
+          wamid: `w-${n}`,
+          status: "failed",
+          errorCode: n % 3 === 0 ? "131026" : "131049",
+          receivedAt: second(n),
+        });
       });
       seqs.push(...(await Promise.all(some)));
     }
     const ends = (n: number) => (n < 2 ? delivered : n < 12 ? later(second(2_000)) : dead);
     await Promise.all(seqs.map((seq, n) => settle(store, "all", seq, ends(n), { status: 503 })));
     const groups = async (filter: object) =>
-      (await store.read.groupDeliveries(filter)).map(({ state, cause, count, oldestAt, newestAt }) => [
-        state,
-        cause,
-        count,
-        oldestAt,
-        newestAt,
-      ]);
+      (await store.read.groupDeliveries(filter)).map(
+        ({ state, cause, count, oldestAt, newestAt }) => [state, cause, count, oldestAt, newestAt],
+      );
     expect((await groups({})).toSorted()).toEqual([
       ["dead", "503", 408, second(12), second(419)],
       ["waiting", "503", 10, second(2), second(11)],
@@ -38,7 +42,12 @@ export function settlingContract(open: OpenSubject): void {
       ["dead", "503", 2, second(12), second(13)],
       ["waiting", "503", 7, second(5), second(11)],
     ]);
-    const listed = await store.read.listDeliveries({ state: "dead", errorCode: "131026", from: second(100), limit: 1_000 });
+    const listed = await store.read.listDeliveries({
+      state: "dead",
+      errorCode: "131026",
+      from: second(100),
+      limit: 1_000,
+    });
     const expected = seqs.filter((_, n) => n >= 100 && n % 3 === 0).toSorted((a, b) => b - a);
     expect(listed.map(({ event }) => event)).toEqual(expected);
   });
@@ -50,7 +59,13 @@ export function settlingContract(open: OpenSubject): void {
     await subject.store.settle({
       route: "all",
       event: seq,
-      attempt: { number: 2, at: start + 10, tookMs: 15_000.4, result: { kind: "failed", error: "timeout" }, response: null },
+      attempt: {
+        number: 2,
+        at: start + 10,
+        tookMs: 15_000.4,
+        result: { kind: "failed", error: "timeout" },
+        response: null,
+      },
       settled: later(start + 20),
       at: start + 15_010,
     });
@@ -58,7 +73,13 @@ export function settlingContract(open: OpenSubject): void {
     expect(await store.load("all", seq)).toMatchObject({ attempts: 2, spent: 2, replays: 0 });
     await settle(store, "all", seq, delivered, { at: start + 20_000 });
     const delivery = await store.delivery(seq, "all");
-    expect(delivery).toMatchObject({ state: "delivered", attempts: 3, nextAt: null, settledAt: start + 20_000, reason: null });
+    expect(delivery).toMatchObject({
+      state: "delivered",
+      attempts: 3,
+      nextAt: null,
+      settledAt: start + 20_000,
+      reason: null,
+    });
     expect(delivery?.attemptHistory).toMatchObject([
       { number: 1, status: 503, error: null, response: "answer 503" },
       { number: 2, status: null, error: "timeout", response: null, tookMs: 15_000 },
@@ -109,10 +130,20 @@ export function settlingContract(open: OpenSubject): void {
       due: { route: "all", event: seq, at: start + 9 },
     });
     expect(await store.load("all", seq)).toMatchObject({ attempts: 2, spent: 0, replays: 1 });
-    expect(await store.delivery(seq, "all")).toMatchObject({ id: died?.id, state: "waiting", reason: null, settledAt: null });
-    expect([await store.retry(seq + 1, "all", start), await store.retry(seq, "nowhere", start)]).toEqual([null, null]);
+    expect(await store.delivery(seq, "all")).toMatchObject({
+      id: died?.id,
+      state: "waiting",
+      reason: null,
+      settledAt: null,
+    });
+    expect([
+      await store.retry(seq + 1, "all", start),
+      await store.retry(seq, "nowhere", start),
+    ]).toEqual([null, null]);
     await settle(store, "all", seq, delivered);
-    expect((await store.delivery(seq, "all"))?.attemptHistory.map(({ number }) => number)).toEqual([1, 2, 3]);
+    expect((await store.delivery(seq, "all"))?.attemptHistory.map(({ number }) => number)).toEqual([
+      1, 2, 3,
+    ]);
   });
 
   test("an event has the cause of a dead delivery before that of a waiting one, and none of a delivered one", async () => {
@@ -120,7 +151,8 @@ export function settlingContract(open: OpenSubject): void {
     const seq = await accept(store, { wamid: "w" });
     const counts = async () => (await store.read.countDeliveries([seq])).get(seq);
     expect(await counts()).toEqual({ deliveries: { waiting: 3 }, cause: null });
-    for (const route of ["a", "b"]) await settle(store, route, seq, later(start + 10), { status: route === "a" ? 429 : 503 });
+    for (const route of ["a", "b"])
+      await settle(store, route, seq, later(start + 10), { status: route === "a" ? 429 : 503 });
     expect(await counts()).toEqual({ deliveries: { waiting: 3 }, cause: "429" });
     await settle(store, "b", seq, dead, { status: 502 });
     expect(await counts()).toEqual({ deliveries: { waiting: 2, dead: 1 }, cause: "502" });
@@ -133,10 +165,15 @@ export function settlingContract(open: OpenSubject): void {
 
   test("lists and replays apart those of which no attempt failed", async () => {
     const { store } = await openWith(open, [{ name: "all", order: "none" }]);
-    const [failed = 0, fresh = 0] = [await accept(store, { wamid: "a" }), await accept(store, { wamid: "b" })];
+    const [failed = 0, fresh = 0] = [
+      await accept(store, { wamid: "a" }),
+      await accept(store, { wamid: "b" }),
+    ];
     await settle(store, "all", failed, later(start + 60_000));
     const listed = async (cause: string | null) =>
-      (await store.read.listDeliveries({ state: "waiting", cause, limit: 10 })).map(({ event }) => event);
+      (await store.read.listDeliveries({ state: "waiting", cause, limit: 10 })).map(
+        ({ event }) => event,
+      );
     expect(await listed("500")).toEqual([failed]);
     expect(await listed(null)).toEqual([fresh]);
     // Before it is due, because what is due goes out without a replay.
@@ -147,7 +184,10 @@ export function settlingContract(open: OpenSubject): void {
   test("a stopped destination keeps its reason and its deliveries until it is resumed", async () => {
     const subject = await openWith(open, [{ name: "all" }, { name: "other" }]);
     const seq = await accept(subject.store, { wamid: "w" });
-    await settle(subject.store, "all", seq, later(start), { status: 410, stop: "the destination answered 410 (gone)" });
+    await settle(subject.store, "all", seq, later(start), {
+      status: 410,
+      stop: "the destination answered 410 (gone)",
+    });
     const store = await subject.reopen();
     expect(await store.stopReason("all")).toBe("the destination answered 410 (gone)");
     expect(await store.stopReason("other")).toBeNull();

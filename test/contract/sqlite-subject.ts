@@ -9,7 +9,9 @@ import { contractOf } from "./contract-store.ts";
 const quiet = { committed: () => {}, failed: () => {} };
 
 /** The SQLite engine's store on a file in a temporary folder. */
-export async function openSqliteSubject(rules: Rules): Promise<ContractSubject & { readonly path: string; close(): Promise<void> }> {
+export async function openSqliteSubject(
+  rules: Rules,
+): Promise<ContractSubject & { readonly path: string; close(): Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), "store-contract-"));
   const path = join(folder, "relay.db");
   const contracted = () => contractOf({ store, read: store.look, snapshot: store.look });

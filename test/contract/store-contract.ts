@@ -42,5 +42,6 @@ const contracts: Readonly<Record<string, (open: OpenSubject) => void>> = {
 
 /** What every store keeps to, whichever engine it is. `open` gives a new and empty one. */
 export function storeContract(engine: string, open: OpenSubject): void {
-  for (const [name, contract] of Object.entries(contracts)) describe(`${engine}: ${name}`, () => contract(open));
+  for (const [name, contract] of Object.entries(contracts))
+    describe(`${engine}: ${name}`, () => contract(open));
 }

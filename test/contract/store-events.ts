@@ -30,7 +30,14 @@ let made = 0;
 /** A proved event as receiving hands it in; ids are new each time. */
 export function anEvent(parts: EventParts = {}): ReceivedEvent {
   made += 1;
-  const { wamid, runId, status = runId === undefined ? "sent" : null, errorCode = null, receivedAt = start, at = receivedAt } = parts;
+  const {
+    wamid,
+    runId,
+    status = runId === undefined ? "sent" : null,
+    errorCode = null,
+    receivedAt = start,
+    at = receivedAt,
+  } = parts;
   const { event = runId === undefined ? "message.status" : "automation.completed" } = parts;
   const data = {
     ...(wamid === undefined ? {} : { wamid, status }),
@@ -38,7 +45,12 @@ export function anEvent(parts: EventParts = {}): ReceivedEvent {
     ...(errorCode === null ? {} : { errorCode }),
     ...parts.data,
   };
-  const envelope = { id: (parts.id ?? `event-${made}`) as EventId, event, createdAt: new Date(at).toISOString(), data };
+  const envelope = {
+    id: (parts.id ?? `event-${made}`) as EventId,
+    event,
+    createdAt: new Date(at).toISOString(),
+    data,
+  };
   return {
     account: parts.account ?? "main",
     source: parts.source ?? "main",
@@ -52,7 +64,12 @@ export function anEvent(parts: EventParts = {}): ReceivedEvent {
       wamid !== undefined
         ? { type: "message", wamid: wamid as Wamid, status, errorCode }
         : runId !== undefined
-          ? { type: "run", runId: runId as RunId, status: event === "automation.failed" ? "failed" : "completed", error: null }
+          ? {
+              type: "run",
+              runId: runId as RunId,
+              status: event === "automation.failed" ? "failed" : "completed",
+              error: null,
+            }
           : { type: "none" },
   };
 }
@@ -68,15 +85,33 @@ export interface RouteParts {
 }
 
 /** The relay's own rules over these routes. */
-export function rulesFor(routes: readonly RouteParts[], { unknown = "park" as UnknownPolicy, parkFor = 60_000 } = {}): Rules {
+export function rulesFor(
+  routes: readonly RouteParts[],
+  { unknown = "park" as UnknownPolicy, parkFor = 60_000 } = {},
+): Rules {
   const plan = createPlanner(
-    routes.map(({ name, match = {}, emit = "events", truncated = "forward" }) => routingSchema.parse({ name, match, emit, truncated })),
+    routes.map(({ name, match = {}, emit = "events", truncated = "forward" }) =>
+      routingSchema.parse({ name, match, emit, truncated }),
+    ),
     unknown,
   );
-  const timings = new Map(routes.map(({ name, order = "message", firstWait = 0 }) => [name, { ordered: order === "message", firstWait }]));
+  const timings = new Map(
+    routes.map(({ name, order = "message", firstWait = 0 }) => [
+      name,
+      { ordered: order === "message", firstWait },
+    ]),
+  );
   // Every account can be asked but the one called so.
-  const hydration: Rules["hydration"] = ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: account !== "keyless" });
-  return { stepMessage, stepRun, plan, hydration, timing: (route) => timings.get(route) ?? { ordered: true, firstWait: 0 }, parkFor };
+  const hydration: Rules["hydration"] = ({ event, account, hasSubject }) =>
+    startOf({ event, hasSubject, hasKey: account !== "keyless" });
+  return {
+    stepMessage,
+    stepRun,
+    plan,
+    hydration,
+    timing: (route) => timings.get(route) ?? { ordered: true, firstWait: 0 },
+    parkFor,
+  };
 }
 
 /** Where a walk begins that finds what settled up to `since`. */

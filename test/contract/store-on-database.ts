@@ -3,7 +3,13 @@ import { createCommands, createStore } from "../../src/store/create-store.ts";
 import type { Rules } from "../../src/store/port.ts";
 import type { OpenSubject } from "./contract-store.ts";
 import { contractOf } from "./contract-store.ts";
-import { emptyShared, type OneStore, type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
+import {
+  emptyShared,
+  type OneStore,
+  type OpenStore,
+  openPostgres,
+  openSqlite,
+} from "./one-store.ts";
 
 /** The one store behind the contract of the port, on either database. */
 export const openNew =
@@ -42,7 +48,13 @@ export async function openTwo(rules: Rules) {
   const opened = await shared.open(rules, { writer: "one" });
   const other = await shared.open(rules, { writer: "other" });
   const end = () => shared[Symbol.asyncDispose]();
-  return { shared, opened, one: storeOn(opened, rules), other: storeOn(other, rules), [Symbol.asyncDispose]: end };
+  return {
+    shared,
+    opened,
+    one: storeOn(opened, rules),
+    other: storeOn(other, rules),
+    [Symbol.asyncDispose]: end,
+  };
 }
 
 export function contracted(opened: OneStore, rules: Rules) {

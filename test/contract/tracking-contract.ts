@@ -6,7 +6,17 @@ import type { OpenSubject } from "./contract-store.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
 
-const words = ["pending", "sent", "delivered", "read", "failed", "received", "Sent", "blue", null] as const;
+const words = [
+  "pending",
+  "sent",
+  "delivered",
+  "read",
+  "failed",
+  "received",
+  "Sent",
+  "blue",
+  null,
+] as const;
 
 export function trackingContract(open: OpenSubject): void {
   test("any order of statuses leaves a message in the state machine's state, across restarts", async () => {
@@ -16,23 +26,33 @@ export function trackingContract(open: OpenSubject): void {
       at: fc.integer({ min: start, max: start + 5 }),
     });
     await fc.assert(
-      fc.asyncProperty(fc.array(seen, { minLength: 1, maxLength: 12 }), fc.integer({ min: 0, max: 12 }), async (events, restartAt) => {
-        const subject = await open(rulesFor([{ name: "moves", emit: "transitions" }]));
-        let { store } = subject;
-        let state: MessageState = unobserved;
-        for (const [n, { status, errorCode, at }] of events.entries()) {
-          if (n === restartAt) store = await subject.reopen();
-          const before = state;
-          const step = stepMessage(before, { status, error: errorCode, at });
-          state = step.state;
-          const seq = await accept(store, { wamid: "w", status, errorCode, at });
-          expect(await store.event(seq)).toMatchObject({ previousStatus: before.status, transition: step.transition !== null });
-          expect((await store.delivery(seq, "moves")) !== null).toBe(step.transition !== null);
-        }
-        expect(await store.message("main", "w")).toMatchObject({ status: state.status, errorCode: state.error });
-        expect((await store.message("main", "w"))?.times).toEqual(state.times);
-        await subject.end();
-      }),
+      fc.asyncProperty(
+        fc.array(seen, { minLength: 1, maxLength: 12 }),
+        fc.integer({ min: 0, max: 12 }),
+        async (events, restartAt) => {
+          const subject = await open(rulesFor([{ name: "moves", emit: "transitions" }]));
+          let { store } = subject;
+          let state: MessageState = unobserved;
+          for (const [n, { status, errorCode, at }] of events.entries()) {
+            if (n === restartAt) store = await subject.reopen();
+            const before = state;
+            const step = stepMessage(before, { status, error: errorCode, at });
+            state = step.state;
+            const seq = await accept(store, { wamid: "w", status, errorCode, at });
+            expect(await store.event(seq)).toMatchObject({
+              previousStatus: before.status,
+              transition: step.transition !== null,
+            });
+            expect((await store.delivery(seq, "moves")) !== null).toBe(step.transition !== null);
+          }
+          expect(await store.message("main", "w")).toMatchObject({
+            status: state.status,
+            errorCode: state.error,
+          });
+          expect((await store.message("main", "w"))?.times).toEqual(state.times);
+          await subject.end();
+        },
+      ),
       { numRuns: soakSize(12, 25) },
     );
   });

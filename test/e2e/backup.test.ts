@@ -1,4 +1,5 @@
-// @module-tag slow: it backs up under load, kills backups at random moments, and runs the commands of docs/how-to/back-up-and-restore.md.
+// @module-tag slow: it backs up under load, kills backups at random moments, and runs the commands
+// of docs/how-to/back-up-and-restore.md.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -34,7 +35,11 @@ const rounds = soakSize(2, 20);
 
 /** Ids with a 2xx so far. */
 const acknowledgedOf = (sender: ReturnType<typeof openSender>) =>
-  new Set([...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id));
+  new Set(
+    [...sender.acknowledged]
+      .filter(([, { accepted, duplicate }]) => accepted + duplicate > 0)
+      .map(([id]) => id),
+  );
 
 function auditFile(path: string): AuditReport {
   const db = openForReading(path);
@@ -48,13 +53,22 @@ function auditFile(path: string): AuditReport {
 test("a backup at a random moment under load has every event acknowledged before it; restored elsewhere, it balances", async () => {
   const random = createRandom(seed);
   const downstream = await openDownstream({ keepBodies: false });
-  const settings = { log: { level: "warn" }, routes: [routeTo(downstream.url, { to: { concurrency: 32 } })] };
+  const settings = {
+    log: { level: "warn" },
+    routes: [routeTo(downstream.url, { to: { concurrency: 32 } })],
+  };
   const relay = await startRelay({ settings });
   const sender = openSender(relay, { concurrency: 32, rate: 500, retry: untilItIsBack });
   const over = new AbortController();
   let answered = 0;
   let mostMeanwhile = 0;
-  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 12, mix: { wronglySigned: 0, altered: 0 } });
+  const posts = scenario({
+    seed,
+    start: Date.now(),
+    messages: 1_000_000,
+    alive: 12,
+    mix: { wronglySigned: 0, altered: 0 },
+  });
   const sending = sender.run(posts, {
     signal: over.signal,
     onResult() {
@@ -74,11 +88,15 @@ test("a backup at a random moment under load has every event acknowledged before
     if (round === rounds) await relay.kill9();
 
     const elsewhere = await makeRelay({ settings });
-    expect(await runHere(["restore", file, "--config", elsewhere.settingsPath])).toMatchObject({ code: 0 });
+    expect(await runHere(["restore", file, "--config", elsewhere.settingsPath])).toMatchObject({
+      code: 0,
+    });
     const stored = new Set(storedEvents(elsewhere.storePath).map(({ id }) => id));
     expect([...before].filter((id) => !stored.has(id))).toEqual([]);
     expect(auditFile(elsewhere.storePath)).toMatchObject({ balanced: true, broken: {} });
-    console.log(`round ${round}: ${before.size} events acknowledged before the backup, ${stored.size} in it`);
+    console.log(
+      `round ${round}: ${before.size} events acknowledged before the backup, ${stored.size} in it`,
+    );
     if (round < rounds) await elsewhere.dispose();
     else {
       over.abort();
@@ -87,7 +105,9 @@ test("a backup at a random moment under load has every event acknowledged before
       await elsewhere.start();
       const event = createMessages(`${seed} after`).event();
       expect((await postEvent(elsewhere.webhookUrl, event)).word).toBe("accepted");
-      await until("the new event is delivered", () => downstream.arrivals.some(({ eventId }) => eventId === event.id));
+      await until("the new event is delivered", () =>
+        downstream.arrivals.some(({ eventId }) => eventId === event.id),
+      );
       await until("all is delivered", async () => {
         const { waiting, held } = (await statsOf(elsewhere)).deliveries;
         return waiting + held === 0;
@@ -102,7 +122,15 @@ test("a backup at a random moment under load has every event acknowledged before
 test("kill -9 during a backup leaves no file under its name that is not whole", async () => {
   const relay = await startRelay({ settings: { log: { level: "warn" }, routes: [] } });
   const sender = openSender(relay, { concurrency: 32 });
-  await sender.run(scenario({ seed, start: Date.now(), messages: 300, alive: 12, mix: { wronglySigned: 0, altered: 0 } }));
+  await sender.run(
+    scenario({
+      seed,
+      start: Date.now(),
+      messages: 300,
+      alive: 12,
+      mix: { wronglySigned: 0, altered: 0 },
+    }),
+  );
   const file = join(relay.folder, "backups", "backup.db");
   mkdirSync(join(relay.folder, "backups"));
   const names = () => readdirSync(join(relay.folder, "backups"));
@@ -110,7 +138,14 @@ test("kill -9 during a backup leaves no file under its name that is not whole", 
   const never = `import files from "node:fs/promises"; import { syncBuiltinESMExports } from "node:module";
     for (const name of ["link", "rename"]) files[name] = () => new Promise(() => setInterval(() => {}, 60_000));
     syncBuiltinESMExports();`;
-  const args = [`--import=data:text/javascript,${encodeURIComponent(never)}`, entry, "backup", file, "--config", relay.settingsPath];
+  const args = [
+    `--import=data:text/javascript,${encodeURIComponent(never)}`,
+    entry,
+    "backup",
+    file,
+    "--config",
+    relay.settingsPath,
+  ];
   const child = spawn(process.execPath, args, { stdio: "ignore" });
   const ended = once(child, "exit");
   await until("the unfinished file appears", () => names().length > 0);
@@ -119,7 +154,9 @@ test("kill -9 during a backup leaves no file under its name that is not whole", 
   expect(names().filter((name) => !/^backup\.db\.[0-9a-f]{8}\.partial/.test(name))).toEqual([]);
 
   // The relay was not disturbed.
-  expect((await postEvent(relay.webhookUrl, createMessages(`${seed} undisturbed`).event())).word).toBe("accepted");
+  expect(
+    (await postEvent(relay.webhookUrl, createMessages(`${seed} undisturbed`).event())).word,
+  ).toBe("accepted");
 });
 
 const page = readPage("docs/how-to/back-up-and-restore.md");
@@ -152,17 +189,33 @@ test("the commands of back-up-and-restore.md work as written on SQLite", async (
   const tested = await run(blocksOf("Test a backup"));
   expect(tested).toEqual({
     code: 0,
-    out: expect.stringMatching(/restored\/relay\.db[\s\S]*the sums match; 1 event,[\s\S]*the sums match; 1 event,/),
+    out: expect.stringMatching(
+      /restored\/relay\.db[\s\S]*the sums match; 1 event,[\s\S]*the sums match; 1 event,/,
+    ),
   });
   // A second test looks at the newer backup, and not at what the first one restored.
   await postEvent(relay.webhookUrl, createMessages("documented again").event());
-  const again = await run(["wamid-relay backup /backups/relay.db --force", ...blocksOf("Test a backup")]);
-  expect(again).toEqual({ code: 0, out: expect.stringMatching(/(the sums match; 2 events[\s\S]*){3}$/) });
-  expect(await run(blocksOf("Restore"))).toEqual({ code: 1, out: expect.stringContaining("is in use by another wamid-relay process") });
+  const again = await run([
+    "wamid-relay backup /backups/relay.db --force",
+    ...blocksOf("Test a backup"),
+  ]);
+  expect(again).toEqual({
+    code: 0,
+    out: expect.stringMatching(/(the sums match; 2 events[\s\S]*){3}$/),
+  });
+  expect(await run(blocksOf("Restore"))).toEqual({
+    code: 1,
+    out: expect.stringContaining("is in use by another wamid-relay process"),
+  });
   await relay.stop();
-  expect(await run(blocksOf("Restore"))).toEqual({ code: 0, out: expect.stringContaining("before-restore-") });
+  expect(await run(blocksOf("Restore"))).toEqual({
+    code: 0,
+    out: expect.stringContaining("before-restore-"),
+  });
   await relay.start();
-  expect((await runHere(["audit", "--config", relay.settingsPath])).out).toContain("the sums match; 2 events");
+  expect((await runHere(["audit", "--config", relay.settingsPath])).out).toContain(
+    "the sums match; 2 events",
+  );
 });
 
 // PostgreSQL 14, because a pg_dump that is older than its server refuses.
@@ -185,12 +238,20 @@ test("the commands of back-up-and-restore.md work as written on PostgreSQL", asy
   );
   const [dump, check, ...others] = blocksOf("PostgreSQL");
   expect(others).toEqual([]);
-  expect(await run([dump as string, check as string])).toEqual({ code: 0, out: expect.stringContaining("the sums match; 1 event,") });
+  expect(await run([dump as string, check as string])).toEqual({
+    code: 0,
+    out: expect.stringContaining("the sums match; 1 event,"),
+  });
   await relay.stop();
 
-  const restored = ['createdb --maintenance-db="$POSTGRES_URL" new', 'pg_restore --no-owner --dbname="$DATABASE/new" /backups/relay.dump'];
+  const restored = [
+    'createdb --maintenance-db="$POSTGRES_URL" new',
+    'pg_restore --no-owner --dbname="$DATABASE/new" /backups/relay.dump',
+  ];
   expect(await run(restored)).toEqual({ code: 0, out: "" });
-  const again = await startRelay({ settings: { log: { level: "warn" }, storage: { ...storage, url: `${database}/new` } } });
+  const again = await startRelay({
+    settings: { log: { level: "warn" }, storage: { ...storage, url: `${database}/new` } },
+  });
   expect((await postEvent(again.webhookUrl, event)).word).toBe("duplicate");
   expect((await postEvent(again.webhookUrl, createMessages("new").event())).word).toBe("accepted");
   await again.stop();

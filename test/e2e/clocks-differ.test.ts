@@ -14,7 +14,11 @@ const minute = 60_000;
 const hour = 60 * minute;
 
 /** A process on a machine whose clock is that much ahead, as Node shows it. */
-async function startAhead(ms: number, role: "receive" | "work", settings: SettingsParts): Promise<RelayProcess> {
+async function startAhead(
+  ms: number,
+  role: "receive" | "work",
+  settings: SettingsParts,
+): Promise<RelayProcess> {
   const shifted = `const Real = Date; globalThis.Date = class extends Real {
     constructor(...given) { super(...(given.length === 0 ? [Real.now() + ${ms}] : given)); }
     static now() { return Real.now() + ${ms}; }
@@ -48,13 +52,20 @@ test("receivers and workers with clocks hours apart park, keep, retry and date e
       }),
     ],
   };
-  const [receiver, behind] = await Promise.all([startAhead(10 * minute, "receive", settings), startAhead(-hour, "work", settings)]);
+  const [receiver, behind] = await Promise.all([
+    startAhead(10 * minute, "receive", settings),
+    startAhead(-hour, "work", settings),
+  ]);
 
   const messages = createMessages("clocks");
   const [ours, late] = [messages.wamid(), messages.wamid()];
   const register = (wamid: string) =>
-    receiver.ask("/v1/messages/track", { method: "POST", body: { account: "main", wamid, reference: wamid } });
-  const shown = async ({ id }: { id: string }) => (await receiver.ask(`/v1/events/${id}`)).body as Shown;
+    receiver.ask("/v1/messages/track", {
+      method: "POST",
+      body: { account: "main", wamid, reference: wamid },
+    });
+  const shown = async ({ id }: { id: string }) =>
+    (await receiver.ask(`/v1/events/${id}`)).body as Shown;
   const failing = async () => {
     const { body } = await receiver.ask("/v1/deliveries?route=failing");
     return (body as { data: { attempts: number; nextAt: string | null }[] }).data[0];
@@ -66,16 +77,24 @@ test("receivers and workers with clocks hours apart park, keep, retry and date e
   const failed = messages.status(ours, "failed");
   const parked = messages.status(late, "sent");
   const postedAt = Date.now();
-  for (const event of [first, failed, parked]) expect((await postEvent(receiver.webhookUrl, event)).word).toBe("accepted");
+  for (const event of [first, failed, parked])
+    expect((await postEvent(receiver.webhookUrl, event)).word).toBe("accepted");
   await until("the one behind has planned and sent all", async () => {
-    return (await delivered()) === 2 && (await failing())?.attempts === 1 && (await shown(parked)).disposition === "parked";
+    return (
+      (await delivered()) === 2 &&
+      (await failing())?.attempts === 1 &&
+      (await shown(parked)).disposition === "parked"
+    );
   });
   expect(Math.abs(Date.parse((await shown(first)).receivedAt) - postedAt)).toBeLessThan(5 * minute);
-  expect(Math.abs(Date.parse((await failing())?.nextAt ?? "") - postedAt - 30 * minute)).toBeLessThan(5 * minute);
+  expect(
+    Math.abs(Date.parse((await failing())?.nextAt ?? "") - postedAt - 30 * minute),
+  ).toBeLessThan(5 * minute);
 
   await behind.stop();
   await startAhead(hour, "work", settings);
-  const looksOf = (key: string) => session.number("SELECT coalesce(sum(version), 0) FROM relay.state WHERE key = $1", [key]);
+  const looksOf = (key: string) =>
+    session.number("SELECT coalesce(sum(version), 0) FROM relay.state WHERE key = $1", [key]);
   // A lease is renewed after a pass.
   await until("retention has passed over all", async () => (await looksOf("leader/retention")) > 1);
   await until("parking was looked at", async () => (await looksOf("leader/parking")) > 1);

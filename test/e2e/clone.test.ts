@@ -16,22 +16,38 @@ const temporary = join(folder, "tmp");
 mkdirSync(temporary);
 
 const ignored = readPage(".gitignore").match(/^[\w.-]+(?=\/$)/gm) ?? [];
-cpSync(root, clone, { recursive: true, filter: (path) => ![".git", ...ignored].includes(basename(path)) });
+cpSync(root, clone, {
+  recursive: true,
+  filter: (path) => ![".git", ...ignored].includes(basename(path)),
+});
 symlinkSync(join(root, "node_modules"), join(clone, "node_modules"));
 
 /** Both commands, as README.md has them. */
-const [demoLine = "", testLine = ""] = (/```sh\n(npm ci[\s\S]*?)```/.exec(readPage("README.md"))?.[1] ?? "").split("\n");
+const [demoLine = "", testLine = ""] = (
+  /```sh\n(npm ci[\s\S]*?)```/.exec(readPage("README.md"))?.[1] ?? ""
+).split("\n");
 
 /** Runs a line in the clone with the machine's own Node, on a terminal. */
 function typed(line: string) {
-  const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^(npm_|VITEST|NODE_|FORCE_COLOR$|CI$)/.test(key)));
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([key]) => !/^(npm_|VITEST|NODE_|FORCE_COLOR$|CI$)/.test(key),
+    ),
+  );
   const PATH = (env["PATH"] ?? "")
     .split(delimiter)
     .filter((path) => !path.includes("node_modules"))
     .join(delimiter);
   const child = spawn("script", ["-qec", line, "/dev/null"], {
     cwd: clone,
-    env: { ...env, PATH, TMPDIR: temporary, npm_config_prefer_offline: "true", npm_config_progress: "false", NO_COLOR: "1" },
+    env: {
+      ...env,
+      PATH,
+      TMPDIR: temporary,
+      npm_config_prefer_offline: "true",
+      npm_config_progress: "false",
+      NO_COLOR: "1",
+    },
     stdio: ["pipe", "pipe", "inherit"],
   });
   let text = "";

@@ -24,7 +24,10 @@ interface Service {
   readonly environment?: Readonly<Record<string, string>>;
   readonly volumes?: readonly string[];
   readonly ports?: readonly string[];
-  readonly deploy?: { readonly replicas: number; readonly resources?: { readonly limits: { readonly memory: string } } };
+  readonly deploy?: {
+    readonly replicas: number;
+    readonly resources?: { readonly limits: { readonly memory: string } };
+  };
   readonly read_only?: boolean;
   readonly cap_drop?: readonly string[];
   readonly security_opt?: readonly string[];
@@ -46,8 +49,15 @@ function filled(text: string, env: Readonly<Record<string, string>>): string {
   return value;
 }
 
-/** The processes of a service, each at a port of its own instead of in a container of its own; ended at the test's end. */
-async function start(service: Service, secrets: Readonly<Record<string, string>>, databasePort: number) {
+/**
+ * The processes of a service, each at a port of its own instead of in a container of its own; ended
+ * at the test's end.
+ */
+async function start(
+  service: Service,
+  secrets: Readonly<Record<string, string>>,
+  databasePort: number,
+) {
   return Promise.all(
     Array.from({ length: service.deploy?.replicas ?? 1 }, async () => {
       const port = await freePort();
@@ -55,10 +65,22 @@ async function start(service: Service, secrets: Readonly<Record<string, string>>
         name,
         filled(value, secrets).replace("@postgres:5432", `@127.0.0.1:${databasePort}`),
       ]);
-      const env = { PATH: process.env["PATH"], ...Object.fromEntries(given), PORT: String(port), RELAY_HOST: "127.0.0.1" };
-      const program = startProgram(process.execPath, [entry, ...(service.command ?? [])], { cwd: root, env });
+      const env = {
+        PATH: process.env["PATH"],
+        ...Object.fromEntries(given),
+        PORT: String(port),
+        RELAY_HOST: "127.0.0.1",
+      };
+      const program = startProgram(process.execPath, [entry, ...(service.command ?? [])], {
+        cwd: root,
+        env,
+      });
       const url = `http://127.0.0.1:${port}`;
-      const ready = () => program.until("it is ready", async () => (await fetch(`${url}/readyz`).catch(() => null))?.status === 200);
+      const ready = () =>
+        program.until(
+          "it is ready",
+          async () => (await fetch(`${url}/readyz`).catch(() => null))?.status === 200,
+        );
       return { url, env, end: program.end, ready };
     }),
   );
@@ -75,10 +97,17 @@ test("defines two receivers, two workers, one address and one PostgreSQL, which 
     }
   }
   // Only the load balancer is reached from outside.
-  expect(Object.entries(compose.services).filter(([, { ports }]) => ports !== undefined)).toEqual([["balance", balance]]);
-  expect([balance, postgres].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
+  expect(Object.entries(compose.services).filter(([, { ports }]) => ports !== undefined)).toEqual([
+    ["balance", balance],
+  ]);
+  expect([balance, postgres].map(({ healthcheck }) => healthcheck?.test[0])).toEqual([
+    "CMD",
+    "CMD",
+  ]);
   // The image's own check, with the settings that these processes have.
-  const ofImage = JSON.parse(/^HEALTHCHECK .*\n {2}CMD (\[.*\])$/m.exec(readPage("Dockerfile"))?.[1] ?? "[]") as string[];
+  const ofImage = JSON.parse(
+    /^HEALTHCHECK .*\n {2}CMD (\[.*\])$/m.exec(readPage("Dockerfile"))?.[1] ?? "[]",
+  ) as string[];
   for (const { command, healthcheck } of [receive, work])
     expect(healthcheck?.test).toEqual(["CMD", ...ofImage.slice(0, -1), command?.at(-1)]);
   const balancing = readPage("deploy/haproxy/haproxy.cfg");
@@ -86,8 +115,17 @@ test("defines two receivers, two workers, one address and one PostgreSQL, which 
   expect(balancing).toMatch(/^ {4}bind :8080$/m);
   const published = [/^127\.0\.0\.1:.*:8080$/, /^127\.0\.0\.1:.*:9090$/];
   expect(balance.ports).toEqual(published.map((each) => expect.stringMatching(each)));
-  for (const [name, { read_only, cap_drop, security_opt, logging, deploy }] of Object.entries(compose.services)) {
-    const hardened = [name, read_only, cap_drop, security_opt, logging?.options["max-size"], typeof deploy?.resources?.limits.memory];
+  for (const [name, { read_only, cap_drop, security_opt, logging, deploy }] of Object.entries(
+    compose.services,
+  )) {
+    const hardened = [
+      name,
+      read_only,
+      cap_drop,
+      security_opt,
+      logging?.options["max-size"],
+      typeof deploy?.resources?.limits.memory,
+    ];
     expect(hardened).toEqual([name, true, ["ALL"], ["no-new-privileges:true"], "10m", "string"]);
   }
 });
@@ -100,7 +138,8 @@ test("the Compose commands of the docs and compose.yaml name existing services",
   }
 });
 
-// No Docker engine runs where these tests do: the same commands, environments and settings, as processes.
+// No Docker engine runs where these tests do: the same commands, environments and settings, as
+// processes.
 test("the processes of compose.yaml accept an event at either receiver, deliver it once, and continue without one worker", async () => {
   const downstream = await openDownstream();
   const secrets = {
@@ -113,7 +152,9 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
   };
   const [program, ...args] = postgres.command ?? [];
   expect(program).toBe("postgres");
-  const settings = Object.fromEntries(args.filter((arg) => arg !== "-c").map((arg) => arg.split("=") as [string, string]));
+  const settings = Object.fromEntries(
+    args.filter((arg) => arg !== "-c").map((arg) => arg.split("=") as [string, string]),
+  );
   await using server = await startPostgres({ durable: true, tcp: true, settings });
   const { POSTGRES_USER: user, POSTGRES_DB: database } = postgres.environment ?? {};
   const client = new Client(server.url);
@@ -130,7 +171,10 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
   const failed = async (wamid = messages.wamid()) => {
     const answer = await fetch(`${second.url}/v1/messages/track`, {
       method: "POST",
-      headers: { authorization: `Bearer ${secrets.RELAY_TOKEN}`, "content-type": "application/json" },
+      headers: {
+        authorization: `Bearer ${secrets.RELAY_TOKEN}`,
+        "content-type": "application/json",
+      },
       body: JSON.stringify({ account: "main", wamid, reference: "order-1" }),
     });
     expect(answer.status).toBe(200);
@@ -144,15 +188,35 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
   expect((await post(second, event)).word).toBe("duplicate");
   // And settled: a worker that is killed before that leaves it to the other one.
   await until("it is delivered", async () => {
-    const stats = await fetch(`${second.url}/v1/stats`, { headers: { authorization: `Bearer ${secrets.RELAY_TOKEN}` } });
-    return ((await stats.json()) as { deliveries?: { delivered: number } }).deliveries?.delivered === 1;
+    const stats = await fetch(`${second.url}/v1/stats`, {
+      headers: { authorization: `Bearer ${secrets.RELAY_TOKEN}` },
+    });
+    return (
+      ((await stats.json()) as { deliveries?: { delivered: number } }).deliveries?.delivered === 1
+    );
   });
 
-  const doctor = ["doctor", "--json", "--offline", "--config", (work.command ?? []).at(-1) as string];
-  const said = await run(process.execPath, [entry, ...doctor], { cwd: root, env: (workers[0] as (typeof workers)[0]).env });
-  const { checks } = JSON.parse(said.stdout) as { checks: { check: string; level: string; message: string }[] };
-  const found = checks.filter(({ check: name }) => /^(postgres|postgres (durability|connections)|processes)$/.test(name));
-  expect(found.map(({ check: name, level }) => `${level} ${name}`)).toEqual(["ok postgres", "ok processes"]);
+  const doctor = [
+    "doctor",
+    "--json",
+    "--offline",
+    "--config",
+    (work.command ?? []).at(-1) as string,
+  ];
+  const said = await run(process.execPath, [entry, ...doctor], {
+    cwd: root,
+    env: (workers[0] as (typeof workers)[0]).env,
+  });
+  const { checks } = JSON.parse(said.stdout) as {
+    checks: { check: string; level: string; message: string }[];
+  };
+  const found = checks.filter(({ check: name }) =>
+    /^(postgres|postgres (durability|connections)|processes)$/.test(name),
+  );
+  expect(found.map(({ check: name, level }) => `${level} ${name}`)).toEqual([
+    "ok postgres",
+    "ok processes",
+  ]);
   expect(found.at(-1)?.message).toBe("2 receive, 2 work");
 
   await workers[0]?.end("SIGKILL");

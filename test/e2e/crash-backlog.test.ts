@@ -13,14 +13,23 @@ import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
 
 const backlog = soakSize(8_000, 20_000);
-/** Some 5 KiB for each that comes after the first quarter: SQLite's page cache may take 64 MiB of 20,000. */
+/**
+ * Some 5 KiB for each that comes after the first quarter: SQLite's page cache may take 64 MiB of
+ * 20,000.
+ */
 const mostGrownMiB = soakSize(32, 80);
 
 function residentMiB(relay: RelayProcess): number {
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${relay.pid()}/status`, "latin1"))?.[1]) / 1024;
+  return (
+    Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${relay.pid()}/status`, "latin1"))?.[1]) /
+    1024
+  );
 }
 
-/** Starts it again and gives the seconds of processor time that this took: waiting for a busy machine is no part of it. */
+/**
+ * Starts it again and gives the seconds of processor time that this took: waiting for a busy
+ * machine is no part of it.
+ */
 async function restart(relay: RelayProcess): Promise<number> {
   await relay.kill9();
   await relay.start();
@@ -30,7 +39,10 @@ async function restart(relay: RelayProcess): Promise<number> {
 test(`${backlog} deliveries for a dead destination cost no memory, delay no restart, and are all delivered`, async () => {
   const port = await freePort();
   const relay = await startRelay({
-    settings: { log: { level: "error" }, routes: [routeTo(`http://127.0.0.1:${port}/`, { to: { concurrency: 64 } })] },
+    settings: {
+      log: { level: "error" },
+      routes: [routeTo(`http://127.0.0.1:${port}/`, { to: { concurrency: 64 } })],
+    },
   });
   const emptyStarts = [];
   for (let n = 0; n < 2; n += 1) emptyStarts.push(await restart(relay));
@@ -44,7 +56,9 @@ test(`${backlog} deliveries for a dead destination cost no memory, delay no rest
   const quarterMiB = residentMiB(relay);
   expect((await sender.run(posts((backlog * 3) / 4))).accepted).toBe((backlog * 3) / 4);
   const wholeMiB = residentMiB(relay);
-  expect((await relay.ask("/v1/stats")).body).toMatchObject({ deliveries: { waiting: backlog, delivered: 0 } });
+  expect((await relay.ask("/v1/stats")).body).toMatchObject({
+    deliveries: { waiting: backlog, delivered: 0 },
+  });
   expect(wholeMiB - quarterMiB).toBeLessThan(mostGrownMiB);
   expect(wholeMiB).toBeLessThan(300);
 

@@ -1,5 +1,11 @@
 import { expect } from "vitest";
-import { type MessageState, type RunState, stepMessage, stepRun, unobserved } from "../../src/model/tracking.ts";
+import {
+  type MessageState,
+  type RunState,
+  stepMessage,
+  stepRun,
+  unobserved,
+} from "../../src/model/tracking.ts";
 import type { Arrival } from "../../src/sandbox/downstream.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 
@@ -15,7 +21,13 @@ export interface StoredEvent {
 
 /** Every event in the file, by seq, with the message it is about. */
 export function storedEvents(storePath: string): StoredEvent[] {
-  const rows = rowsOf<{ seq: number; id: string; wamid: string | null; registered: number | null; moved: number }>(
+  const rows = rowsOf<{
+    seq: number;
+    id: string;
+    wamid: string | null;
+    registered: number | null;
+    moved: number;
+  }>(
     storePath,
     `SELECT e.seq, lower(hex(e.id)) AS id, s.name AS wamid, s.registered_at AS registered, e.moved
      FROM events e LEFT JOIN subjects s ON s.seq = e.subject AND s.type = 0 ORDER BY e.seq`,
@@ -30,10 +42,15 @@ export function storedEvents(storePath: string): StoredEvent[] {
 }
 
 /**
- * Where deliveries of one message came in another order than their events were accepted: each arrival
- * after one of a later event, be it a first or a repeated one (D1 D1 D2 is fine, D1 D2 D1 is not).
+ * Where deliveries of one message came in another order than their events were accepted: each
+ * arrival after one of a later event, be it a first or a repeated one (D1 D1 D2 is fine, D1 D2 D1
+ * is not).
  */
-export function findSetbacks(arrivals: readonly Arrival[], path: string, seqOf: ReadonlyMap<string, number>): string[] {
+export function findSetbacks(
+  arrivals: readonly Arrival[],
+  path: string,
+  seqOf: ReadonlyMap<string, number>,
+): string[] {
   const furthest = new Map<string, { seq: number; number: number }>();
   const setbacks: string[] = [];
   for (const { path: at, wamid, eventId, number, attempt } of arrivals) {
@@ -49,7 +66,10 @@ export function findSetbacks(arrivals: readonly Arrival[], path: string, seqOf: 
   return setbacks;
 }
 
-/** Event ids that reached `path`; fails when one event came under two delivery ids or one id for two events. */
+/**
+ * Event ids that reached `path`; fails when one event came under two delivery ids or one id for two
+ * events.
+ */
 export function arrivedAt(arrivals: readonly Arrival[], path: string): Set<string> {
   const deliveryOf = new Map<string, string>();
   const eventOf = new Map<string, string>();
@@ -92,8 +112,14 @@ export function findWrongStates(storePath: string): string[] {
   return compareStates(events, rowsOf<SubjectRow>(storePath, "SELECT * FROM subjects"));
 }
 
-/** Compares each message and run with the state machine applied to the stored events in the order of seq; gives what differs. */
-export function compareStates(events: readonly TrackedEvent[], subjects: readonly SubjectRow[]): string[] {
+/**
+ * Compares each message and run with the state machine applied to the stored events in the order of
+ * seq; gives what differs.
+ */
+export function compareStates(
+  events: readonly TrackedEvent[],
+  subjects: readonly SubjectRow[],
+): string[] {
   const rows = new Map(subjects.map((row) => [row.seq, row]));
   const messages = new Map<number, MessageState>();
   const runs = new Map<number, RunState>();
@@ -101,21 +127,30 @@ export function compareStates(events: readonly TrackedEvent[], subjects: readonl
   for (const { subject: seq, status, error_code, created_at: at, error, moved } of events) {
     const type = rows.get(seq)?.type;
     if (type === 0) {
-      const { state, transition } = stepMessage(messages.get(seq) ?? unobserved, { status, error: error_code, at });
+      const { state, transition } = stepMessage(messages.get(seq) ?? unobserved, {
+        status,
+        error: error_code,
+        at,
+      });
       messages.set(seq, state);
-      if ((moved === 1) !== (transition !== null)) wrong.push(`${status} of message ${seq} is ${moved === 1 ? "a" : "no"} transition`);
-    } else if (type === 1) runs.set(seq, stepRun(runs.get(seq) ?? unobserved, { status, error, at }).state);
+      if ((moved === 1) !== (transition !== null))
+        wrong.push(`${status} of message ${seq} is ${moved === 1 ? "a" : "no"} transition`);
+    } else if (type === 1)
+      runs.set(seq, stepRun(runs.get(seq) ?? unobserved, { status, error, at }).state);
     else wrong.push(`subject ${seq} is missing`);
   }
   for (const { seq, type, ...row } of subjects) {
     const { status, error, times } = (type === 0 ? messages : runs).get(seq) ?? unobserved;
     // A registration sets the time of `started`, and no event.
-    const known = sorted(JSON.parse(row.times)).filter(([word]) => type === 0 || word !== "started");
+    const known = sorted(JSON.parse(row.times)).filter(
+      ([word]) => type === 0 || word !== "started",
+    );
     const [found, wanted] = [
       [row.status, row.error, known],
       [status, error, sorted(times)],
     ].map((state) => JSON.stringify(state));
-    if (found !== wanted) wrong.push(`${type === 0 ? "message" : "run"} ${seq} is ${found}, not ${wanted}`);
+    if (found !== wanted)
+      wrong.push(`${type === 0 ? "message" : "run"} ${seq} is ${found}, not ${wanted}`);
   }
   return wrong;
 }

@@ -25,17 +25,31 @@ function settingsFor(downstreamUrl: string) {
       routeTo(`${downstreamUrl}/ordered`, { name: "ordered", to: { concurrency: 32 } }),
       routeTo(`${downstreamUrl}/any`, { name: "any", to: { concurrency: 32, order: "none" } }),
       routeTo(`${downstreamUrl}/tracked`, { name: "tracked", match: { tracked: true } }),
-      routeTo(`${downstreamUrl}/transitions`, { name: "transitions", match: { tracked: true }, emit: "transitions" }),
+      routeTo(`${downstreamUrl}/transitions`, {
+        name: "transitions",
+        match: { tracked: true },
+        emit: "transitions",
+      }),
     ],
   };
 }
 
-/** Whether all are acknowledged: as one list, or as lines of one stream, of which a crash cuts the report. */
-async function register({ url }: RelayProcess, wamids: readonly string[], asLines: boolean): Promise<boolean> {
+/**
+ * Whether all are acknowledged: as one list, or as lines of one stream, of which a crash cuts the
+ * report.
+ */
+async function register(
+  { url }: RelayProcess,
+  wamids: readonly string[],
+  asLines: boolean,
+): Promise<boolean> {
   const list = wamids.map((wamid) => ({ account: "main", wamid, reference: `order of ${wamid}` }));
   const answer = await fetch(`${url}/v1/messages/track`, {
     method: "POST",
-    headers: { authorization: `Bearer ${relayToken}`, "content-type": `application/${asLines ? "x-ndjson" : "json"}` },
+    headers: {
+      authorization: `Bearer ${relayToken}`,
+      "content-type": `application/${asLines ? "x-ndjson" : "json"}`,
+    },
     body: asLines ? list.map((one) => `${JSON.stringify(one)}\n`).join("") : JSON.stringify(list),
   }).catch(() => null);
   const report = (await answer?.text().catch(() => "")) ?? "";
@@ -45,8 +59,16 @@ async function register({ url }: RelayProcess, wamids: readonly string[], asLine
   return last.lines === wamids.length;
 }
 
-/** Registers messages a few at a time, whether the relay is up or not, until told to stop; gives those whose registration was acknowledged. */
-async function registerSome(relay: RelayProcess, wamids: readonly string[], random: Random, over: AbortSignal): Promise<Set<string>> {
+/**
+ * Registers messages a few at a time, whether the relay is up or not, until told to stop; gives
+ * those whose registration was acknowledged.
+ */
+async function registerSome(
+  relay: RelayProcess,
+  wamids: readonly string[],
+  random: Random,
+  over: AbortSignal,
+): Promise<Set<string>> {
   const acknowledged = new Set<string>();
   for (let from = 0; from < wamids.length || !over.aborted; ) {
     const batch = wamids.slice(from, from + 50);
@@ -59,7 +81,8 @@ async function registerSome(relay: RelayProcess, wamids: readonly string[], rand
   return acknowledged;
 }
 
-const missing = (wanted: Iterable<string>, found: { has(id: string): boolean }) => [...wanted].filter((id) => !found.has(id));
+const missing = (wanted: Iterable<string>, found: { has(id: string): boolean }) =>
+  [...wanted].filter((id) => !found.has(id));
 
 test(`${kills} kills -9 at random moments under load lose nothing, plan nothing twice and keep the order`, async () => {
   const random = createRandom(seed);
@@ -72,21 +95,29 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
   let answered = 0;
   let triedAgain = 0;
   const chosen = random.fork("registered");
-  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 12, mix: { wronglySigned: 0, altered: 0 } });
+  const posts = scenario({
+    seed,
+    start: Date.now(),
+    messages: 1_000_000,
+    alive: 12,
+    mix: { wronglySigned: 0, altered: 0 },
+  });
   const sending = sender.run(posts, {
     signal: over.signal,
     onResult(post, { tries }) {
       answered += 1;
       triedAgain += tries - 1;
       const { wamid } = post.subject;
-      if (wamid !== null && post.sort === "status" && chosen.chance(0.2) && !ours.includes(wamid)) ours.push(wamid);
+      if (wamid !== null && post.sort === "status" && chosen.chance(0.2) && !ours.includes(wamid))
+        ours.push(wamid);
     },
   });
   const registering = registerSome(relay, ours, random.fork("registering"), over.signal);
 
   const moments = random.fork("moments");
   for (let killed = 0; killed < kills; killed += 1) {
-    // Some while it is still starting: migrating, recovering the write-ahead log, or sending the first deliveries again.
+    // Some while it is still starting: migrating, recovering the write-ahead log, or sending the
+    // first deliveries again.
     if (moments.chance(0.2)) {
       await relay.kill9();
       const starting = relay.start().catch(() => null);
@@ -108,35 +139,45 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
   const summary = await sending;
   const registered = await registering;
 
-  const open = () => rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM queue WHERE state <> 2")[0]?.n;
+  const open = () =>
+    rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM queue WHERE state <> 2")[0]
+      ?.n;
   await until("every delivery is made", () => open() === 0);
 
   // Every id that got a 2xx is in the file, exactly once, and was delivered.
   const stored = storedEvents(relay.storePath);
   const seqOf = new Map(stored.flatMap(({ id, seq }) => (id === null ? [] : [[id, seq] as const])));
   expect(seqOf.size).toBe(stored.filter(({ id }) => id !== null).length);
-  const acknowledged = [...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id);
+  const acknowledged = [...sender.acknowledged]
+    .filter(([, { accepted, duplicate }]) => accepted + duplicate > 0)
+    .map(([id]) => id);
   const wanted = new Set(acknowledged);
   expect(wanted.size).toBeGreaterThan(kills * 50);
   expect(missing(wanted, seqOf)).toEqual([]);
   expect([...sender.acknowledged.values()].filter(({ accepted }) => accepted > 1)).toEqual([]);
-  for (const path of ["/ordered", "/any"]) expect(missing(wanted, arrivedAt(downstream.arrivals, path))).toEqual([]);
+  for (const path of ["/ordered", "/any"])
+    expect(missing(wanted, arrivedAt(downstream.arrivals, path))).toEqual([]);
   expect(stored.length - seqOf.size).toBeGreaterThanOrEqual(summary.quarantined);
 
   // Registrations that were acknowledged hold, and release every event of theirs.
   expect(registered.size).toBeGreaterThan(kills * 3);
-  const known = new Set(stored.filter((event) => event.registered).map(({ wamid }) => wamid as string));
+  const known = new Set(
+    stored.filter((event) => event.registered).map(({ wamid }) => wamid as string),
+  );
   expect(missing(registered, known)).toEqual([]);
   const ofRegistered = stored.filter((event) => event.registered).map(({ id }) => id as string);
   expect(ofRegistered.length).toBeGreaterThan(registered.size);
   const tracked = arrivedAt(downstream.arrivals, "/tracked");
   expect(missing(ofRegistered, tracked)).toEqual([]);
   expect(tracked.size).toBe(ofRegistered.length);
-  const transitions = stored.filter((event) => event.registered && event.moved).map(({ id }) => id as string);
+  const transitions = stored
+    .filter((event) => event.registered && event.moved)
+    .map(({ id }) => id as string);
   expect(arrivedAt(downstream.arrivals, "/transitions")).toEqual(new Set(transitions));
 
   // In order per message, repetitions included.
-  for (const path of ["/ordered", "/tracked", "/transitions"]) expect(findSetbacks(downstream.arrivals, path, seqOf)).toEqual([]);
+  for (const path of ["/ordered", "/tracked", "/transitions"])
+    expect(findSetbacks(downstream.arrivals, path, seqOf)).toEqual([]);
 
   // Planned once: a delivery per route and event, and none besides.
   const planned = rowsOf<{ route: string; n: number; events: number }>(
@@ -151,12 +192,16 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
   ]);
   expect(findWrongStates(relay.storePath)).toEqual([]);
   // What the secret proved was counted with the events, neither before nor after.
-  expect(rowsOf(relay.storePath, "SELECT sum(n) AS events FROM counters WHERE at = 0 AND series = 'secret'")).toEqual([
-    { events: stored.length },
-  ]);
+  expect(
+    rowsOf(
+      relay.storePath,
+      "SELECT sum(n) AS events FROM counters WHERE at = 0 AND series = 'secret'",
+    ),
+  ).toEqual([{ events: stored.length }]);
   expect(integrityOf(relay.storePath)).toBe("ok");
 
-  // What nobody registered waits still, and nothing else does: who registers now gets it, through all those crashes.
+  // What nobody registered waits still, and nothing else does: who registers now gets it, through
+  // all those crashes.
   const waiting = rowsOf<{ wamid: string }>(
     relay.storePath,
     "SELECT DISTINCT s.name AS wamid FROM queue q JOIN subjects s ON s.seq = q.lane WHERE q.state = 2 AND s.type = 0",
@@ -165,15 +210,23 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
   expect(new Set(waiting)).toEqual(new Set(unregistered.map(({ wamid }) => wamid as string)));
   const late = new Set<string | null>(waiting.slice(0, 50));
   expect(await register(relay, waiting.slice(0, 50), true)).toBe(true);
-  const released = unregistered.filter(({ wamid }) => late.has(wamid)).map(({ id }) => id as string);
-  await until("what waited is released", () => arrivedAt(downstream.arrivals, "/tracked").size >= ofRegistered.length + released.length);
+  const released = unregistered
+    .filter(({ wamid }) => late.has(wamid))
+    .map(({ id }) => id as string);
+  await until(
+    "what waited is released",
+    () => arrivedAt(downstream.arrivals, "/tracked").size >= ofRegistered.length + released.length,
+  );
   expect(missing(released, arrivedAt(downstream.arrivals, "/tracked"))).toEqual([]);
   expect(findSetbacks(downstream.arrivals, "/tracked", seqOf)).toEqual([]);
 
   // The pipe is alive: what is posted now comes out at once, and it ends in order.
   const event = createMessages(`${seed} after`).event();
   expect(await sender.post(postOf(event))).toMatchObject({ answer: "accepted" });
-  await until("the new event is delivered", () => downstream.arrivals.filter(({ eventId }) => eventId === event.id).length === 2);
+  await until(
+    "the new event is delivered",
+    () => downstream.arrivals.filter(({ eventId }) => eventId === event.id).length === 2,
+  );
   expect(await relay.stop()).toEqual({ code: 0, signal: null });
   const { arrivals, duplicates } = downstream.counts();
   console.log(

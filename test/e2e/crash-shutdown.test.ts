@@ -20,7 +20,9 @@ async function openHandDownstream() {
 
 test("repeated stops and starts under load lose nothing and accept nothing twice: SIGTERM answers or rejects every request", async () => {
   const downstream = await openDownstream({ keepBodies: false });
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)], log: { level: "warn" } } });
+  const relay = await startRelay({
+    settings: { routes: [routeTo(downstream.url)], log: { level: "warn" } },
+  });
   const messages = createMessages("sigterm");
   function* posts() {
     for (;;) yield postOf(messages.event());
@@ -37,8 +39,10 @@ test("repeated stops and starts under load lose nothing and accept nothing twice
       signal: over.signal,
       onResult(_post, result) {
         if (result.kind === "answered" && result.answer === "accepted") accepted += 1;
-        else if (result.kind === "unanswered" && result.error === "ECONNREFUSED") refusedConnections += 1;
-        else if (result.kind !== "answered" || result.status !== 503) lost.push(JSON.stringify(result));
+        else if (result.kind === "unanswered" && result.error === "ECONNREFUSED")
+          refusedConnections += 1;
+        else if (result.kind !== "answered" || result.status !== 503)
+          lost.push(JSON.stringify(result));
       },
     });
     await until("the load is on", () => accepted > before + 300);
@@ -46,7 +50,8 @@ test("repeated stops and starts under load lose nothing and accept nothing twice
     await until("new connections are refused", () => refusedConnections > 0);
     over.abort();
     await sending;
-    // A keep-alive connection may be closed just as the next request sets out on it: that is no answer lost to an accepted event.
+    // A keep-alive connection may be closed just as the next request sets out on it: that is no
+    // answer lost to an accepted event.
     expect(rowsOf(relay.storePath, "SELECT count(*) AS n FROM events")).toEqual([{ n: accepted }]);
     expect(lost.filter((result) => !/UND_ERR_SOCKET|ECONNRESET|EPIPE/.test(result))).toEqual([]);
     await relay.start();
@@ -59,17 +64,27 @@ test("returns hanging attempts at the deadline without counting them, and sends 
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await startRelay({
-    settings: { server: { shutdownTimeout: "1s" }, routes: [routeTo(downstream.url, { to: { concurrency: 4, timeout: "2m" } })] },
+    settings: {
+      server: { shutdownTimeout: "1s" },
+      routes: [routeTo(downstream.url, { to: { concurrency: 4, timeout: "2m" } })],
+    },
   });
   const messages = createMessages("hand back");
   const wamid = messages.wamid();
-  const events = [messages.status(wamid, "sent"), messages.status(wamid, "read"), ...Array.from({ length: 8 }, messages.event)];
+  const events = [
+    messages.status(wamid, "sent"),
+    messages.status(wamid, "read"),
+    ...Array.from({ length: 8 }, messages.event),
+  ];
   for (const event of events) await postEvent(relay.webhookUrl, event);
   await until("four attempts hang", () => downstream.counts().arrivals === 4);
   expect(await relay.stop()).toEqual({ code: 0, signal: null });
   expect(rowsOf(relay.storePath, "SELECT 1 FROM attempts")).toEqual([]);
   expect(
-    rowsOf(relay.storePath, "SELECT sum(attempts) AS attempts, sum(spent) AS spent, sum(state) AS states, count(*) AS n FROM queue"),
+    rowsOf(
+      relay.storePath,
+      "SELECT sum(attempts) AS attempts, sum(spent) AS spent, sum(state) AS states, count(*) AS n FROM queue",
+    ),
   ).toEqual([{ attempts: 0, spent: 0, states: 1, n: 10 }]);
   downstream.recover();
   await relay.start();
@@ -82,7 +97,12 @@ test("returns hanging attempts at the deadline without counting them, and sends 
 
 test("exits at once on a second signal", async () => {
   const { url, open } = await openHandDownstream();
-  const relay = await startRelay({ settings: { server: { shutdownTimeout: "2m" }, routes: [routeTo(url, { to: { timeout: "2m" } })] } });
+  const relay = await startRelay({
+    settings: {
+      server: { shutdownTimeout: "2m" },
+      routes: [routeTo(url, { to: { timeout: "2m" } })],
+    },
+  });
   await postEvent(relay.webhookUrl, createMessages("second signal").event());
   await until("an attempt hangs", () => open.length === 1);
   relay.signal("SIGTERM");

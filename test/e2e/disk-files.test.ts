@@ -1,5 +1,14 @@
 // @module-tag slow: it starts a process for each fault of a file.
-import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { postEvent } from "../harness/post-event.ts";
@@ -10,7 +19,10 @@ import { routeTo } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 
-/** Root may write anything, so that its relay runs as nobody; anybody else is held by permissions as they are. */
+/**
+ * Root may write anything, so that its relay runs as nobody; anybody else is held by permissions as
+ * they are.
+ */
 const unprivileged: { uid?: number } = process.getuid?.() === 0 ? { uid: 65_534 } : {};
 const settings = { routes: [routeTo("http://127.0.0.1:9/")] };
 
@@ -40,7 +52,9 @@ test("rejects a second process on the same file, also by another path, and names
   const link = join(relay.folder, "link.db");
   symlinkSync(relay.storePath, link);
   for (const storePath of [relay.storePath, link]) {
-    expect(await refusalHere(storePath)).toContain(`is in use by another wamid-relay process (process ${relay.pid()} on `);
+    expect(await refusalHere(storePath)).toContain(
+      `is in use by another wamid-relay process (process ${relay.pid()} on `,
+    );
   }
   const listed = await runHere(["events", "list", "--json", "--config", relay.settingsPath]);
   expect(listed).toMatchObject({ code: 0, err: "" });
@@ -62,7 +76,8 @@ test("rejects a file or folder that it cannot write, and accepts it when it can"
   await made.stop();
   for (const suffix of ["", ".lock"]) {
     copyFileSync(`${made.storePath}${suffix}`, `${relay.storePath}${suffix}`);
-    if (unprivileged.uid !== undefined) chownSync(`${relay.storePath}${suffix}`, unprivileged.uid, unprivileged.uid);
+    if (unprivileged.uid !== undefined)
+      chownSync(`${relay.storePath}${suffix}`, unprivileged.uid, unprivileged.uid);
   }
   chmodSync(relay.folder, 0o555);
   chmodSync(relay.storePath, 0o444);
@@ -85,14 +100,22 @@ test("reports where it cannot create a file, and creates a private one elsewhere
   );
   chmodSync(relay.folder, 0o755);
   await relay.start();
-  for (const name of readdirSync(relay.folder).filter((name) => /^relay\.db(-wal|-shm)?$/.test(name))) {
-    expect([name, (statSync(join(relay.folder, name)).mode & 0o777).toString(8)]).toEqual([name, "600"]);
+  for (const name of readdirSync(relay.folder).filter((name) =>
+    /^relay\.db(-wal|-shm)?$/.test(name),
+  )) {
+    expect([name, (statSync(join(relay.folder, name)).mode & 0o777).toString(8)]).toEqual([
+      name,
+      "600",
+    ]);
   }
 });
 
 test("creates missing folders, and reports one that it cannot create", async () => {
   const { folder, storePath } = await makeRelayHere({ settings });
-  const deep = await startRelayHere({ settings, storePath: join(folder, "some", "where", "relay.db") });
+  const deep = await startRelayHere({
+    settings,
+    storePath: join(folder, "some", "where", "relay.db"),
+  });
   expect(statSync(deep.storePath).isFile()).toBe(true);
   writeFileSync(join(folder, "file"), "");
   for (const impossible of [join(folder, "file", "relay.db"), "/proc/nowhere/relay.db"]) {

@@ -13,12 +13,22 @@ import { mountSmallDisk } from "../harness/tmpfs.ts";
 import { until } from "../harness/until.ts";
 
 const failures = async (relay: RelayProcess) =>
-  Number(/^relay_store_failures_total (\d+)/m.exec(String((await relay.ask("/metrics")).body))?.[1]);
-const logged = (relay: RelayProcess, at: string) => relay.log().filter(({ level, msg }) => level === at && msg !== "attempt");
-const answeredIds = (downstream: { arrivals: readonly { answered: number | null; eventId: string | null }[] }) =>
-  new Set(downstream.arrivals.filter(({ answered }) => answered === 200).map(({ eventId }) => eventId));
+  Number(
+    /^relay_store_failures_total (\d+)/m.exec(String((await relay.ask("/metrics")).body))?.[1],
+  );
+const logged = (relay: RelayProcess, at: string) =>
+  relay.log().filter(({ level, msg }) => level === at && msg !== "attempt");
+const answeredIds = (downstream: {
+  arrivals: readonly { answered: number | null; eventId: string | null }[];
+}) =>
+  new Set(
+    downstream.arrivals.filter(({ answered }) => answered === 200).map(({ eventId }) => eventId),
+  );
 
-/** Posts and says whether it was stored; anything but 200 or a fast 503 that says when to come again fails the test. */
+/**
+ * Posts and says whether it was stored; anything but 200 or a fast 503 that says when to come again
+ * fails the test.
+ */
 async function postOrFast503(relay: RelayProcess, event: SandboxEvent): Promise<boolean> {
   const posted = await postEvent(relay.webhookUrl, event);
   if (posted.status === 200) return true;
@@ -48,7 +58,10 @@ test("on a full disk it answers 503, recovers without a restart, and loses nothi
   const disk = mountSmallDisk(16 * 1024 * 1024);
   const ballast = join(disk, "ballast");
   const downstream = await openDownstream();
-  const relay = await startRelay({ storePath: join(disk, "relay.db"), settings: { routes: [routeTo(downstream.url)] } });
+  const relay = await startRelay({
+    storePath: join(disk, "relay.db"),
+    settings: { routes: [routeTo(downstream.url)] },
+  });
   const messages = createMessages("tmpfs full");
   const acknowledged = new Set<string>();
   for (let round = 0; round < 2; round += 1) {
@@ -71,17 +84,24 @@ test("on a full disk it answers 503, recovers without a restart, and loses nothi
       }
     }
     expect(refusals).toBe(25);
-    expect(await postEvent(relay.webhookUrl, Buffer.from("signed, and no envelope"))).toMatchObject({
-      status: 503,
-      word: "store_unavailable",
-    });
+    expect(await postEvent(relay.webhookUrl, Buffer.from("signed, and no envelope"))).toMatchObject(
+      {
+        status: 503,
+        word: "store_unavailable",
+      },
+    );
     const registration = { account: "main", wamid: messages.wamid() };
-    expect(await relay.ask("/v1/messages/track", { method: "POST", body: registration })).toMatchObject({
+    expect(
+      await relay.ask("/v1/messages/track", { method: "POST", body: registration }),
+    ).toMatchObject({
       status: 503,
       body: { code: "store_unavailable" },
     });
     const reason = expect.stringMatching(/disk.*\(SQLITE_FULL\)/);
-    expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { ready: false, store: "failing", reason } });
+    expect(await relay.ask("/readyz")).toMatchObject({
+      status: 503,
+      body: { ready: false, store: "failing", reason },
+    });
     expect((await relay.ask("/healthz")).status).toBe(200);
     expect((await relay.ask("/v1/events?limit=2")).body).toMatchObject({ data: { length: 2 } });
     const failuresBefore = await failures(relay);
@@ -93,19 +113,30 @@ test("on a full disk it answers 503, recovers without a restart, and loses nothi
       Array(round + 1).fill("events cannot be stored; answering 503 until they can"),
     );
     // Nothing of a refused one is left behind: it is new when it comes again.
-    expect(await postEvent(relay.webhookUrl, refused as SandboxEvent)).toMatchObject({ status: 200, word: "accepted" });
+    expect(await postEvent(relay.webhookUrl, refused as SandboxEvent)).toMatchObject({
+      status: 200,
+      word: "accepted",
+    });
   }
-  await until("everything acknowledged is delivered", () => answeredIds(downstream).size >= acknowledged.size);
+  await until(
+    "everything acknowledged is delivered",
+    () => answeredIds(downstream).size >= acknowledged.size,
+  );
   expect([...acknowledged].filter((id) => !answeredIds(downstream).has(id))).toEqual([]);
   await relay.kill9();
   await relay.start();
-  expect(rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM events")[0]?.n).toBeGreaterThanOrEqual(acknowledged.size);
+  expect(
+    rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM events")[0]?.n,
+  ).toBeGreaterThanOrEqual(acknowledged.size);
   expect(integrityOf(relay.storePath)).toBe("ok");
 });
 
 test("started on a full disk it prints one line and exits with 1, for a new and an existing file", async () => {
   const disk = mountSmallDisk(4 * 1024 * 1024);
-  const relay = await makeRelay({ storePath: join(disk, "relay.db"), settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
+  const relay = await makeRelay({
+    storePath: join(disk, "relay.db"),
+    settings: { routes: [routeTo("http://127.0.0.1:9/")] },
+  });
   const ballast = join(disk, "ballast");
   fillDisk(ballast);
   expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
@@ -113,7 +144,9 @@ test("started on a full disk it prints one line and exits with 1, for a new and 
 
   rmSync(ballast);
   await relay.start();
-  expect(await postEvent(relay.webhookUrl, createMessages("old file").event())).toMatchObject({ status: 200 });
+  expect(await postEvent(relay.webhookUrl, createMessages("old file").event())).toMatchObject({
+    status: 200,
+  });
   await relay.kill9();
   fillDisk(ballast);
   const before = relay.stderr().length;

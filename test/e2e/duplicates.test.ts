@@ -14,11 +14,15 @@ import { until } from "../harness/until.ts";
 const connections = 50;
 const paths = ["/one", "/two"];
 
-/** Each event as many times as there are connections, one after the other: all copies are under way at once. Half have other bytes. */
+/**
+ * Each event as many times as there are connections, one after the other: all copies are under way
+ * at once. Half have other bytes.
+ */
 function* copies(events: readonly SandboxEvent[]): Generator<Post> {
   for (const event of events) {
     const resent = bodyOf({ ...event, data: { ...event.data, resent: true } });
-    for (let copy = 0; copy < connections; copy += 1) yield postOf(event, copy % 2 === 0 ? bodyOf(event) : resent);
+    for (let copy = 0; copy < connections; copy += 1)
+      yield postOf(event, copy % 2 === 0 ? bodyOf(event) : resent);
   }
 }
 
@@ -34,12 +38,21 @@ test("50 concurrent posts of an event on 50 connections are one event and one de
   const sender = openSender(relay, { concurrency: connections });
   const judge = createJudge("relay");
   const faults: (string | null)[] = [];
-  const summary = await sender.run(copies(events), { onResult: (post, result) => faults.push(judge.note(post, result)) });
-  expect(summary).toMatchObject({ posts: 40 * connections, accepted: 40, duplicate: 40 * (connections - 1) });
+  const summary = await sender.run(copies(events), {
+    onResult: (post, result) => faults.push(judge.note(post, result)),
+  });
+  expect(summary).toMatchObject({
+    posts: 40 * connections,
+    accepted: 40,
+    duplicate: 40 * (connections - 1),
+  });
   expect([...faults.filter((fault) => fault !== null), ...judge.ended()]).toEqual([]);
 
   await until("every delivery is made", () => downstream.counts().taken === 80);
-  const stored = rowsOf(relay.storePath, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM events");
+  const stored = rowsOf(
+    relay.storePath,
+    "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM events",
+  );
   const planned = "SELECT route FROM queue UNION ALL SELECT route FROM deliveries";
   const perRoute = rowsOf(relay.storePath, `SELECT count(*) AS n FROM (${planned}) GROUP BY route`);
   expect([stored, perRoute]).toEqual([[{ n: 40, ids: 40 }], [{ n: 40 }, { n: 40 }]]);
@@ -49,7 +62,8 @@ test("50 concurrent posts of an event on 50 connections are one event and one de
   );
   // Half of the copies have the bytes that came first, whichever these are.
   expect(counted).toEqual([{ n: 40 * (connections - 1), conflicts: 40 * 25 }]);
-  const warned = () => relay.log().filter((line) => String(line["msg"]).includes("other bytes")).length;
+  const warned = () =>
+    relay.log().filter((line) => String(line["msg"]).includes("other bytes")).length;
   // The log leaves the relay a moment after the answers.
   await until("each conflict is logged", () => warned() >= 40 * 25);
   expect(warned()).toBe(40 * 25);

@@ -7,13 +7,17 @@ import { codeBlocks, readPage } from "../harness/pages.ts";
 import { freePort } from "../setup/free-port.ts";
 
 /** What a script printed, which must succeed. */
-async function outputOf({ run }: ReturnType<typeof openShell>, script: readonly string[]): Promise<string> {
+async function outputOf(
+  { run }: ReturnType<typeof openShell>,
+  script: readonly string[],
+): Promise<string> {
   const { code, out } = await run(script);
   expect(code, out).toBe(0);
   return out;
 }
 
-const linesAfter = (out: string, heading: string) => out.slice(out.lastIndexOf(heading)).trim().split("\n").slice(1);
+const linesAfter = (out: string, heading: string) =>
+  out.slice(out.lastIndexOf(heading)).trim().split("\n").slice(1);
 
 test("the steps of send-failures-to-a-crm.md forward the failed message only, and those of explain-an-event.md the other one", async () => {
   const page = readPage("docs/how-to/send-failures-to-a-crm.md");
@@ -29,17 +33,28 @@ test("the steps of send-failures-to-a-crm.md forward the failed message only, an
   expect(replay).toContain("--disposition filtered");
 
   const shell = openShell();
-  const [sandbox, relay, crm] = [await freePort(), await freePort(), await freePort()].map(String) as [string, string, string];
+  const [sandbox, relay, crm] = [await freePort(), await freePort(), await freePort()].map(
+    String,
+  ) as [string, string, string];
   writeFileSync(join(shell.folder, "routes.yaml"), routes.replaceAll("3000", crm));
-  writeFileSync(join(shell.folder, "added.yaml"), added.replace("routes:\n", "").replaceAll("3000", crm));
+  writeFileSync(
+    join(shell.folder, "added.yaml"),
+    added.replace("routes:\n", "").replaceAll("3000", crm),
+  );
   const out = await outputOf(shell, [
     startSandbox
-      .replace("wamid-relay sandbox", `$& --port ${sandbox} --webhook http://127.0.0.1:${relay}/webhooks/main`)
+      .replace(
+        "wamid-relay sandbox",
+        `$& --port ${sandbox} --webhook http://127.0.0.1:${relay}/webhooks/main`,
+      )
       .replace("wamid-relay init", `$& --port ${relay}`)
       .replaceAll("4010", sandbox),
     // "Replace the section `routes`", which is the last one of the file.
     "sed -i '/^routes:/,$d' relay.yaml && cat routes.yaml >> relay.yaml",
-    startRelay.replaceAll("3000", crm).replaceAll("8080", relay).replace("--retry 20", "--retry 200"),
+    startRelay
+      .replaceAll("3000", crm)
+      .replaceAll("8080", relay)
+      .replace("--retry 20", "--retry 200"),
     send.replaceAll("4010", sandbox),
     "until grep order-1 crm.log; do sleep 0.2; done",
     "until wamid-relay explain order-2 | grep 'delivered'; do sleep 0.2; done",
@@ -52,15 +67,16 @@ test("the steps of send-failures-to-a-crm.md forward the failed message only, an
   ]);
   const [beginning = ""] = line.split(" dlv_");
   expect(beginning).toBe("failed 131026 order-1");
-  expect(linesAfter(out, "crm.log:"), out).toEqual([expect.stringMatching(new RegExp(`^${beginning} dlv_\\w+$`))]);
+  expect(linesAfter(out, "crm.log:"), out).toEqual([
+    expect.stringMatching(new RegExp(`^${beginning} dlv_\\w+$`)),
+  ]);
   expect(out).toContain("failures-to-crm: did not match: it takes other statuses");
   expect(out).toMatch(/delivered-to-bi: 1\n1 of 1 deliveries go out again/);
 });
 
 test("the steps of docs/how-to/recover-from-an-outage.md deliver everything after a destination returns", async () => {
-  const [look = "", explain = "", retry = "", sendWaiting = "", sendDead = "", check = ""] = codeBlocks(
-    readPage("docs/how-to/recover-from-an-outage.md"),
-  );
+  const [look = "", explain = "", retry = "", sendWaiting = "", sendDead = "", check = ""] =
+    codeBlocks(readPage("docs/how-to/recover-from-an-outage.md"));
   expect(look).toContain("wamid-relay doctor");
   expect(retry).toContain("wamid-relay retry");
   expect(sendDead).toContain("--cause connect");
@@ -79,8 +95,17 @@ test("the steps of docs/how-to/recover-from-an-outage.md deliver everything afte
   const settings = {
     server: { host: "127.0.0.1", port: relay },
     accounts: { main: {} },
-    sources: { main: { account: "main", signature: { service: "acme", secrets: ["a secret of thirty-two characters"] } } },
-    control: { tokens: [{ name: "ops", token: "a-token-of-thirty-two-characters", scopes: ["read", "replay"] }] },
+    sources: {
+      main: {
+        account: "main",
+        signature: { service: "acme", secrets: ["a secret of thirty-two characters"] },
+      },
+    },
+    control: {
+      tokens: [
+        { name: "ops", token: "a-token-of-thirty-two-characters", scopes: ["read", "replay"] },
+      ],
+    },
     routes: [{ name: "failures-to-crm", to }],
   };
   writeFileSync(join(shell.folder, "relay.yaml"), JSON.stringify(settings));

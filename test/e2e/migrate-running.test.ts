@@ -1,4 +1,5 @@
-// @module-tag slow: it moves a relay under load from SQLite to PostgreSQL and back, and kills some of the copies.
+// @module-tag slow: it moves a relay under load from SQLite to PostgreSQL and back, and kills some
+// of the copies.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -20,10 +21,20 @@ import { testSeed as seed } from "../setup/seed.ts";
 import { arrivedAt, findSetbacks, findWrongStates, storedEvents } from "./crash-checks.ts";
 
 /** `wamid-relay migrate` as a process of its own, killed after some time. */
-async function migrate(args: readonly string[], killAfterMs: number | null): Promise<{ code: number | null; out: string; err: string }> {
-  const child = spawn(process.execPath, [entry, "migrate", ...args], { stdio: ["ignore", "pipe", "pipe"] });
-  const timer = killAfterMs === null ? undefined : setTimeout(() => child.kill("SIGKILL"), killAfterMs);
-  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
+async function migrate(
+  args: readonly string[],
+  killAfterMs: number | null,
+): Promise<{ code: number | null; out: string; err: string }> {
+  const child = spawn(process.execPath, [entry, "migrate", ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const timer =
+    killAfterMs === null ? undefined : setTimeout(() => child.kill("SIGKILL"), killAfterMs);
+  const [out, err, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, "exit"),
+  ]);
   clearTimeout(timer);
   return { code: code as number | null, out, err };
 }
@@ -48,7 +59,13 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
   const over = new AbortController();
   let answered = 0;
   const sender = openSender(relay, { concurrency: 16, rate: 150, retry: untilItIsBack });
-  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 12, mix: { wronglySigned: 0, altered: 0 } });
+  const posts = scenario({
+    seed,
+    start: Date.now(),
+    messages: 1_000_000,
+    alive: 12,
+    mix: { wronglySigned: 0, altered: 0 },
+  });
   const sending = sender.run(posts, {
     signal: over.signal,
     onResult() {
@@ -60,7 +77,10 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
     await until("the load is on", () => answered >= wanted);
   };
 
-  /** Copies, and repeats what was killed. Until the source is marked, its relay goes on after each kill. */
+  /**
+   * Copies, and repeats what was killed. Until the source is marked, its relay goes on after each
+   * kill.
+   */
   async function move(from: string, to: string): Promise<void> {
     const args = ["--from", from, "--to", to, "--config", config];
     for (let kills = 0; kills < 4; kills += 1) {
@@ -72,8 +92,12 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
     const ended = await migrate(args, null);
     expect(ended, ended.out + ended.err).toMatchObject({ code: 0 });
     await until("the relay refuses", async () => (await relay.ask("/readyz")).status === 503);
-    const { attention } = (await relay.ask("/v1/overview")).body as { attention: { kind: string; text: string }[] };
-    expect(attention.find(({ kind }) => kind === "store-failing")?.text).toMatch(/was moved to .*; start the relay there\.$/);
+    const { attention } = (await relay.ask("/v1/overview")).body as {
+      attention: { kind: string; text: string }[];
+    };
+    expect(attention.find(({ kind }) => kind === "store-failing")?.text).toMatch(
+      /was moved to .*; start the relay there\.$/,
+    );
     const refused = await postEvent(relay.webhookUrl, createMessages(`${seed} ${to}`).event());
     expect(refused).toMatchObject({ status: 503, word: "store_unavailable" });
     expect(refused.headers.get("retry-after")).toBe("5");
@@ -91,17 +115,25 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
   await more(200);
   over.abort();
   await sending;
-  await until("every delivery is made", () => rowsOf(back, "SELECT 1 FROM queue WHERE state <> 2 LIMIT 1").length === 0);
+  await until(
+    "every delivery is made",
+    () => rowsOf(back, "SELECT 1 FROM queue WHERE state <> 2 LIMIT 1").length === 0,
+  );
 
   const stored = storedEvents(back);
   const seqOf = new Map(stored.flatMap(({ id, seq }) => (id === null ? [] : [[id, seq] as const])));
-  const acknowledged = [...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id);
+  const acknowledged = [...sender.acknowledged]
+    .filter(([, { accepted, duplicate }]) => accepted + duplicate > 0)
+    .map(([id]) => id);
   expect(acknowledged.length).toBeGreaterThan(500);
   expect(acknowledged.filter((id) => !seqOf.has(id))).toEqual([]);
   expect([...sender.acknowledged.values()].filter(({ accepted }) => accepted > 1)).toEqual([]);
-  for (const path of ["/ordered", "/any"]) expect(arrivedAt(downstream.arrivals, path)).toEqual(new Set(seqOf.keys()));
+  for (const path of ["/ordered", "/any"])
+    expect(arrivedAt(downstream.arrivals, path)).toEqual(new Set(seqOf.keys()));
   expect(findSetbacks(downstream.arrivals, "/ordered", seqOf)).toEqual([]);
-  expect(rowsOf(back, "SELECT route, count(*) AS n FROM deliveries GROUP BY route ORDER BY route")).toEqual([
+  expect(
+    rowsOf(back, "SELECT route, count(*) AS n FROM deliveries GROUP BY route ORDER BY route"),
+  ).toEqual([
     { route: "any", n: seqOf.size },
     { route: "ordered", n: seqOf.size },
   ]);

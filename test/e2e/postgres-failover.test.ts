@@ -26,7 +26,11 @@ test("a failover to a synchronous standby loses nothing, plans nothing twice and
   await session.rows("ALTER SYSTEM SET synchronous_standby_names = '*'");
   await session.rows("SELECT pg_reload_conf()");
   await until("commits wait for the standby", async () => {
-    return (await session.number("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'")) === 1;
+    return (
+      (await session.number(
+        "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'",
+      )) === 1
+    );
   });
   const ground = await startGround(urlAt(network.port));
   await ground.answered();
@@ -43,8 +47,15 @@ test("a failover to a synchronous standby loses nothing, plans nothing twice and
 test("a failover to an asynchronous standby: listeners get each event of the new primary", async () => {
   await using primary = await startPostgres({ tcp: true, durable: true });
   const link = await openNetwork(primary.port);
-  const primaryOfStandby = { ...settings, primary_conninfo: `host=127.0.0.1 port=${link.port} user=relay` };
-  await using standby = await startPostgres({ tcp: true, settings: primaryOfStandby, standbyOf: primary });
+  const primaryOfStandby = {
+    ...settings,
+    primary_conninfo: `host=127.0.0.1 port=${link.port} user=relay`,
+  };
+  await using standby = await startPostgres({
+    tcp: true,
+    settings: primaryOfStandby,
+    standbyOf: primary,
+  });
   const network = await openNetwork(primary.port);
   const ground = await startGround(urlAt(network.port));
   const [receiver] = ground.receivers;
@@ -52,10 +63,13 @@ test("a failover to an asynchronous standby: listeners get each event of the new
   const listener = startListen(receiver.relay.url, ["--json"]);
   await listener.live();
   await ground.answered();
-  const { out } = await runHere(["doctor", "--config", receiver.relay.settingsPath, "--offline"], { PROCESS: "test" });
+  const { out } = await runHere(["doctor", "--config", receiver.relay.settingsPath, "--offline"], {
+    PROCESS: "test",
+  });
   expect(out).toContain("asynchronous");
 
-  // A lease that is lost with the last commits ends at the next heartbeat of its holder, which may send until then.
+  // A lease that is lost with the last commits ends at the next heartbeat of its holder, which may
+  // send until then.
   await until("the routes are shared out", async () => {
     const holders = [...(await ground.holders()).values()];
     return holders.length === 4 && new Set(holders).size === 2;
@@ -78,7 +92,9 @@ test("a failover to an asynchronous standby: listeners get each event of the new
     "SELECT encode(id, 'hex')::uuid::text AS id, seq::float8 AS seq FROM relay.events WHERE id IS NOT NULL ORDER BY seq",
   );
   const last = stored.at(-1)?.seq;
-  await until("the listener has the last event", () => listener.said("event").some(({ seq }) => seq === last));
+  await until("the listener has the last event", () =>
+    listener.said("event").some(({ seq }) => seq === last),
+  );
   const heard = listener.said("event");
   const lost = heard.filter(({ id }) => !stored.some((one) => one.id === id));
   expect(lost.length, "nothing was lost, so the test shows nothing").toBeGreaterThan(0);
@@ -86,6 +102,8 @@ test("a failover to an asynchronous standby: listeners get each event of the new
   const got = new Set(heard.map(({ id }) => id));
   expect(stored.filter(({ id, seq }) => seq >= from && !got.has(id))).toEqual([]);
   const idsOf = Map.groupBy(heard, ({ seq }) => seq);
-  expect([...idsOf].filter(([, events]) => new Set(events.map(({ id }) => id)).size > 1)).toEqual([]);
+  expect([...idsOf].filter(([, events]) => new Set(events.map(({ id }) => id)).size > 1)).toEqual(
+    [],
+  );
   await ground.expectAccounted({ lost: { before, ids } });
 });

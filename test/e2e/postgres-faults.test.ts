@@ -44,7 +44,9 @@ test("a full disk of the server: posts get 503, and nothing is lost once there i
   const filler = join(disk, "filler");
   fill(filler);
   await until("the receiver reports the disk", async () =>
-    JSON.stringify((await ground.receivers[0]?.relay.ask("/readyz"))?.body).includes("No space left on device"),
+    JSON.stringify((await ground.receivers[0]?.relay.ask("/readyz"))?.body).includes(
+      "No space left on device",
+    ),
   );
   await refusedNow(ground);
   rmSync(filler);
@@ -79,7 +81,8 @@ test("a network that drops all packets or is slow, ended sessions and crashes of
   {
     await using session = await openSession(server.url);
     for (let round = 0; round < terminations; round += 1) {
-      // Between two of them the processes connect again and store something; now and then all sessions end.
+      // Between two of them the processes connect again and store something; now and then all
+      // sessions end.
       await ground.answered(2 + random.below(10));
       ended += await session.number(
         `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'wamid-relay' AND random() < $1`,

@@ -31,16 +31,26 @@ test(`${rounds} rounds of kill -9 of receivers and workers lose nothing, plan no
   // Past its leases: it starts no attempt of a route that it has lost.
   const late: string[] = [];
   for (let round = 0; round < freezes; round += 1) {
-    await until("both hold routes", async () => new Set((await ground.holders()).values()).size === 2);
+    await until(
+      "both hold routes",
+      async () => new Set((await ground.holders()).values()).size === 2,
+    );
     await ground.answered();
-    const [frozen, other] = (round % 2 === 0 ? ground.workers : ground.workers.toReversed()) as [Killable, Killable];
+    const [frozen, other] = (round % 2 === 0 ? ground.workers : ground.workers.toReversed()) as [
+      Killable,
+      Killable,
+    ];
     late.push(frozen.name);
     frozen.relay.signal("SIGSTOP");
-    await until("the other one has all", async () => [...(await ground.holders()).values()].every((name) => name === other.name));
+    await until("the other one has all", async () =>
+      [...(await ground.holders()).values()].every((name) => name === other.name),
+    );
     // It has attempts to make when it wakes.
     await ground.answered();
     frozen.relay.signal("SIGCONT");
-    await until("it is back", async () => [...(await ground.holders()).values()].includes(frozen.name));
+    await until("it is back", async () =>
+      [...(await ground.holders()).values()].includes(frozen.name),
+    );
   }
   await ground.answered();
   await ground.expectAccounted({ late });

@@ -36,19 +36,26 @@ test("two workers share one route by shards, and keep the order per message when
   });
   const [receiver, ...workers] = processes as [Killable, ...Killable[]];
   const load = startLoad([receiver.relay], String(seed), soakSize(40, 100));
-  const senders = (from: number) => new Set(downstream.arrivals.slice(from).map(({ sentBy }) => sentBy)).size;
+  const senders = (from: number) =>
+    new Set(downstream.arrivals.slice(from).map(({ sentBy }) => sentBy)).size;
   await until("both workers send", () => senders(0) === 2);
   for (let killed = 0; killed < kills; killed += 1) {
     const from = downstream.arrivals.length;
     const victim = workers[random.below(2)] as Killable;
     await victim.kill();
     await victim.ready();
-    await until("both workers send again", () => new Set(downstream.arrivals.slice(from + 50).map(({ sentBy }) => sentBy)).size === 2);
+    await until(
+      "both workers send again",
+      () => new Set(downstream.arrivals.slice(from + 50).map(({ sentBy }) => sentBy)).size === 2,
+    );
   }
   await load.stop();
 
   await using session = await openSession(database.url);
-  await until("every delivery is made", async () => (await session.number("SELECT count(*) FROM relay.queue")) === 0);
+  await until(
+    "every delivery is made",
+    async () => (await session.number("SELECT count(*) FROM relay.queue")) === 0,
+  );
   const stored = await session.rows<{ seq: string; id: string }>(
     "SELECT seq, encode(id, 'hex') AS id FROM relay.events WHERE id IS NOT NULL ORDER BY seq",
   );

@@ -27,7 +27,9 @@ const rulesFile = join(folder, "prometheus/wamid-relay.rules.yaml");
 const rules = readFileSync(rulesFile, "utf8");
 const dashboard = readFileSync(join(folder, "grafana/wamid-relay.json"), "utf8");
 const { panels } = JSON.parse(dashboard) as { readonly panels: readonly Panel[] };
-const queries = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
+const queries = panels.flatMap(({ title, targets = [] }) =>
+  targets.map(({ expr }) => ({ title, expr })),
+);
 
 test("promtool accepts the rules, and their unit tests pass", async () => {
   const promtool = findProgram("promtool", { package: "prometheus" });
@@ -48,16 +50,26 @@ test("promtool accepts each scrape example of the how-to page", async () => {
   writeFileSync(join(home, "wamid-relay.rules.yaml"), rules);
   for (const config of examples) {
     // Debian builds Prometheus without the discovery of Kubernetes.
-    writeFileSync(join(home, "prometheus.yml"), config.replace(/kubernetes_sd_configs:\n +- role: pod/, "static_configs: []"));
+    writeFileSync(
+      join(home, "prometheus.yml"),
+      config.replace(/kubernetes_sd_configs:\n +- role: pod/, "static_configs: []"),
+    );
     await run(promtool, ["check", "config", join(home, "prometheus.yml")]);
   }
 });
 
 test("every relay metric of the rules and the dashboard is in docs/reference/metrics.md", () => {
-  const known = new Set([...readPage("docs/reference/metrics.md").matchAll(/^\| `(relay_\w+)` \|/gm)].map(([, name]) => name));
-  const used = new Set([rules, ...queries.map(({ expr }) => expr)].flatMap((text) => text.match(/\brelay_\w+/g) ?? []));
+  const known = new Set(
+    [...readPage("docs/reference/metrics.md").matchAll(/^\| `(relay_\w+)` \|/gm)].map(
+      ([, name]) => name,
+    ),
+  );
+  const used = new Set(
+    [rules, ...queries.map(({ expr }) => expr)].flatMap((text) => text.match(/\brelay_\w+/g) ?? []),
+  );
   expect(used.size).toBeGreaterThan(30);
-  const base = (name: string) => (known.has(name) ? name : name.replace(/_(bucket|sum|count)$/, ""));
+  const base = (name: string) =>
+    known.has(name) ? name : name.replace(/_(bucket|sum|count)$/, "");
   expect([...used].filter((name) => !known.has(base(name)))).toEqual([]);
 });
 
@@ -70,17 +82,27 @@ test("Prometheus scrapes a relay under load: no lint, no failing rule, data for 
       server: { control: { port: controlPort } },
       accounts: { main: { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-an-account" } },
       // Each is dead before Prometheus scrapes for the first time.
-      routes: [routeTo(downstream.url), routeTo(`${downstream.url}/refused`, { name: "refused", to: { retry: { schedule: ["0s"] } } })],
+      routes: [
+        routeTo(downstream.url),
+        routeTo(`${downstream.url}/refused`, {
+          name: "refused",
+          to: { retry: { schedule: ["0s"] } },
+        }),
+      ],
     },
   });
   const load = startLoad(relay.webhookUrl);
   await startPrometheus(port, controlPort);
 
-  const ask = async (path: string) => ((await (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()) as { data: unknown }).data;
+  const ask = async (path: string) =>
+    ((await (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()) as { data: unknown })
+      .data;
   /** A query that gives NaN only has no data. */
   const isEmpty = async (expr: string): Promise<boolean> => {
     const filled = expr.replaceAll("$__rate_interval", "15s").replaceAll("$job", "wamid-relay");
-    const { result } = (await ask(`query?query=${encodeURIComponent(filled)}`)) as { result: { value: [number, string] }[] };
+    const { result } = (await ask(`query?query=${encodeURIComponent(filled)}`)) as {
+      result: { value: [number, string] }[];
+    };
     return !result.some(({ value: [, text] }) => Number.isFinite(Number(text)));
   };
 
@@ -91,31 +113,41 @@ test("Prometheus scrapes a relay under load: no lint, no failing rule, data for 
     empty = empty.filter((_, index) => found[index]);
     return empty.length === 0;
   }).catch((error: Error) => {
-    throw new Error(`${error.message}; without data: ${empty.map(({ title, expr }) => `${title}: ${expr}`).join("\n")}`);
+    throw new Error(
+      `${error.message}; without data: ${empty.map(({ title, expr }) => `${title}: ${expr}`).join("\n")}`,
+    );
   });
   // A query of a metric that does not exist has none.
   expect(await isEmpty('relay_no_such_metric{job=~"$job"}')).toBe(true);
 
   const health = await until("all rules are evaluated", async () => {
-    const { groups } = (await ask("rules")) as { groups: { rules: { name: string; health: string; lastError?: string }[] }[] };
+    const { groups } = (await ask("rules")) as {
+      groups: { rules: { name: string; health: string; lastError?: string }[] }[];
+    };
     const all = groups.flatMap((group) => group.rules);
     return all.length > 0 && all.every((rule) => rule.health !== "unknown") ? all : null;
   });
   expect(health.filter((rule) => rule.health !== "ok")).toEqual([]);
 
   const raised = await until("the alerts of the refused deliveries", async () => {
-    const { alerts } = (await ask("alerts")) as { alerts: { labels: Record<string, string>; state: string }[] };
+    const { alerts } = (await ask("alerts")) as {
+      alerts: { labels: Record<string, string>; state: string }[];
+    };
     // On a busy machine, the other destination may be slow for a moment.
     const ofRefused = alerts.filter(({ labels }) => labels["route"] === "refused");
     return ofRefused.length >= 2 ? ofRefused : null;
   });
   const overview = await (
-    await fetch(`http://127.0.0.1:${controlPort}/v1/overview`, { headers: { authorization: `Bearer ${relayToken}` } })
+    await fetch(`http://127.0.0.1:${controlPort}/v1/overview`, {
+      headers: { authorization: `Bearer ${relayToken}` },
+    })
   ).json();
   const { attention } = overview as { attention: { kind: string; subject: string }[] };
   const listed = attention.filter(({ subject }) => subject === "refused").map(({ kind }) => kind);
   expect(listed).toEqual(["destination-failing", "dead-letters"]);
-  expect(raised.map(({ labels, state }) => [labels["alertname"], labels["route"], state]).toSorted()).toEqual([
+  expect(
+    raised.map(({ labels, state }) => [labels["alertname"], labels["route"], state]).toSorted(),
+  ).toEqual([
     ["RelayDeadLetters", "refused", "firing"],
     ["RelayDestinationFailing", "refused", expect.stringMatching(/^(pending|firing)$/)],
   ]);
@@ -146,7 +178,9 @@ function startLoad(url: string): { stop(): Promise<number> } {
   let isOver = false;
   const posting = (async () => {
     while (!isOver) {
-      const posted = await Promise.all(Array.from({ length: 8 }, () => postEvent(url, messages.event())));
+      const posted = await Promise.all(
+        Array.from({ length: 8 }, () => postEvent(url, messages.event())),
+      );
       accepted += posted.filter(({ word }) => word === "accepted").length;
     }
   })().catch(() => {});
@@ -164,10 +198,19 @@ async function startPrometheus(port: number, target: number): Promise<void> {
   const config = {
     global: { scrape_interval: "1s", evaluation_interval: "1s" },
     rule_files: [rulesFile],
-    scrape_configs: [{ job_name: "wamid-relay", static_configs: [{ targets: [`127.0.0.1:${target}`] }] }],
+    scrape_configs: [
+      { job_name: "wamid-relay", static_configs: [{ targets: [`127.0.0.1:${target}`] }] },
+    ],
   };
   writeFileSync(join(home, "prometheus.yml"), JSON.stringify(config));
-  const args = [`--config.file=${home}/prometheus.yml`, `--storage.tsdb.path=${home}/data`, `--web.listen-address=127.0.0.1:${port}`];
+  const args = [
+    `--config.file=${home}/prometheus.yml`,
+    `--storage.tsdb.path=${home}/data`,
+    `--web.listen-address=127.0.0.1:${port}`,
+  ];
   const prometheus = startProgram(findProgram("prometheus"), args);
-  await prometheus.until("it is ready", async () => (await fetch(`http://127.0.0.1:${port}/-/ready`).catch(() => null))?.status === 200);
+  await prometheus.until(
+    "it is ready",
+    async () => (await fetch(`http://127.0.0.1:${port}/-/ready`).catch(() => null))?.status === 200,
+  );
 }

@@ -70,7 +70,9 @@ const proxies: readonly Proxy[] = [
         ["127.0.0.1:9090", `127.0.0.1:${control}`],
       ]);
       const user = process.getuid?.() === 0 ? "user root;\n" : "";
-      const places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((each) => `${each}_temp_path ${each};`).join(" ");
+      const places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map((each) => `${each}_temp_path ${each};`)
+        .join(" ");
       return `${user}daemon off;\nerror_log stderr;\npid nginx.pid;\nevents {}\nhttp {\naccess_log off;\n${places}\n${server}}\n`;
     },
     args: (file, home) => ["-e", "stderr", "-p", home, "-c", file],
@@ -93,35 +95,66 @@ const proxies: readonly Proxy[] = [
   },
 ];
 
-/** Starts the relay and the proxy in front of it. HAProxy's example is for receivers that have everything on one port. */
+/**
+ * Starts the relay and the proxy in front of it. HAProxy's example is for receivers that have
+ * everything on one port.
+ */
 async function start(proxy: Proxy, isOpen: boolean) {
   const isSplit = proxy.name !== "haproxy";
   const control = await freePort();
   const main = { signature: { service: "acme", secrets: [webhookSecret] } };
   const wa = { format: "meta", verifyTokens: [webhookSecret], pathSecrets: [webhookSecret] };
-  const relay = await startRelayHere({ settings: { server: isSplit ? { control: { port: control } } : {}, sources: { main, wa } } });
-  const ports = { front: await freePort(), frontControl: await freePort(), relay: relay.port, control };
+  const relay = await startRelayHere({
+    settings: { server: isSplit ? { control: { port: control } } : {}, sources: { main, wa } },
+  });
+  const ports = {
+    front: await freePort(),
+    frontControl: await freePort(),
+    relay: relay.port,
+    control,
+  };
   const home = tempFolder();
   const file = join(home, "settings");
   writeFileSync(file, proxy.settings(ports, isOpen));
   const env = { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home };
   const program = startProgram(findProgram(proxy.name), proxy.args(file, home), { env });
   const url = `http://127.0.0.1:${ports.front}`;
-  await program.until("it passes requests on", async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200);
+  await program.until(
+    "it passes requests on",
+    async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200,
+  );
   return { url, port: ports.front, controlUrl: `http://127.0.0.1:${proxy.controlPort(ports)}` };
 }
 
 /** The status for a path as it stands; `fetch` would resolve dots. */
 async function statusOf(port: number, path: string): Promise<number> {
-  const asked = request({ host: "127.0.0.1", port, path, headers: { authorization: `Bearer ${relayToken}` } });
+  const asked = request({
+    host: "127.0.0.1",
+    port,
+    path,
+    headers: { authorization: `Bearer ${relayToken}` },
+  });
   asked.end();
   const [answer] = (await once(asked, "response")) as [{ statusCode: number; resume(): void }];
   answer.resume();
   return answer.statusCode;
 }
 
-const hidden = ["/metrics", "/v1/events", "/v1/openapi.json", "/console", "/", "//v1/events", "/%761/events"];
-const disguised = ["/webhooks/../v1/events", "/webhooks/../metrics", "/webhooks/%2e%2e/v1/events", "/webhooks/..%2fmetrics"];
+const hidden = [
+  "/metrics",
+  "/v1/events",
+  "/v1/openapi.json",
+  "/console",
+  "/",
+  "//v1/events",
+  "/%761/events",
+];
+const disguised = [
+  "/webhooks/../v1/events",
+  "/webhooks/../metrics",
+  "/webhooks/%2e%2e/v1/events",
+  "/webhooks/..%2fmetrics",
+];
 
 describe.each(proxies)("deploy/$name", (proxy) => {
   test("passes webhooks and health on, and neither the control API nor metrics", async () => {
@@ -129,12 +162,25 @@ describe.each(proxies)("deploy/$name", (proxy) => {
     const posted = await postEvent(`${url}/webhooks/main`, createMessages(proxy.name).event());
     expect(posted.word).toBe("accepted");
     expect(await statusOf(port, "/readyz")).toBe(200);
-    const query = new URLSearchParams({ "hub.mode": "subscribe", "hub.verify_token": webhookSecret, "hub.challenge": "1158201444" });
+    const query = new URLSearchParams({
+      "hub.mode": "subscribe",
+      "hub.verify_token": webhookSecret,
+      "hub.challenge": "1158201444",
+    });
     expect(await (await fetch(`${url}/webhooks/wa?${query}`)).text()).toBe("1158201444");
-    const batch = JSON.stringify({ object: "whatsapp_business_account", entry: [], pad: "x".repeat(3_000_000) });
-    expect((await fetch(`${url}/webhooks/wa/${webhookSecret}`, { method: "POST", body: batch })).status).toBe(200);
+    const batch = JSON.stringify({
+      object: "whatsapp_business_account",
+      entry: [],
+      pad: "x".repeat(3_000_000),
+    });
+    expect(
+      (await fetch(`${url}/webhooks/wa/${webhookSecret}`, { method: "POST", body: batch })).status,
+    ).toBe(200);
     for (const path of [...hidden, ...disguised])
-      expect([path, await statusOf(port, path)]).toEqual([path, expect.toSatisfy((status: number) => status >= 400 && status < 500)]);
+      expect([path, await statusOf(port, path)]).toEqual([
+        path,
+        expect.toSatisfy((status: number) => status >= 400 && status < 500),
+      ]);
   });
 
   test("with the control API wanted, passes each listened event on while the stream stays open", async () => {
@@ -144,12 +190,15 @@ describe.each(proxies)("deploy/$name", (proxy) => {
     expect((await fetch(`${controlUrl}/v1/events`)).status).toBe(401);
     expect((await fetch(`${controlUrl}/metrics`, { headers })).status).toBe(404);
     // The relay's own answer, also where the console is not built.
-    expect((await fetch(`${controlUrl}/console`)).headers.get("content-security-policy")).toContain("default-src 'self'");
+    expect((await fetch(`${controlUrl}/console`)).headers.get("content-security-policy")).toContain(
+      "default-src 'self'",
+    );
     const stop = new AbortController();
     const stream = await fetch(`${controlUrl}/v1/listen`, { headers, signal: stop.signal });
     let received = "";
     const reading = (async () => {
-      for await (const chunk of stream.body as AsyncIterable<Uint8Array>) received += Buffer.from(chunk).toString();
+      for await (const chunk of stream.body as AsyncIterable<Uint8Array>)
+        received += Buffer.from(chunk).toString();
     })().catch(() => {});
     const messages = createMessages(`${proxy.name} listens`);
     for (let count = 0; count < 3; count += 1) {

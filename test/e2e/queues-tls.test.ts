@@ -19,7 +19,8 @@ import { freePort } from "../setup/free-port.ts";
 async function startTlsRedis(clients?: string) {
   const folder = tempFolder();
   const { key, cert } = selfSigned();
-  for (const [name, text] of Object.entries({ key, cert, clients: clients ?? cert })) writeFileSync(join(folder, name), text);
+  for (const [name, text] of Object.entries({ key, cert, clients: clients ?? cert }))
+    writeFileSync(join(folder, name), text);
   const port = await freePort();
   const files = [
     "--tls-cert-file",
@@ -30,7 +31,13 @@ async function startTlsRedis(clients?: string) {
     join(folder, "clients"),
   ];
   const redis = await redisForTest({
-    args: ["--tls-port", String(port), ...files, "--tls-auth-clients", clients === undefined ? "no" : "yes"],
+    args: [
+      "--tls-port",
+      String(port),
+      ...files,
+      "--tls-auth-clients",
+      clients === undefined ? "no" : "yes",
+    ],
   });
   const client = new Client(redis.url);
   onTestFinished(() => client.disconnect());
@@ -39,10 +46,19 @@ async function startTlsRedis(clients?: string) {
 
 test("rediss: rejects an untrusted certificate, and accepts an authority of NODE_EXTRA_CA_CERTS", async () => {
   const { url, certFile, client } = await startTlsRedis();
-  const settings = { routes: [{ name: "history", to: { stream: "history", redis: url, retry: { schedule: ["0s", "100ms"] } } }] };
+  const settings = {
+    routes: [
+      {
+        name: "history",
+        to: { stream: "history", redis: url, retry: { schedule: ["0s", "100ms"] } },
+      },
+    ],
+  };
   const doubtful = await startRelayHere({ settings });
   await postEvent(doubtful.webhookUrl, createMessages("tls").event());
-  await until("an attempt failed", () => doubtful.log().some((line) => line["error"] === "stranger"));
+  await until("an attempt failed", () =>
+    doubtful.log().some((line) => line["error"] === "stranger"),
+  );
   await doubtful.stop();
   expect(await client.exists("history")).toBe(0);
 
@@ -54,14 +70,23 @@ test("rediss: rejects an untrusted certificate, and accepts an authority of NODE
 test("rediss: authority and client certificate of the destination, which doctor uses too", async () => {
   const own = selfSigned();
   const { url, cert, client } = await startTlsRedis(own.cert);
-  const route = (name: string, tls: object) => ({ name, to: { stream: name, redis: url, retry: { schedule: ["0s", "100ms"] }, tls } });
-  const relay = await startRelayHere({ settings: { routes: [route("with", { ca: cert, ...own }), route("without", { ca: cert })] } });
+  const route = (name: string, tls: object) => ({
+    name,
+    to: { stream: name, redis: url, retry: { schedule: ["0s", "100ms"] }, tls },
+  });
+  const relay = await startRelayHere({
+    settings: { routes: [route("with", { ca: cert, ...own }), route("without", { ca: cert })] },
+  });
   await postEvent(relay.webhookUrl, createMessages("mutual tls").event());
   await until("the entry came", async () => (await client.xlen("with")) === 1);
-  await until("an attempt failed", () => relay.log().some(({ route: name, outcome }) => name === "without" && outcome === "retry"));
+  await until("an attempt failed", () =>
+    relay.log().some(({ route: name, outcome }) => name === "without" && outcome === "retry"),
+  );
   expect(await client.exists("without")).toBe(0);
   const findings = await Promise.all(
-    [{ ca: cert, cert: own.cert, key: new Secret(own.key) }, { ca: cert }].map((tls) => checkRedisDestination("x", new Secret(url), tls)),
+    [{ ca: cert, cert: own.cert, key: new Secret(own.key) }, { ca: cert }].map((tls) =>
+      checkRedisDestination("x", new Secret(url), tls),
+    ),
   );
   expect(findings.map(([first]) => first?.level === "fail")).toEqual([false, true]);
 });

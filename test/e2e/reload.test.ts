@@ -9,7 +9,10 @@ import { routeTo, type SettingsParts, webhookSecret } from "../harness/relay-set
 import { openSender } from "../harness/sender.ts";
 import { until } from "../harness/until.ts";
 
-/** One for all: each test begins with settings and routes of its own, and looks only at what is said from then on. */
+/**
+ * One for all: each test begins with settings and routes of its own, and looks only at what is said
+ * from then on.
+ */
 let relay: RelayProcess;
 let hasFailed = false;
 let before = { log: 0, stderr: 0 };
@@ -25,7 +28,8 @@ beforeEach(({ onTestFailed }) => {
 
 const logged = () => relay.log().slice(before.log);
 const said = () => relay.stderr().slice(before.stderr);
-const refusals = () => logged().filter(({ msg }) => String(msg).startsWith("settings not reloaded"));
+const refusals = () =>
+  logged().filter(({ msg }) => String(msg).startsWith("settings not reloaded"));
 const reloads = () => logged().filter(({ msg }) => msg === "settings reloaded").length;
 const lastReload = () => logged().findLast(({ msg }) => msg === "settings reloaded");
 
@@ -47,7 +51,9 @@ async function reload(parts: SettingsParts): Promise<void> {
   await until("the settings are reloaded", () => reloads() > done);
 }
 
-const sourceWith = (...secrets: string[]) => ({ main: { account: "main", signature: { service: "acme", secrets } } });
+const sourceWith = (...secrets: string[]) => ({
+  main: { account: "main", signature: { service: "acme", secrets } },
+});
 
 test("a reload warns about probable mistakes, as a start does", async () => {
   const route = routeTo("https://downstream.example/", { name: "one" });
@@ -64,7 +70,11 @@ test("a removed route's deliveries wait, also across a restart, and continue in 
   await begin({ routes });
   const messages = createMessages("removed route");
   const wamid = messages.wamid();
-  const events = [messages.status(wamid, "sent"), messages.status(wamid, "delivered"), messages.event()];
+  const events = [
+    messages.status(wamid, "sent"),
+    messages.status(wamid, "delivered"),
+    messages.event(),
+  ];
   for (const event of events) await postEvent(relay.webhookUrl, event);
   await until("they fail", () => downstream.counts("/a").failed >= 2);
   await reload({ routes: other });
@@ -73,8 +83,12 @@ test("a removed route's deliveries wait, also across a restart, and continue in 
   const later = messages.event();
   await postEvent(relay.webhookUrl, later);
   await until("the other route delivers", () => downstream.counts("/b").taken === 1);
-  expect((await relay.ask("/v1/deliveries?route=a&state=waiting")).body).toMatchObject({ data: { length: 2 } });
-  expect((await relay.ask("/v1/deliveries?route=a&state=held")).body).toMatchObject({ data: { length: 1 } });
+  expect((await relay.ask("/v1/deliveries?route=a&state=waiting")).body).toMatchObject({
+    data: { length: 2 },
+  });
+  expect((await relay.ask("/v1/deliveries?route=a&state=held")).body).toMatchObject({
+    data: { length: 1 },
+  });
   await relay.stop();
   await relay.start();
   await postEvent(relay.webhookUrl, messages.event());
@@ -84,9 +98,13 @@ test("a removed route's deliveries wait, also across a restart, and continue in 
 
   await reload({ routes: [...routes, ...other] });
   await until("they go out", () => downstream.counts("/a").taken === 3);
-  const ofMessage = downstream.arrivals.filter((arrival) => arrival.path === "/a" && arrival.wamid === wamid && arrival.answered === 200);
+  const ofMessage = downstream.arrivals.filter(
+    (arrival) => arrival.path === "/a" && arrival.wamid === wamid && arrival.answered === 200,
+  );
   expect(ofMessage.map(({ eventId }) => eventId)).toEqual([events[0]?.id, events[1]?.id]);
-  expect(downstream.arrivals.some((arrival) => arrival.path === "/a" && arrival.eventId === later.id)).toBe(false);
+  expect(
+    downstream.arrivals.some((arrival) => arrival.path === "/a" && arrival.eventId === later.id),
+  ).toBe(false);
 });
 
 test("a faulty file keeps the running settings, and every try reports why", async () => {
@@ -96,7 +114,10 @@ test("a faulty file keeps the running settings, and every try reports why", asyn
   const good = readFileSync(relay.settingsPath, "utf8");
   const faults: readonly (readonly [string, RegExp])[] = [
     ["routes: [", /relay\.yaml/],
-    ['{"routes": [{"name": "x", "to": {"url": "ftp://x"}}], "surce": {}}', /routes[.[]0.*url.*surce/s],
+    [
+      '{"routes": [{"name": "x", "to": {"url": "ftp://x"}}], "surce": {}}',
+      /routes[.[]0.*url.*surce/s,
+    ],
     [good.replace(webhookSecret, "${NOT_SET_ANYWHERE}"), /NOT_SET_ANYWHERE/],
   ];
   for (const [text, why] of faults) {
@@ -117,17 +138,27 @@ test("a faulty file keeps the running settings, and every try reports why", asyn
 
 test("names settings that need a restart, and applies the others", async () => {
   await begin({ routes: [routeTo("http://127.0.0.1:9/")] });
-  await reload({ routes: [routeTo("http://127.0.0.1:9/")], server: { maxInFlight: 7 }, log: { level: "info", pii: "clear" } });
+  await reload({
+    routes: [routeTo("http://127.0.0.1:9/")],
+    server: { maxInFlight: 7 },
+    log: { level: "info", pii: "clear" },
+  });
   const paths = ["log.pii", "server.maxInFlight"];
   expect(lastReload()).toMatchObject({ trigger: "signal", changed: paths, needRestart: paths });
   // A reload that changes nothing more still names what the restart is needed for.
-  await reload({ routes: [routeTo("http://127.0.0.1:9/")], server: { maxInFlight: 7 }, log: { level: "info", pii: "clear" } });
+  await reload({
+    routes: [routeTo("http://127.0.0.1:9/")],
+    server: { maxInFlight: 7 },
+    log: { level: "info", pii: "clear" },
+  });
   expect(lastReload()).toMatchObject({ changed: [], needRestart: paths });
 });
 
 test("twenty reloads under load fail no request, and lose and repeat nothing", async () => {
   const downstream = await openDownstream({ keepBodies: false });
-  const routesAt = (n: number) => [routeTo(downstream.url, { name: "loaded", to: { concurrency: 4 + (n % 3) } })];
+  const routesAt = (n: number) => [
+    routeTo(downstream.url, { name: "loaded", to: { concurrency: 4 + (n % 3) } }),
+  ];
   await begin({ routes: routesAt(0) });
   const messages = createMessages("reloads");
   const sender = openSender(relay, { concurrency: 16, rate: 800, retry: { tries: 1, waitMs: 0 } });
@@ -136,7 +167,8 @@ test("twenty reloads under load fail no request, and lose and repeat nothing", a
     for (;;) yield postOf(messages.event());
   }
   const sending = sender.run(posts(), { signal: over.signal });
-  for (let n = 1; n <= 20; n += 1) await reload({ routes: routesAt(n), sources: sourceWith(webhookSecret, `secret-${n}`) });
+  for (let n = 1; n <= 20; n += 1)
+    await reload({ routes: routesAt(n), sources: sourceWith(webhookSecret, `secret-${n}`) });
   over.abort();
   const summary = await sending;
   expect(summary.accepted).toBe(summary.posts);

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
-// @module-tag slow: it rotates secrets of a running relay under load, by the steps of docs/how-to/rotate-secrets.md.
+// @module-tag slow: it rotates secrets of a running relay under load, by the steps of
+// docs/how-to/rotate-secrets.md.
 import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,15 +19,25 @@ import { startHttp } from "../integration/url-destination/downstream.ts";
 const hex = () => randomBytes(32).toString("hex");
 const whsec = () => `whsec_${randomBytes(32).toString("base64")}`;
 
-/** A server that knows exactly one secret at a time and verifies each delivery with both libraries. */
+/**
+ * A server that knows exactly one secret at a time and verifies each delivery with both libraries.
+ */
 async function openReceiver(secret: string) {
   let known = secret;
-  const seen = { verified: 0, refused: 0, run: { signatures: 0, length: 0 }, ids: new Set<string>() };
+  const seen = {
+    verified: 0,
+    refused: 0,
+    run: { signatures: 0, length: 0 },
+    ids: new Set<string>(),
+  };
   const { url, seen: requests } = await startHttp((_request, response) => {
     const { body, headers: given } = requests.at(-1) as (typeof requests)[0];
     const headers = given as Record<string, string>;
     const signatures = headers["webhook-signature"]?.split(" ").length ?? 0;
-    seen.run = seen.run.signatures === signatures ? { signatures, length: seen.run.length + 1 } : { signatures, length: 1 };
+    seen.run =
+      seen.run.signatures === signatures
+        ? { signatures, length: seen.run.length + 1 }
+        : { signatures, length: 1 };
     try {
       new Webhook(known).verify(body, headers);
       new SvixWebhook(known).verify(body, headers);
@@ -44,9 +55,15 @@ async function openReceiver(secret: string) {
     know(next: string) {
       known = next;
     },
-    /** Once that many deliveries in a row carried this number of signatures, none signed before is still on its way. */
+    /**
+     * Once that many deliveries in a row carried this number of signatures, none signed before is
+     * still on its way.
+     */
     signedBy: (signatures: number) =>
-      until(`deliveries carry ${signatures} signatures`, () => seen.run.signatures === signatures && seen.run.length >= 100),
+      until(
+        `deliveries carry ${signatures} signatures`,
+        () => seen.run.signatures === signatures && seen.run.length >= 100,
+      ),
   };
 }
 
@@ -57,13 +74,17 @@ function startService(relay: RelayProcess, secret: string) {
   let stopped = false;
   const inFlight = new Map<string, number>();
   const answers = new Map<string, number>();
-  const count = (of: Map<string, number>, key: string, by: number) => of.set(key, (of.get(key) ?? 0) + by);
+  const count = (of: Map<string, number>, key: string, by: number) =>
+    of.set(key, (of.get(key) ?? 0) + by);
   const posters = Array.from({ length: 6 }, async () => {
     while (!stopped) {
       const signedBy = current;
       count(inFlight, signedBy, 1);
       // A lost connection counts as an answer other than 200.
-      const answer = await postEvent(relay.webhookUrl, messages.event(), { secret: signedBy, timeoutMs: 60_000 }).then(
+      const answer = await postEvent(relay.webhookUrl, messages.event(), {
+        secret: signedBy,
+        timeoutMs: 60_000,
+      }).then(
         ({ status }) => String(status),
         (error: Error) => `${error.message}: ${String(error.cause)}`,
       );
@@ -78,12 +99,18 @@ function startService(relay: RelayProcess, secret: string) {
   return {
     answers,
     total,
-    /** Resolves once nothing signed with another secret is in flight, and some events were signed with this one. */
+    /**
+     * Resolves once nothing signed with another secret is in flight, and some events were signed
+     * with this one.
+     */
     async switchTo(next: string) {
       const old = current;
       current = next;
       const before = total();
-      await until("the service signs with the new secret", () => inFlight.get(old) === 0 && total() >= before + 50);
+      await until(
+        "the service signs with the new secret",
+        () => inFlight.get(old) === 0 && total() >= before + 50,
+      );
     },
     async more(events = 50) {
       const before = total();
@@ -96,9 +123,15 @@ function startService(relay: RelayProcess, secret: string) {
   };
 }
 
-const source = (...secrets: string[]) => ({ main: { account: "main", signature: { service: "acme", secrets } } });
+const source = (...secrets: string[]) => ({
+  main: { account: "main", signature: { service: "acme", secrets } },
+});
 
-async function reload(relay: RelayProcess, changed: readonly string[], err: unknown = ""): Promise<void> {
+async function reload(
+  relay: RelayProcess,
+  changed: readonly string[],
+  err: unknown = "",
+): Promise<void> {
   expect(await runOn(relay, "reload")).toEqual({
     code: 0,
     out: ["settings reloaded; changed:", ...changed.map((path) => `  ${path}`), ""].join("\n"),
@@ -122,7 +155,11 @@ test("both rotations under load refuse no webhook, and every delivery verifies w
     relay.writeSettings({ sources: source(...secrets), routes: route(to) });
   };
 
-  write(["${WEBHOOK_SECRET}"], { secret: "${CRM_SECRET}" }, { WEBHOOK_SECRET: oldIn, CRM_SECRET: oldOut });
+  write(
+    ["${WEBHOOK_SECRET}"],
+    { secret: "${CRM_SECRET}" },
+    { WEBHOOK_SECRET: oldIn, CRM_SECRET: oldOut },
+  );
   await relay.start();
   const pid = relay.pid();
   const service = startService(relay, oldIn);
@@ -138,21 +175,36 @@ test("both rotations under load refuse no webhook, and every delivery verifies w
   await reload(relay, ["sources.main.signature.secrets"]);
   await service.switchTo(newIn);
   write(["${WEBHOOK_SECRET}"], { secret: "${CRM_SECRET}" }, { WEBHOOK_SECRET: newIn, ...out });
-  const removed = expect.stringMatching(/^warning: sources\.main no longer has the secret \w+, which verified .*\n$/);
+  const removed = expect.stringMatching(
+    /^warning: sources\.main no longer has the secret \w+, which verified .*\n$/,
+  );
   await reload(relay, ["sources.main.signature.secrets"], removed);
   await service.more();
 
   // Outgoing: sign with both, let the receiver switch, drop the old one.
   const both = { secrets: ["${CRM_SECRET_OLD}", "${CRM_SECRET}"] };
-  write(["${WEBHOOK_SECRET}"], both, { WEBHOOK_SECRET: newIn, CRM_SECRET_OLD: oldOut, CRM_SECRET: newOut });
+  write(["${WEBHOOK_SECRET}"], both, {
+    WEBHOOK_SECRET: newIn,
+    CRM_SECRET_OLD: oldOut,
+    CRM_SECRET: newOut,
+  });
   await reload(relay, ["routes[crm].to.secret", "routes[crm].to.secrets"]);
   await receiver.signedBy(2);
   receiver.know(newOut);
   await service.more();
-  write(["${WEBHOOK_SECRET}"], { secret: "${CRM_SECRET}" }, { WEBHOOK_SECRET: newIn, CRM_SECRET: newOut, PINNED: "two" });
-  const overridden = "warning: PINNED of the env file has no effect: the process environment has another value, which wins\n";
+  write(
+    ["${WEBHOOK_SECRET}"],
+    { secret: "${CRM_SECRET}" },
+    { WEBHOOK_SECRET: newIn, CRM_SECRET: newOut, PINNED: "two" },
+  );
+  const overridden =
+    "warning: PINNED of the env file has no effect: the process environment has another value, which wins\n";
   await reload(relay, ["routes[crm].to.secret", "routes[crm].to.secrets"], overridden);
-  expect((await relay.ask("/v1/reload")).body).toMatchObject({ result: "applied", trigger: "api", overridden: ["PINNED"] });
+  expect((await relay.ask("/v1/reload")).body).toMatchObject({
+    result: "applied",
+    trigger: "api",
+    overridden: ["PINNED"],
+  });
   await receiver.signedBy(1);
 
   await service.end();
@@ -161,22 +213,34 @@ test("both rotations under load refuse no webhook, and every delivery verifies w
   expect(receiver.seen).toMatchObject({ refused: 0, verified: service.total() });
   expect(relay.pid()).toBe(pid);
   // The checks above can fail: the old secrets are refused now.
-  expect((await postEvent(relay.webhookUrl, createMessages("old").event(), { secret: oldIn })).status).toBe(401);
+  expect(
+    (await postEvent(relay.webhookUrl, createMessages("old").event(), { secret: oldIn })).status,
+  ).toBe(401);
   receiver.know(oldOut);
-  expect((await postEvent(relay.webhookUrl, createMessages("last").event(), { secret: newIn })).status).toBe(200);
+  expect(
+    (await postEvent(relay.webhookUrl, createMessages("last").event(), { secret: newIn })).status,
+  ).toBe(200);
   await until("the receiver with the old secret refuses", () => receiver.seen.refused > 0);
   const logs = JSON.stringify(relay.log()) + relay.stderr();
   for (const secret of [oldIn, newIn, oldOut, newOut]) expect(logs).not.toContain(secret);
 });
 
 test("the log, metrics, /readyz, doctor and the command report a faulty reload, and the next one that succeeds", async () => {
-  const relay = await makeRelayHere({ settings: { sources: source("${file:incoming}"), routes: [] } });
+  const relay = await makeRelayHere({
+    settings: { sources: source("${file:incoming}"), routes: [] },
+  });
   writeFileSync(join(relay.folder, "incoming"), `${hex()}\n`);
   await relay.start();
   const metric = async (name: string) =>
-    Number(new RegExp(`^relay_settings_reload_${name} (\\S+)$`, "m").exec(String((await relay.ask("/metrics")).body))?.[1]);
+    Number(
+      new RegExp(`^relay_settings_reload_${name} (\\S+)$`, "m").exec(
+        String((await relay.ask("/metrics")).body),
+      )?.[1],
+    );
   const doctor = async () => {
-    const { checks } = JSON.parse((await runOn(relay, "doctor", "--offline", "--json")).out) as { checks: { check: string }[] };
+    const { checks } = JSON.parse((await runOn(relay, "doctor", "--offline", "--json")).out) as {
+      checks: { check: string }[];
+    };
     return checks.find(({ check }) => check === "reload");
   };
   const loadedAt = await metric("timestamp_seconds");
@@ -184,40 +248,78 @@ test("the log, metrics, /readyz, doctor and the command report a faulty reload, 
   expect(await doctor()).toMatchObject({ level: "ok" });
 
   const good = readFileSync(relay.settingsPath, "utf8");
-  writeFileSync(relay.settingsPath, good.replace("${file:incoming}", "${file:missing}").replace('"level": "info"', '"level": "loud"'));
+  writeFileSync(
+    relay.settingsPath,
+    good
+      .replace("${file:incoming}", "${file:missing}")
+      .replace('"level": "info"', '"level": "loud"'),
+  );
   const refused = await runOn(relay, "reload");
   expect(refused).toMatchObject({ code: 1, out: "" });
   expect(refused.err).toMatch(
     /the settings were not reloaded; .*\n.*relay\.yaml:\d+:\d+ .*secrets\[0\]: needs the file missing.*\n.*log\.level/,
   );
-  expect(relay.log().find(({ msg }) => String(msg).startsWith("settings not reloaded"))).toMatchObject({
+  expect(
+    relay.log().find(({ msg }) => String(msg).startsWith("settings not reloaded")),
+  ).toMatchObject({
     trigger: "api",
     faults: [
-      { path: "sources.main.signature.secrets[0]", message: "needs the file missing, which does not exist" },
+      {
+        path: "sources.main.signature.secrets[0]",
+        message: "needs the file missing, which does not exist",
+      },
       { path: "log.level", message: expect.stringContaining("must be one of") },
     ],
   });
   expect([await metric("success"), await metric("timestamp_seconds")]).toEqual([0, loadedAt]);
   expect(await relay.ask("/readyz")).toMatchObject({
     status: 200,
-    body: { ready: true, settings: { loadedAt: new Date(loadedAt * 1000).toISOString(), refusedAt: expect.any(String), faults: 2 } },
+    body: {
+      ready: true,
+      settings: {
+        loadedAt: new Date(loadedAt * 1000).toISOString(),
+        refusedAt: expect.any(String),
+        faults: 2,
+      },
+    },
   });
-  expect(await doctor()).toMatchObject({ level: "fail", message: expect.stringContaining("2 faults") });
-  expect((await relay.ask("/v1/reload")).body).toMatchObject({ result: "refused", trigger: "api", faults: { length: 2 } });
+  expect(await doctor()).toMatchObject({
+    level: "fail",
+    message: expect.stringContaining("2 faults"),
+  });
+  expect((await relay.ask("/v1/reload")).body).toMatchObject({
+    result: "refused",
+    trigger: "api",
+    faults: { length: 2 },
+  });
 
   writeFileSync(relay.settingsPath, good);
-  expect(await doctor()).toMatchObject({ level: "warn", message: expect.stringContaining("refused the reload") });
-  expect(await runOn(relay, "reload")).toMatchObject({ code: 0, out: "settings reloaded; nothing changed\n" });
+  expect(await doctor()).toMatchObject({
+    level: "warn",
+    message: expect.stringContaining("refused the reload"),
+  });
+  expect(await runOn(relay, "reload")).toMatchObject({
+    code: 0,
+    out: "settings reloaded; nothing changed\n",
+  });
   expect(await metric("success")).toBe(1);
   expect(await metric("timestamp_seconds")).toBeGreaterThan(loadedAt);
-  expect((await relay.ask("/readyz")).body).toMatchObject({ settings: { refusedAt: null, faults: 0 } });
+  expect((await relay.ask("/readyz")).body).toMatchObject({
+    settings: { refusedAt: null, faults: 0 },
+  });
   expect(await doctor()).toMatchObject({ level: "ok" });
 });
 
 test("reload works while a control token rotates", async () => {
   const next = hex();
   const tokens = (...given: string[]) => ({
-    control: { tokens: given.map((token, index) => ({ name: `t${index}`, token, scopes: ["read", "replay"] })) },
+    control: {
+      tokens: given.map((token, index) => ({
+        name: `t${index}`,
+        token,
+        scopes: ["read", "replay"],
+      })),
+    },
   });
   const relay = await makeRelayHere({ settings: tokens("${TOKEN}") });
   const envPath = join(relay.folder, ".env");

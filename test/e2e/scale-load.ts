@@ -26,10 +26,15 @@ export interface Load {
 const concurrency = 24;
 
 /**
- * The usual traffic, each post at one of the receivers or at both at the same instant, again and again until it is taken:
- * at the other one next, as a load balancer does. A part of the messages is registered meanwhile, at either or both.
+ * The usual traffic, each post at one of the receivers or at both at the same instant, again and
+ * again until it is taken: at the other one next, as a load balancer does. A part of the messages
+ * is registered meanwhile, at either or both.
  */
-export function startLoad(receivers: readonly RelayProcess[], seed: string, postsPerSecond: number): Load {
+export function startLoad(
+  receivers: readonly RelayProcess[],
+  seed: string,
+  postsPerSecond: number,
+): Load {
   const random = createRandom(`${seed} load`);
   const senders = receivers.map((relay) =>
     openSender(relay, {
@@ -39,7 +44,13 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
       timeoutMs: 5000,
     }),
   );
-  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 12, mix: { wronglySigned: 0, altered: 0 } });
+  const posts = scenario({
+    seed,
+    start: Date.now(),
+    messages: 1_000_000,
+    alive: 12,
+    mix: { wronglySigned: 0, altered: 0 },
+  });
   const accepted = new Map<string, number>();
   const registered = new Set<string>();
   const toRegister: string[] = [];
@@ -81,7 +92,9 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
       }
       const first = pick.below(senders.length);
       const begun = Date.now();
-      await Promise.all(pick.chance(0.3) ? senders.map((_, n) => postAt(post, first + n)) : [postAt(post, first)]);
+      await Promise.all(
+        pick.chance(0.3) ? senders.map((_, n) => postAt(post, first + n)) : [postAt(post, first)],
+      );
       await wait(Math.max(0, (concurrency * 1000) / postsPerSecond - (Date.now() - begun)));
     }
   }
@@ -89,11 +102,18 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
   async function register(pick: Random): Promise<void> {
     while (!stopped || toRegister.length > 0) {
       const batch = toRegister.splice(0, 20);
-      const body = batch.map((wamid) => ({ account: "main", wamid, reference: `order of ${wamid}` }));
-      const ask = (relay: RelayProcess) => relay.ask("/v1/messages/track", { method: "POST", body }).catch(() => null);
+      const body = batch.map((wamid) => ({
+        account: "main",
+        wamid,
+        reference: `order of ${wamid}`,
+      }));
+      const ask = (relay: RelayProcess) =>
+        relay.ask("/v1/messages/track", { method: "POST", body }).catch(() => null);
       for (let done = batch.length === 0; !done; ) {
         const at = pick.below(receivers.length);
-        const answers = await Promise.all((pick.chance(0.3) ? receivers : [receivers[at] as RelayProcess]).map(ask));
+        const answers = await Promise.all(
+          (pick.chance(0.3) ? receivers : [receivers[at] as RelayProcess]).map(ask),
+        );
         done = answers.some((answer) => answer?.status === 200);
         if (!done) await wait(100);
       }

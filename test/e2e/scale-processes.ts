@@ -14,15 +14,30 @@ export interface Killable {
   ready(): Promise<void>;
 }
 
-/** Started, and ready. All have the same settings and a port of their own, and in `PROCESS` a name such as `work-2`. */
-export async function startProcesses(receivers: number, workers: number, settings: SettingsParts): Promise<Killable[]> {
-  const wanted = [...Array<"receive">(receivers).fill("receive"), ...Array<"work">(workers).fill("work")];
-  const processes = await Promise.all(wanted.map((role, n) => make(`${role}-${n + 1}`, { settings, role })));
+/**
+ * Started, and ready. All have the same settings and a port of their own, and in `PROCESS` a name
+ * such as `work-2`.
+ */
+export async function startProcesses(
+  receivers: number,
+  workers: number,
+  settings: SettingsParts,
+): Promise<Killable[]> {
+  const wanted = [
+    ...Array<"receive">(receivers).fill("receive"),
+    ...Array<"work">(workers).fill("work"),
+  ];
+  const processes = await Promise.all(
+    wanted.map((role, n) => make(`${role}-${n + 1}`, { settings, role })),
+  );
   await Promise.all(processes.map((one) => one.ready()));
   return processes;
 }
 
-async function make(name: string, options: RelayOptions & { readonly role: Killable["role"] }): Promise<Killable> {
+async function make(
+  name: string,
+  options: RelayOptions & { readonly role: Killable["role"] },
+): Promise<Killable> {
   const { role } = options;
   const relay = await makeRelay({ ...options, env: { PROCESS: name } });
   const pids = new Set<number>();
@@ -56,7 +71,8 @@ async function make(name: string, options: RelayOptions & { readonly role: Killa
     async ready() {
       await starting;
       if (failure !== null) throw failure;
-      if (!relay.isRunning()) throw new Error(`${name} has ended by itself: ${relay.stderr().slice(-2000)}`);
+      if (!relay.isRunning())
+        throw new Error(`${name} has ended by itself: ${relay.stderr().slice(-2000)}`);
     },
   };
 }

@@ -45,12 +45,27 @@ async function startPair(account: object = {}): Promise<Pair> {
 async function openPair(account: object = {}): Promise<Pair> {
   const pair = { whenMade: null as (() => void) | null };
   const onHappening = (happening: Happening) => {
-    if (happening.what === "message" && happening.message.origin === "api" && happening.message.status === "pending") pair.whenMade?.();
+    if (
+      happening.what === "message" &&
+      happening.message.origin === "api" &&
+      happening.message.status === "pending"
+    )
+      pair.whenMade?.();
   };
   const sandbox = await startSandbox({ plan: "enterprise", isUnlimited: true, onHappening });
   sandbox.customerWrites(phone, "Hola");
   const relay = await makeRelay({
-    settings: { accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise", share: 1, ...account } } },
+    settings: {
+      accounts: {
+        main: {
+          baseUrl: sandbox.url,
+          apiKey: sandbox.key,
+          plan: "enterprise",
+          share: 1,
+          ...account,
+        },
+      },
+    },
   });
   await relay.start();
   return Object.assign(pair, {
@@ -60,7 +75,11 @@ async function openPair(account: object = {}): Promise<Pair> {
       try {
         const answer = await fetch(`${relay.url}/v1/messages${query}`, {
           method: "POST",
-          headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/json", "idempotency-key": key },
+          headers: {
+            authorization: `Bearer ${relayToken}`,
+            "content-type": "application/json",
+            "idempotency-key": key,
+          },
           body: JSON.stringify({ to: phone, text: key }),
         });
         return { status: answer.status, body: (await answer.json()) as SendBody };
@@ -68,7 +87,8 @@ async function openPair(account: object = {}): Promise<Pair> {
         return null;
       }
     },
-    made: (key: string) => sandbox.messages().filter(({ origin, text }) => origin === "api" && text === key).length,
+    made: (key: string) =>
+      sandbox.messages().filter(({ origin, text }) => origin === "api" && text === key).length,
     async dispose(keep = false) {
       await relay.dispose(keep);
       await sandbox.close();
@@ -76,7 +96,10 @@ async function openPair(account: object = {}): Promise<Pair> {
   });
 }
 
-/** Takes the file's write lock, so that the relay cannot commit; gives what lets go of it. Synchronous. */
+/**
+ * Takes the file's write lock, so that the relay cannot commit; gives what lets go of it.
+ * Synchronous.
+ */
 function holdStore(path: string): () => void {
   const db = new Database(path, { timeout: 60_000 });
   db.exec("BEGIN IMMEDIATE");
@@ -85,10 +108,16 @@ function holdStore(path: string): () => void {
   return release;
 }
 
-/** What must hold after any end of the process: the key tells the truth, nothing is sent by itself, and a person can settle it. */
+/**
+ * What must hold after any end of the process: the key tells the truth, nothing is sent by itself,
+ * and a person can settle it.
+ */
 async function expectUnknownThenSettled(pair: Pair, key: string, made: 0 | 1): Promise<void> {
   for (let n = 0; n < 2; n++) {
-    expect(await pair.send(key)).toMatchObject({ status: 409, body: { code: "outcome_unknown", details: { justNow: false, resend: 1 } } });
+    expect(await pair.send(key)).toMatchObject({
+      status: 409,
+      body: { code: "outcome_unknown", details: { justNow: false, resend: 1 } },
+    });
   }
   expect(pair.made(key)).toBe(made);
   const resent = await pair.send(key, "?resend=1");
@@ -131,42 +160,60 @@ describe("POST /v1/messages with a relay killed by -9", () => {
     expect((await tight.send("first"))?.status).toBe(201);
     const waiting = tight.send("k");
     await until("it waits for room", async () =>
-      /calls_waiting\{[^}]*priority="send"\} 1/.test(String((await tight.relay.ask("/metrics")).body)),
+      /calls_waiting\{[^}]*priority="send"\} 1/.test(
+        String((await tight.relay.ask("/metrics")).body),
+      ),
     );
     await tight.relay.kill9();
     expect(await waiting).toBeNull();
     await tight.relay.start();
     expect(tight.made("k")).toBe(0);
     // The call before the crash still has the minute's room; nothing else holds up the key.
-    expect(await tight.send("k", "?maxWait=100ms")).toMatchObject({ status: 429, body: { code: "service_rate_limited" } });
+    expect(await tight.send("k", "?maxWait=100ms")).toMatchObject({
+      status: 429,
+      body: { code: "service_rate_limited" },
+    });
     await tight.relay.kill9();
-    tight.relay.writeSettings({ accounts: { main: { baseUrl: tight.sandbox.url, apiKey: tight.sandbox.key, plan: "escala", share: 1 } } });
+    tight.relay.writeSettings({
+      accounts: {
+        main: { baseUrl: tight.sandbox.url, apiKey: tight.sandbox.key, plan: "escala", share: 1 },
+      },
+    });
     await tight.relay.start();
     expect(await tight.send("k")).toMatchObject({ status: 201 });
     expect(tight.made("k")).toBe(1);
   });
 
-  test.each(["before", "after"] as const)("during the call, %s the service has done its work", async (when) => {
-    const key = `hangs ${when}`;
-    const calls = async () => (await usageOf(pair.sandbox)).apiCalls.used;
-    const before = await calls();
-    pair.sandbox.setFaults({ api: [{ answer: "hang", when, times: 1 }] });
-    const sending = pair.send(key);
-    await until("the call hangs", async () => (await calls()) === before + 1);
-    if (when === "after") await until("it was done", () => pair.made(key) === 1);
-    await pair.relay.kill9();
-    expect(await sending).toBeNull();
-    await pair.relay.start();
-    await expectUnknownThenSettled(pair, key, when === "after" ? 1 : 0);
-  });
+  test.each(["before", "after"] as const)(
+    "during the call, %s the service has done its work",
+    async (when) => {
+      const key = `hangs ${when}`;
+      const calls = async () => (await usageOf(pair.sandbox)).apiCalls.used;
+      const before = await calls();
+      pair.sandbox.setFaults({ api: [{ answer: "hang", when, times: 1 }] });
+      const sending = pair.send(key);
+      await until("the call hangs", async () => (await calls()) === before + 1);
+      if (when === "after") await until("it was done", () => pair.made(key) === 1);
+      await pair.relay.kill9();
+      expect(await sending).toBeNull();
+      await pair.relay.start();
+      await expectUnknownThenSettled(pair, key, when === "after" ? 1 : 0);
+    },
+  );
 
   test("after the answer, before the commit: the caller has id and wamid, the key does not", async () => {
     const release = holdWhenMade();
     const told = await pair.send("not committed");
     const [message] = pair.sandbox.messages().filter(({ text }) => text === "not committed");
-    expect(told).toMatchObject({ status: 202, body: { stored: false, id: message?.id, wamid: message?.wamid } });
+    expect(told).toMatchObject({
+      status: 202,
+      body: { stored: false, id: message?.id, wamid: message?.wamid },
+    });
     // While the process lives it knows.
-    expect(await pair.send("not committed")).toMatchObject({ status: 202, body: { wamid: message?.wamid } });
+    expect(await pair.send("not committed")).toMatchObject({
+      status: 202,
+      body: { wamid: message?.wamid },
+    });
     await pair.relay.kill9();
     release();
     await pair.relay.start();
@@ -176,12 +223,14 @@ describe("POST /v1/messages with a relay killed by -9", () => {
   test("at random moments: no key is sent twice, and every key has the right state", async () => {
     const ends = { done: 0, unknown: 0, free: 0 };
     const rounds = soakSize(5, 12);
-    // From before the first request is read until after the last answer; a hundredth of a second is about one send.
+    // From before the first request is read until after the last answer; a hundredth of a second is
+    // about one send.
     const latestMs = 55;
     const jitter = createRandom(seed);
     for (let round = 0; round < rounds; round++) {
       const keys = Array.from({ length: 4 }, (_, n) => `round ${round}, message ${n}`);
-      // In the first one no request is read for certain, also when this process pauses before the kill.
+      // In the first one no request is read for certain, also when this process pauses before the
+      // kill.
       if (round === 0) pair.relay.signal("SIGSTOP");
       const sending = keys.map((key) => pair.send(key));
       await wait(Math.max(0, (round / (rounds - 1)) * latestMs - jitter.below(latestMs / rounds)));
@@ -198,19 +247,25 @@ describe("POST /v1/messages with a relay killed by -9", () => {
         if (answer?.status === 409) {
           ends.unknown += 1;
           // Whole, so that a failure shows why a call of this process had no end.
-          expect(answer.body).toMatchObject({ code: "outcome_unknown", details: { justNow: false } });
+          expect(answer.body).toMatchObject({
+            code: "outcome_unknown",
+            details: { justNow: false },
+          });
           expect(pair.made(key)).toBe(before);
           // What a person would do: look into the chat, and send again only what is not there.
           if (before === 0) expect((await pair.send(key, "?resend=1"))?.status).toBe(201);
         } else {
           ends[before === 1 ? "done" : "free"] += 1;
           expect(answer?.status).toBe(201);
-          expect(pair.sandbox.messages().find(({ text }) => text === key)?.wamid).toBe(answer?.body.wamid);
+          expect(pair.sandbox.messages().find(({ text }) => text === key)?.wamid).toBe(
+            answer?.body.wamid,
+          );
         }
         expect([key, pair.made(key)]).toEqual([key, 1]);
       }
     }
-    // Where it was killed is chance, but that all of it was before or after everything is not likely.
+    // Where it was killed is chance, but that all of it was before or after everything is not
+    // likely.
     expect(ends.done).toBeGreaterThan(0);
     expect(ends.free).toBeGreaterThan(0);
     console.info(`killed at any moment: ${JSON.stringify(ends)}`);

@@ -10,14 +10,17 @@ export interface SeededFault {
   readonly tests: readonly string[];
 }
 
-/** One fault at least for each promise and each stage. `npm run test:faults` seeds them one after the other. */
+/**
+ * One fault at least for each promise and each stage. `npm run test:faults` seeds them one after
+ * the other.
+ */
 export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Acknowledged means stored",
     name: "acknowledges an event before the store has it",
-    find: "accepting.event(verified.event).then(({ result }) =>",
+    find: "accepting\n          .event(verified.event)\n          .then(",
     put: `accepting.event(verified.event).catch(() => {});
-        Promise.resolve({ result: "accepted" as const }).then(({ result }) =>`,
+        Promise.resolve({ result: "accepted" as const }).then(`,
     tests: ["test/unit/receive/receiver-properties.test.ts"],
   },
   {
@@ -130,8 +133,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Nothing signed is lost silently",
     name: "delivers to nobody when the attempts are used up",
-    find: 'if (wait === undefined) return { kind: "dead", reason: `out of attempts',
-    put: 'if (wait === undefined) return { kind: "delivered" };\n  if (wait === undefined) return { kind: "dead", reason: `out of attempts',
+    find: 'if (wait === undefined)\n    return {\n      kind: "dead",\n      reason: `out of attempts',
+    put: 'if (wait === undefined) return { kind: "delivered" };\n  if (wait === undefined)\n    return {\n      kind: "dead",\n      reason: `out of attempts',
     tests: ["test/unit/deliver/decide.test.ts"],
   },
   {
@@ -144,7 +147,7 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Nothing signed is lost silently",
     name: "balances an audit with a delivery missing",
-    find: 'if (!isThere) offends("delivery missing"',
+    find: 'if (!isThere)\n        offends("delivery missing"',
     put: 'if (isThere === undefined) offends("delivery missing"',
     tests: ["test/contract/audit-faults.test.ts"],
   },
@@ -186,8 +189,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Nothing unsigned gets in",
     name: "lets an address guess without a limit",
-    find: "if (seen > limit()) return {",
-    put: "if (seen > limit() * 1000) return {",
+    find: "if (seen > limit())\n",
+    put: "if (seen > limit() * 1000)\n",
     tests: ["test/unit/receive/failure-limit.test.ts"],
   },
   {
@@ -242,8 +245,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "One bad event, destination or client harms only itself",
     name: "uses up attempts while the Redis of a queue is unavailable",
-    find: "pauseUntil: null, spares: true };",
-    put: "pauseUntil: null };",
+    find: "pauseUntil: null,\n      spares: true,",
+    put: "pauseUntil: null,",
     tests: ["test/unit/deliver/decide.test.ts"],
   },
   {

@@ -1,12 +1,21 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type SeededFault, seededFaults } from "./faults.ts";
 
 /*
- * Seeds each fault in a copy of the project and runs the tests that must catch it: `npm run test:faults [-- <text>]`, with
- * a text for the faults whose name contains it. Exits with 1 when a fault survives.
+ * Seeds each fault in a copy of the project and runs the tests that must catch it: `npm run
+ * test:faults [-- <text>]`, with a text for the faults whose name contains it. Exits with 1 when a
+ * fault survives.
  */
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -42,7 +51,11 @@ function runTests(files: readonly string[], bail: boolean): Counts {
       ...(bail ? ["--bail=1"] : []),
       ...files,
     ],
-    { cwd: copy, encoding: "utf8", env: { ...process.env, NODE_COMPILE_CACHE: join(copy, "cache") } },
+    {
+      cwd: copy,
+      encoding: "utf8",
+      env: { ...process.env, NODE_COMPILE_CACHE: join(copy, "cache") },
+    },
   );
   const output = `${stdout}${stderr}`;
   try {
@@ -60,7 +73,8 @@ function seed({ find, put }: SeededFault): () => void {
   const paths = globSync("src/**/*.{ts,js}", { cwd: copy }).map((path) => join(copy, path));
   const found = paths.filter((path) => readFileSync(path, "utf8").includes(find));
   const [path] = found;
-  if (path === undefined || found.length > 1) throw new Error(`${found.length} files of src have the text of this fault: ${find}`);
+  if (path === undefined || found.length > 1)
+    throw new Error(`${found.length} files of src have the text of this fault: ${find}`);
   const before = readFileSync(path, "utf8");
   writeFileSync(
     path,
@@ -70,13 +84,26 @@ function seed({ find, put }: SeededFault): () => void {
 }
 
 try {
-  for (const part of ["src", "test", "config", "docs", "bench", "deploy", ".ci", "package.json", "README.md", "tsconfig.json"])
+  for (const part of [
+    "src",
+    "test",
+    "config",
+    "docs",
+    "bench",
+    "deploy",
+    ".ci",
+    "package.json",
+    "README.md",
+    "tsconfig.json",
+  ])
     cpSync(join(root, part), join(copy, part), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
   const files = [...new Set(faults.flatMap(({ tests }) => tests))];
   const whole = runTests(files, false);
   if (whole.failed > 0 || whole.passed === 0) {
-    console.error(`${whole.output}\nthe tests fail without a fault (${whole.failed} failed, ${whole.passed} passed)`);
+    console.error(
+      `${whole.output}\nthe tests fail without a fault (${whole.failed} failed, ${whole.passed} passed)`,
+    );
     process.exitCode = 1;
   } else {
     const survived: SeededFault[] = [];

@@ -18,21 +18,37 @@ export interface RelayRequest {
 }
 
 /** Asks the relay at `url` (a path such as `/readyz` or `/v1/stats`), the harness's token along. */
-export async function askRelay(url: string, path: string, { body, headers, ...request }: RelayRequest = {}): Promise<RelayAnswer> {
+export async function askRelay(
+  url: string,
+  path: string,
+  { body, headers, ...request }: RelayRequest = {},
+): Promise<RelayAnswer> {
   const answer = await fetch(`${url}${path}`, {
     ...request,
-    headers: { authorization: `Bearer ${relayToken}`, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+    headers: {
+      authorization: `Bearer ${relayToken}`,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...headers,
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await answer.text();
-  return { status: answer.status, headers: answer.headers, body: text.startsWith("{") ? JSON.parse(text) : text };
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    body: text.startsWith("{") ? JSON.parse(text) : text,
+  };
 }
 
 type Asked = { ask(path: string): Promise<RelayAnswer> };
 
-export const statsOf = async ({ ask }: Asked): Promise<Stats> => (await ask("/v1/stats")).body as Stats;
+export const statsOf = async ({ ask }: Asked): Promise<Stats> =>
+  (await ask("/v1/stats")).body as Stats;
 
-/** The report of `GET /v1/audit`, however long it takes: on a busy machine, 202 with the progress or 503 comes first. */
+/**
+ * The report of `GET /v1/audit`, however long it takes: on a busy machine, 202 with the progress or
+ * 503 comes first.
+ */
 export const auditOf = ({ ask }: Asked): Promise<object> =>
   until("the audit ends", async () => {
     const { status, body } = await ask("/v1/audit");

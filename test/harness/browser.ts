@@ -32,10 +32,14 @@ export interface OpenPage {
 }
 
 /**
- * A page of a browser session of its own. The test fails when the page violates its content security policy, throws, logs
- * an error that the test does not expect, or requests anything from another origin than `url`.
+ * A page of a browser session of its own. The test fails when the page violates its content
+ * security policy, throws, logs an error that the test does not expect, or requests anything from
+ * another origin than `url`.
  */
-export async function openPage(url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
+export async function openPage(
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenPage> {
   const context = await (await openBrowser()).newContext({ baseURL: url, ...options });
   context.setDefaultTimeout(60_000);
   const faults: string[] = [];
@@ -46,7 +50,8 @@ export async function openPage(url: string, options: BrowserContextOptions = {})
     if (message.type() === "error") faults.push(message.text());
   });
   page.on("request", (request) => {
-    if (!/^(data|blob):/.test(request.url()) && new URL(request.url()).origin !== url) faults.push(`requested ${request.url()}`);
+    if (!/^(data|blob):/.test(request.url()) && new URL(request.url()).origin !== url)
+      faults.push(`requested ${request.url()}`);
   });
   await page.addInitScript(reportViolations);
   onTestFinished(async () => {
@@ -60,9 +65,14 @@ export async function openPage(url: string, options: BrowserContextOptions = {})
 export async function expectAccessible(page: Page): Promise<void> {
   // Through the debugger: the content security policy allows no other script.
   if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe);
-  const { violations } = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })');
+  const { violations } = await page.evaluate<AxeResults>(
+    'axe.run(document, { resultTypes: ["violations"] })',
+  );
   const findings = violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("; ")}`);
+    .map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("; ")}`,
+    );
   expect(findings).toEqual([]);
 }

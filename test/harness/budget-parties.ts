@@ -1,6 +1,17 @@
-import { type BudgetAnswer, type BudgetRequest, type Budgets, type Limits, limitsFrom, type StoredStops } from "../../src/model/budget.ts";
+import {
+  type BudgetAnswer,
+  type BudgetRequest,
+  type Budgets,
+  type Limits,
+  limitsFrom,
+  type StoredStops,
+} from "../../src/model/budget.ts";
 import { planCaps } from "../../src/service/limits/caps.ts";
-import { createLimiter, type Limiter, type LimiterOptions } from "../../src/service/limits/limiter.ts";
+import {
+  createLimiter,
+  type Limiter,
+  type LimiterOptions,
+} from "../../src/service/limits/limiter.ts";
 import { type BudgetRow, decideBudget, withNews } from "../../src/store/work/budgets.ts";
 import { createManualClock, type ManualClock } from "./manual-clock.ts";
 
@@ -14,7 +25,9 @@ export interface Party {
 }
 
 /** What processes need of a store, in memory. */
-export function createMemoryBudgets(now: () => number): Budgets & { parts(): Limits; steps(): number } {
+export function createMemoryBudgets(
+  now: () => number,
+): Budgets & { parts(): Limits; steps(): number } {
   const rows = new Map<string, BudgetRow>();
   let stops: StoredStops = { plan: "", stops: {} };
   let steps = 0;
@@ -37,16 +50,25 @@ export function createMemoryBudgets(now: () => number): Budgets & { parts(): Lim
 }
 
 /** Processes of one account on one clock; their own clocks differ by `ahead`. */
-export function createParties(budgets?: (clock: ManualClock) => Budgets, rest?: () => Promise<void>) {
+export function createParties(
+  budgets?: (clock: ManualClock) => Budgets,
+  rest?: () => Promise<void>,
+) {
   const clock = createManualClock(1_800_000_000_000, rest);
   const memory = createMemoryBudgets(clock.now);
   const shared = budgets?.(clock) ?? memory;
 
-  function join(options: Partial<LimiterOptions> = {}, { ahead = 0, delay = (): number => 0 } = {}): Party {
+  function join(
+    options: Partial<LimiterOptions> = {},
+    { ahead = 0, delay = (): number => 0 } = {},
+  ): Party {
     let isDead = false;
     const party = { fail: "no" as Party["fail"] };
     const wait = () => new Promise<void>((resolve) => void clock.after(delay(), resolve));
-    const own = { now: () => clock.now() + ahead, after: (ms: number, act: () => void) => clock.after(ms, () => isDead || act()) };
+    const own = {
+      now: () => clock.now() + ahead,
+      after: (ms: number, act: () => void) => clock.after(ms, () => isDead || act()),
+    };
     const limiter = createLimiter({
       caps: planCaps.escala,
       share: 1,

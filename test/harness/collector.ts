@@ -32,7 +32,12 @@ export interface Collector {
   named(name: string): Span[];
 }
 
-type Value = { readonly stringValue?: string; readonly intValue?: number; readonly boolValue?: boolean; readonly doubleValue?: number };
+type Value = {
+  readonly stringValue?: string;
+  readonly intValue?: number;
+  readonly boolValue?: boolean;
+  readonly doubleValue?: number;
+};
 type Attribute = { readonly key: string; readonly value: Value };
 interface WireSpan extends Pick<Span, "name" | "traceId" | "spanId" | "kind"> {
   readonly parentSpanId?: string;
@@ -49,7 +54,10 @@ interface Wire {
 }
 
 /** `answer`: the status of each answer; null leaves the request without one. */
-export async function openCollector(answer: () => number | null = () => 200, port = 0): Promise<Collector> {
+export async function openCollector(
+  answer: () => number | null = () => 200,
+  port = 0,
+): Promise<Collector> {
   const spans: Span[] = [];
   const bodies: string[] = [];
   const headers: IncomingMessage["headers"][] = [];
@@ -70,23 +78,43 @@ export async function openCollector(answer: () => number | null = () => 200, por
   });
   const { port: listening } = await listen(server, "127.0.0.1", port);
   const named = (name: string) => spans.filter((span) => span.name === name);
-  return { url: `http://127.0.0.1:${listening}`, port: listening, spans, bodies, headers, count: () => count, named };
+  return {
+    url: `http://127.0.0.1:${listening}`,
+    port: listening,
+    spans,
+    bodies,
+    headers,
+    count: () => count,
+    named,
+  };
 }
 
 function spansIn({ resourceSpans }: Wire): Span[] {
   return resourceSpans.flatMap(({ resource, scopeSpans }) =>
     scopeSpans.flatMap(({ spans }) =>
-      spans.map(({ name, traceId, spanId, parentSpanId = "", kind, attributes, status, startTimeUnixNano, endTimeUnixNano }) => ({
-        name,
-        traceId,
-        spanId,
-        parentSpanId,
-        kind,
-        attributes: valuesOf(attributes),
-        error: status.code === 2 ? (status.message ?? "") : null,
-        tookMs: Number(BigInt(endTimeUnixNano) - BigInt(startTimeUnixNano)) / 1e6,
-        service: valuesOf(resource.attributes)["service.name"],
-      })),
+      spans.map(
+        ({
+          name,
+          traceId,
+          spanId,
+          parentSpanId = "",
+          kind,
+          attributes,
+          status,
+          startTimeUnixNano,
+          endTimeUnixNano,
+        }) => ({
+          name,
+          traceId,
+          spanId,
+          parentSpanId,
+          kind,
+          attributes: valuesOf(attributes),
+          error: status.code === 2 ? (status.message ?? "") : null,
+          tookMs: Number(BigInt(endTimeUnixNano) - BigInt(startTimeUnixNano)) / 1e6,
+          service: valuesOf(resource.attributes)["service.name"],
+        }),
+      ),
     ),
   );
 }

@@ -12,7 +12,10 @@ export const readerToken = "harness-reader-token";
 /** A token that may see and repeat what is of one account. */
 export const limitedToken = "harness-limited-token";
 
-/** Settings with three tokens and two routes: `crm`, whose retries wait until somebody asks for them, and `history`. */
+/**
+ * Settings with three tokens and two routes: `crm`, whose retries wait until somebody asks for
+ * them, and `history`.
+ */
 export function consoleSettings(
   downstream: string,
   tokens: readonly object[] = allTokens,
@@ -22,14 +25,22 @@ export function consoleSettings(
   return {
     control: { tokens },
     routes: [
-      { name: "crm", match: { events: ["message.status"] }, to: { ...to("/crm"), retry: { schedule: ["0s", "1h"], jitter: 0 } } },
+      {
+        name: "crm",
+        match: { events: ["message.status"] },
+        to: { ...to("/crm"), retry: { schedule: ["0s", "1h"], jitter: 0 } },
+      },
       { name: "history", match: { events: ["*"] }, to: to("/history") },
     ],
   };
 }
 
 export const allTokens = [
-  { name: "harness", token: relayToken, scopes: ["read", "track", "send", "replay", "listen", "pii"] },
+  {
+    name: "harness",
+    token: relayToken,
+    scopes: ["read", "track", "send", "replay", "listen", "pii"],
+  },
   { name: "reader", token: readerToken, scopes: ["read"] },
   { name: "limited", token: limitedToken, scopes: ["read", "replay"], accounts: ["main"] },
 ];
@@ -40,14 +51,21 @@ export interface ConsoleRelay {
   /** Status that the route `crm` gets; `history` always gets 200. */
   answer(status: number): void;
   /** A signed-in page at a path below `/console/`. */
-  open(path: string, options?: BrowserContextOptions & { readonly token?: string }): Promise<OpenPage>;
+  open(
+    path: string,
+    options?: BrowserContextOptions & { readonly token?: string },
+  ): Promise<OpenPage>;
 }
 
 /** A relay with a console, and a downstream whose `crm` answers 503 at first. */
 export async function startConsole(breaker?: object): Promise<ConsoleRelay> {
   let status = 503;
-  const downstream = await openFlakyDownstream((path) => ({ status: path === "/crm" ? status : 200 }));
-  const relay = await startRelayHere({ settings: consoleSettings(downstream.url, allTokens, breaker) });
+  const downstream = await openFlakyDownstream((path) => ({
+    status: path === "/crm" ? status : 200,
+  }));
+  const relay = await startRelayHere({
+    settings: consoleSettings(downstream.url, allTokens, breaker),
+  });
   return {
     relay,
     downstream,
@@ -73,7 +91,11 @@ export async function signIn(page: Page, path: string, token: string): Promise<v
 }
 
 /** Posts one `sent` status for each of `count` new messages. Returns the wamids. */
-export async function postMessages({ webhookUrl }: Pick<AnyRelay, "webhookUrl">, count: number, seed = "console"): Promise<string[]> {
+export async function postMessages(
+  { webhookUrl }: Pick<AnyRelay, "webhookUrl">,
+  count: number,
+  seed = "console",
+): Promise<string[]> {
   const messages = createMessages(seed);
   const wamids = Array.from({ length: count }, messages.wamid);
   for (const wamid of wamids) await postEvent(webhookUrl, messages.status(wamid, "sent"));

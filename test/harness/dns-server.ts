@@ -30,7 +30,10 @@ export interface DnsServer {
 const typeNames: Readonly<Record<number, "A" | "AAAA">> = { 1: "A", 28: "AAAA" };
 const codes = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
 
-/** A name server on loopback that ends with the test. Names that it does not know do not exist; `names` may change. */
+/**
+ * A name server on loopback that ends with the test. Names that it does not know do not exist;
+ * `names` may change.
+ */
 export async function startDnsServer(names: Readonly<Record<string, DnsName>>): Promise<DnsServer> {
   const questions: string[] = [];
   const timers = new Set<NodeJS.Timeout>();
@@ -42,7 +45,8 @@ export async function startDnsServer(names: Readonly<Record<string, DnsName>>): 
     if (known?.silent?.includes(type) === true) return;
     const earlier = questions.filter((question) => question === `${type} ${name}`).length - 1;
     if (earlier < (known?.ignores ?? 0)) return;
-    const afterMs = typeof known?.afterMs === "object" ? known.afterMs[type] : (known?.afterMs ?? 0);
+    const afterMs =
+      typeof known?.afterMs === "object" ? known.afterMs[type] : (known?.afterMs ?? 0);
     const timer = setTimeout(() => {
       timers.delete(timer);
       socket.send(answer(query.subarray(0, end), known, type), from.port, from.address);
@@ -74,11 +78,18 @@ function readQuestion(query: Buffer): { name: string; type: "A" | "AAAA"; end: n
 function answer(question: Buffer, known: DnsName | undefined, type: "A" | "AAAA"): Buffer {
   const head = Buffer.from(question);
   const addresses = known?.code === undefined ? (known?.[type] ?? []) : [];
-  head.writeUInt16BE(0x8180 | (known === undefined ? codes.NXDOMAIN : known.code === undefined ? 0 : codes[known.code]), 2);
+  head.writeUInt16BE(
+    0x8180 |
+      (known === undefined ? codes.NXDOMAIN : known.code === undefined ? 0 : codes[known.code]),
+    2,
+  );
   head.writeUInt16BE(addresses.length, 6);
   head.writeUInt32BE(0, 8);
   const records = addresses.map((address) => {
-    const data = type === "A" ? Buffer.from(address.split(".").map(Number)) : Buffer.from(address.replaceAll(":", ""), "hex");
+    const data =
+      type === "A"
+        ? Buffer.from(address.split(".").map(Number))
+        : Buffer.from(address.replaceAll(":", ""), "hex");
     const record = Buffer.alloc(12);
     // The name is that of the question.
     record.writeUInt16BE(0xc00c, 0);

@@ -9,7 +9,10 @@ export interface Shell {
   /** Where its scripts run; `bin` is on their PATH. */
   readonly folder: string;
   /** Runs a script to its end. What it leaves in the background ends with it. */
-  run(lines: readonly string[], env?: Readonly<Record<string, string>>): Promise<{ readonly code: number | null; readonly out: string }>;
+  run(
+    lines: readonly string[],
+    env?: Readonly<Record<string, string>>,
+  ): Promise<{ readonly code: number | null; readonly out: string }>;
 }
 
 /** A shell for commands as a page has them, in a temporary folder. */
@@ -27,7 +30,8 @@ export function openShell(): Shell {
         stdio: ["ignore", "pipe", "pipe"],
       });
       let out = "";
-      for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (out += chunk));
+      for (const stream of [child.stdout, child.stderr])
+        stream.on("data", (chunk) => (out += chunk));
       const [code] = (await once(child, "exit")) as [number | null];
       endGroup(child.pid as number);
       return { code, out };
@@ -35,7 +39,10 @@ export function openShell(): Shell {
   };
 }
 
-/** Whoever is left of a group of processes. Not by the command `kill`: Debian's takes the first digit of a group for the group. */
+/**
+ * Whoever is left of a group of processes. Not by the command `kill`: Debian's takes the first
+ * digit of a group for the group.
+ */
 export function endGroup(leader: number): void {
   try {
     process.kill(-leader, "SIGKILL");

@@ -1,5 +1,9 @@
 import { onTestFinished } from "vitest";
-import { type Downstream, type DownstreamSettings, startDownstream } from "../../src/sandbox/downstream.ts";
+import {
+  type Downstream,
+  type DownstreamSettings,
+  startDownstream,
+} from "../../src/sandbox/downstream.ts";
 
 /** The sandbox's downstream, closed at the test's end. */
 export async function openDownstream(settings: DownstreamSettings = {}): Promise<Downstream> {

@@ -8,9 +8,14 @@ export interface Echo {
 }
 
 /** Answers each request with `status` and what `show` makes of the whole request as text. */
-export async function openEcho(status: number, show: (request: string) => string | Buffer): Promise<Echo> {
+export async function openEcho(
+  status: number,
+  show: (request: string) => string | Buffer,
+): Promise<Echo> {
   const { port, seen } = await startHttp(({ method, url, rawHeaders }, response) => {
-    const headers = rawHeaders.map((text, at) => (at % 2 === 0 ? `${text}: ` : `${text}\n`)).join("");
+    const headers = rawHeaders
+      .map((text, at) => (at % 2 === 0 ? `${text}: ` : `${text}\n`))
+      .join("");
     const text = `${method} ${url}\n${headers}\n${seen.at(-1)?.body.toString("utf8")}`;
     response.writeHead(status, { "content-type": "text/plain" }).end(show(text));
   });

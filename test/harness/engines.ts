@@ -14,7 +14,9 @@ export async function storageOf(engine: Engine): Promise<SettingsParts> {
 }
 
 /** The same for tests that share a store: to be closed where it was called in `beforeAll`. */
-export async function openStorage(engine: Engine): Promise<{ readonly settings: SettingsParts; close(): Promise<void> }> {
+export async function openStorage(
+  engine: Engine,
+): Promise<{ readonly settings: SettingsParts; close(): Promise<void> }> {
   if (engine === "sqlite") return { settings: {}, close: async () => {} };
   const { url, drop } = await createDatabase();
   return { settings: { storage: { driver: "postgres", url } }, close: drop };

@@ -1,8 +1,15 @@
 import { createHash } from "node:crypto";
-import { type Arrival, type ArrivalCounts, createArrivalLog } from "../../src/sandbox/downstream.ts";
+import {
+  type Arrival,
+  type ArrivalCounts,
+  createArrivalLog,
+} from "../../src/sandbox/downstream.ts";
 import { startHttp } from "../integration/url-destination/downstream.ts";
 
-/** What becomes of one arrival: the status answered, after how long; `hang` and `reset` answer nothing. */
+/**
+ * What becomes of one arrival: the status answered, after how long; `hang` and `reset` answer
+ * nothing.
+ */
 export type Treatment = { readonly status: number; readonly afterMs?: number } | "hang" | "reset";
 
 export interface FlakyArrival extends Arrival {
@@ -20,8 +27,13 @@ export interface FlakyDownstream {
   counts(path?: string): ArrivalCounts;
 }
 
-/** Closed at the test's end. `treat` decides about each arrival; `share` is a number from 0 to 1 that is always the same for a delivery. */
-export async function openFlakyDownstream(treat: (path: string, attempt: number, share: number) => Treatment): Promise<FlakyDownstream> {
+/**
+ * Closed at the test's end. `treat` decides about each arrival; `share` is a number from 0 to 1
+ * that is always the same for a delivery.
+ */
+export async function openFlakyDownstream(
+  treat: (path: string, attempt: number, share: number) => Treatment,
+): Promise<FlakyDownstream> {
   const log = createArrivalLog({ keepArrivals: false });
   const arrivals: FlakyArrival[] = [];
 
@@ -30,7 +42,10 @@ export async function openFlakyDownstream(treat: (path: string, attempt: number,
     const deliveryId = String(request.headers["webhook-id"] ?? "");
     const attempt = log.begin(deliveryId);
     const treatment = treat(path, attempt, shareOf(deliveryId));
-    const { id, data } = JSON.parse(String(seen.pop()?.body)) as { id: string; data?: { wamid?: string } };
+    const { id, data } = JSON.parse(String(seen.pop()?.body)) as {
+      id: string;
+      data?: { wamid?: string };
+    };
     const arrival: FlakyArrival = {
       number: arrivals.length + 1,
       path,
@@ -56,4 +71,5 @@ export async function openFlakyDownstream(treat: (path: string, attempt: number,
   return { url: `http://127.0.0.1:${port}`, arrivals, counts: log.counts };
 }
 
-const shareOf = (id: string): number => createHash("sha1").update(id).digest().readUInt32BE(0) / 2 ** 32;
+const shareOf = (id: string): number =>
+  createHash("sha1").update(id).digest().readUInt32BE(0) / 2 ** 32;

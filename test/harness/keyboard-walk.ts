@@ -24,17 +24,23 @@ const opensDialog = /^(retry|resume|release|reload|replay|send again)/i;
 const mostTabs = 300;
 
 /**
- * Tabs through a page: each control gets the focus, visibly. Opens each dialog with Enter, and ends it with Escape; the focus
- * returns to its button. Returns the names of these buttons. `inDialog` runs in the first one.
+ * Tabs through a page: each control gets the focus, visibly. Opens each dialog with Enter, and ends
+ * it with Escape; the focus returns to its button. Returns the names of these buttons. `inDialog`
+ * runs in the first one.
  */
-export async function walkByKeyboard(page: Page, inDialog?: () => Promise<void>): Promise<string[]> {
+export async function walkByKeyboard(
+  page: Page,
+  inDialog?: () => Promise<void>,
+): Promise<string[]> {
   await page.evaluate(watch);
   const opened: string[] = [];
   let left: string[] = [];
   for (let tabs = 0; tabs < mostTabs; tabs += 1) {
     await page.keyboard.press("Tab");
     left = await page.evaluate<string[]>("window.walk.left()");
-    const name = await page.evaluate<string>("document.activeElement.tagName === 'BUTTON' ? window.walk.focused() : ''");
+    const name = await page.evaluate<string>(
+      "document.activeElement.tagName === 'BUTTON' ? window.walk.focused() : ''",
+    );
     if (opensDialog.test(name)) {
       await page.evaluate("window.walk.mark()");
       await page.keyboard.press("Enter");
@@ -44,7 +50,9 @@ export async function walkByKeyboard(page: Page, inDialog?: () => Promise<void>)
       opened.push(name);
       await page.keyboard.press("Escape");
       await page.locator("dialog").waitFor({ state: "detached" });
-      await until(`the focus is on ${name} again`, () => page.evaluate<boolean>("window.walk.isMarked()"));
+      await until(`the focus is on ${name} again`, () =>
+        page.evaluate<boolean>("window.walk.isMarked()"),
+      );
     }
     if (left.length === 0) break;
   }

@@ -7,8 +7,14 @@ export interface ManualClock extends Clock {
   pending(): number;
 }
 
-/** `rest`: waits, without time passing, until all that goes on has come to rest; what takes real time needs its own. */
-export function createManualClock(start = 1_800_000_000_000, rest: () => Promise<void> = settled): ManualClock {
+/**
+ * `rest`: waits, without time passing, until all that goes on has come to rest; what takes real
+ * time needs its own.
+ */
+export function createManualClock(
+  start = 1_800_000_000_000,
+  rest: () => Promise<void> = settled,
+): ManualClock {
   let now = start;
   let timers: { at: number; run: () => void }[] = [];
   return {
@@ -38,7 +44,9 @@ export function createManualClock(start = 1_800_000_000_000, rest: () => Promise
   };
 }
 
-/** Lets promises and immediates that are already queued run: a few turns of the event loop, no time. */
+/**
+ * Lets promises and immediates that are already queued run: a few turns of the event loop, no time.
+ */
 export async function settled(turns = 6): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

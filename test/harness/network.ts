@@ -2,21 +2,33 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** A network between a client and a server of this machine that can be cut: no byte comes through, and nobody is told. */
+/**
+ * A network between a client and a server of this machine that can be cut: no byte comes through,
+ * and nobody is told.
+ */
 export interface Network {
   readonly port: number;
-  /** From now on nothing comes through, either way or of the answers only. Who connects waits for an answer. */
+  /**
+   * From now on nothing comes through, either way or of the answers only. Who connects waits for an
+   * answer.
+   */
   cut(what?: "all" | "answers"): void;
   /** Connections made from now on are slower by so many milliseconds, either way. */
   slow(ms: number): void;
   /**
-   * What was sent meanwhile arrives, as when a kernel sends it anew: also of connections that were closed in order, whose
-   * kernel still has it, and not of those that were reset. Resolves once the server has dealt with all that was closed.
+   * What was sent meanwhile arrives, as when a kernel sends it anew: also of connections that were
+   * closed in order, whose kernel still has it, and not of those that were reset. Resolves once the
+   * server has dealt with all that was closed.
    */
   mend(): Promise<void>;
-  /** Nothing comes through the connections that are there, any more: as after sleep. New ones work. */
+  /**
+   * Nothing comes through the connections that are there, any more: as after sleep. New ones work.
+   */
   freeze(): void;
-  /** Connections made from now on go to this port, as when a name leads elsewhere; those that are there end with a reset, or stay. */
+  /**
+   * Connections made from now on go to this port, as when a name leads elsewhere; those that are
+   * there end with a reset, or stay.
+   */
   lead(port: number, old?: "reset" | "stay"): void;
   /** Connections made through it so far. */
   connections(): number;
@@ -51,7 +63,11 @@ export async function openNetwork(port: number): Promise<Network> {
   }
 
   function watch(from: Socket, to: Socket, isClient: boolean): void {
-    const way: Way = { to, isCut: () => frozen.has(from) || lost === "all" || (lost === "answers" && !isClient), held: [] };
+    const way: Way = {
+      to,
+      isCut: () => frozen.has(from) || lost === "all" || (lost === "answers" && !isClient),
+      held: [],
+    };
     const delay = delayMs;
     let isReset = false;
     ways.add(way);
@@ -69,7 +85,8 @@ export async function openNetwork(port: number): Promise<Network> {
     from.on("end", () => {
       if (isClient) {
         count.closed += 1;
-        // Not `once`, which rejects with the error before: a server may reset a connection that its client has ended.
+        // Not `once`, which rejects with the error before: a server may reset a connection that its
+        // client has ended.
         leaving.add(new Promise<void>((resolve) => to.once("close", () => resolve())));
       }
       hold(null);

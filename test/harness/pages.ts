@@ -16,8 +16,8 @@ export function between(page: string, from: string, to: string): string {
 
 /** Code blocks in this language, in order, without their indentation. */
 export const codeBlocks = (page: string, language = "sh"): string[] =>
-  [...page.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\``, "gm"))].map(([, indent = "", text = ""]) =>
-    text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+  [...page.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\``, "gm"))].map(
+    ([, indent = "", text = ""]) => text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
   );
 
 /** The cells of a row; `\|` is part of a cell. */
@@ -36,4 +36,6 @@ export function rowsOf(page: string, head: string): string[][] {
 
 /** The words in code style in the first cells of that table. */
 export const namesIn = (page: string, head: string): string[] =>
-  rowsOf(page, head).flatMap(([cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+  rowsOf(page, head).flatMap(([cell = ""]) =>
+    [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name),
+  );

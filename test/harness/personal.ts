@@ -32,9 +32,16 @@ export function hostileId(number: string): fc.Arbitrary<string> {
 export function traces(text: string): string[] {
   const bytes = Buffer.from(text);
   const unpadded = bytes.toString("base64").replaceAll("=", "");
-  const all = [text, text.replace(/^\+/, ""), unpadded, bytes.toString("base64url"), encodeURIComponent(text)];
+  const all = [
+    text,
+    text.replace(/^\+/, ""),
+    unpadded,
+    bytes.toString("base64url"),
+    encodeURIComponent(text),
+  ];
   const digits = text.replace(/\D/g, "");
-  if (/^[+\d .-]*$/.test(text)) all.push(digits, Buffer.from(digits).toString("base64").replaceAll("=", ""));
+  if (/^[+\d .-]*$/.test(text))
+    all.push(digits, Buffer.from(digits).toString("base64").replaceAll("=", ""));
   return [...new Set(all)].filter((trace) => trace.length >= 8);
 }
 

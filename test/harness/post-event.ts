@@ -11,7 +11,10 @@ export interface Posted {
   readonly tookMs: number;
 }
 
-/** Posts one rightly signed event (or any bytes), once. Rejects when no answer comes within `timeoutMs`. */
+/**
+ * Posts one rightly signed event (or any bytes), once. Rejects when no answer comes within
+ * `timeoutMs`.
+ */
 export async function postEvent(
   url: string,
   event: SandboxEvent | Buffer,
@@ -29,5 +32,10 @@ export async function postEvent(
     signal: AbortSignal.timeout(timeoutMs),
   });
   const said = (await answer.json()) as { status?: string; code?: string };
-  return { status: answer.status, headers: answer.headers, word: said.status ?? said.code, tookMs: performance.now() - startedAt };
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    word: said.status ?? said.code,
+    tookMs: performance.now() - startedAt,
+  };
 }

@@ -15,7 +15,8 @@ const blocked =
 export async function closeGate(session: Session) {
   await session.rows("SELECT pg_advisory_lock($1)", [gateNumber]);
   return {
-    reached: () => until("the command waits at the gate", async () => (await session.number(gated)) > 0),
+    reached: () =>
+      until("the command waits at the gate", async () => (await session.number(gated)) > 0),
     open: () => session.rows("SELECT pg_advisory_unlock($1)", [gateNumber]),
   };
 }
@@ -40,8 +41,14 @@ interface Shared {
   sessions(): Pick<Sessions, "transact">;
 }
 
-/** Runs a command up to before its commit, then `meanwhile`, and both to their ends once that waits. */
-export async function during<T, U>(shared: Shared, first: () => Work<T>, meanwhile: () => Promise<U>): Promise<[T, U]> {
+/**
+ * Runs a command up to before its commit, then `meanwhile`, and both to their ends once that waits.
+ */
+export async function during<T, U>(
+  shared: Shared,
+  first: () => Work<T>,
+  meanwhile: () => Promise<U>,
+): Promise<[T, U]> {
   await using observer = await openSession(shared.url);
   const gate = await closeGate(observer);
   const running = shared.sessions().transact(() => held(first()));

@@ -15,12 +15,23 @@ export async function openSession(url: string): Promise<Session> {
   // A server that ends the session makes the next statement fail; the event is not needed.
   client.on("error", () => {});
   await client.connect();
-  const query = async (statement: string, values: readonly unknown[] = []) => (await client.query(statement, [...values])).rows;
-  const number = async (statement: string, values?: readonly unknown[]) => Number(Object.values((await query(statement, values))[0])[0]);
-  return { pid: await number("SELECT pg_backend_pid()"), rows: query, number, [Symbol.asyncDispose]: () => client.end() };
+  const query = async (statement: string, values: readonly unknown[] = []) =>
+    (await client.query(statement, [...values])).rows;
+  const number = async (statement: string, values?: readonly unknown[]) =>
+    Number(Object.values((await query(statement, values))[0])[0]);
+  return {
+    pid: await number("SELECT pg_backend_pid()"),
+    rows: query,
+    number,
+    [Symbol.asyncDispose]: () => client.end(),
+  };
 }
 
 /** Resolves once a statement of `session` waits for a lock. */
 export async function waitsForLock(session: Session, observer: Session): Promise<void> {
-  await until("it waits for a lock", async () => (await observer.number("SELECT cardinality(pg_blocking_pids($1))", [session.pid])) > 0);
+  await until(
+    "it waits for a lock",
+    async () =>
+      (await observer.number("SELECT cardinality(pg_blocking_pids($1))", [session.pid])) > 0,
+  );
 }

@@ -12,7 +12,8 @@ export function createMessages(seed: number | string) {
   const wamids = createWamids(random.fork("wamids"));
   return {
     wamid: (): Wamid => wamids(phone()),
-    status: (wamid: Wamid, status: MessageStatus): SandboxEvent => make.messageStatus(wamid, status),
+    status: (wamid: Wamid, status: MessageStatus): SandboxEvent =>
+      make.messageStatus(wamid, status),
     /** The first status of a message of its own. */
     event: (): SandboxEvent => make.messageStatus(wamids(phone()), "sent"),
   };

@@ -7,9 +7,12 @@ import { until } from "./until.ts";
 export function startProgram(command: string, args: readonly string[], options: SpawnOptions = {}) {
   const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding("utf8").on("data", (text: string) => (output += text));
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding("utf8").on("data", (text: string) => (output += text));
   // Not its streams' end: a child of its own may hold them.
-  const ended = once(child, "exit") as Promise<[code: number | null, signal: NodeJS.Signals | null]>;
+  const ended = once(child, "exit") as Promise<
+    [code: number | null, signal: NodeJS.Signals | null]
+  >;
   const end = (signal: NodeJS.Signals) => {
     child.kill(signal);
     return ended;
@@ -22,7 +25,8 @@ export function startProgram(command: string, args: readonly string[], options: 
     /** As `until`, but fails with its output once it has ended. */
     until: <T>(what: string, condition: () => T | Promise<T>) =>
       until(what, () => {
-        if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${command} has ended: ${output.slice(-2000)}`);
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw new Error(`${command} has ended: ${output.slice(-2000)}`);
         return condition();
       }),
   };

@@ -4,8 +4,8 @@ import { makePlace, type PlaceOptions, type RelayPlace } from "./relay-place.ts"
 import type { RelayOptions } from "./relay-process.ts";
 
 /**
- * A whole relay in the test's own process, on a file and a port of its own: what `RelayProcess` is where no process is
- * needed to prove the point, for a tenth of the cost.
+ * A whole relay in the test's own process, on a file and a port of its own: what `RelayProcess` is
+ * where no process is needed to prove the point, for a tenth of the cost.
  */
 export interface RelayHere extends RelayPlace {
   isRunning(): boolean;
@@ -22,7 +22,10 @@ export interface RelayHere extends RelayPlace {
 export type AnyRelay = Omit<RelayPlace, "dispose">;
 
 type RelayParts = Pick<Parameters<typeof createRelay>[0], "clock" | "random">;
-export interface RelayHereOptions extends PlaceOptions, RelayParts, Pick<RelayOptions, "role" | "env"> {}
+export interface RelayHereOptions
+  extends PlaceOptions,
+    RelayParts,
+    Pick<RelayOptions, "role" | "env"> {}
 
 /** Makes folder and settings and starts the relay. */
 export async function startRelayHere(options: RelayHereOptions = {}): Promise<RelayHere> {
@@ -32,7 +35,13 @@ export async function startRelayHere(options: RelayHereOptions = {}): Promise<Re
 }
 
 /** The same without starting it. */
-export async function makeRelayHere({ env = {}, role, clock, random, ...options }: RelayHereOptions = {}): Promise<RelayHere> {
+export async function makeRelayHere({
+  env = {},
+  role,
+  clock,
+  random,
+  ...options
+}: RelayHereOptions = {}): Promise<RelayHere> {
   const lines: string[] = [];
   let running: Relay | null = null;
   async function stop(): Promise<void> {
@@ -67,7 +76,8 @@ export async function makeRelayHere({ env = {}, role, clock, random, ...options 
     },
     stop,
     async reload() {
-      if ((await running?.reload())?.result === "refused") throw new Error("the settings were refused; see the log");
+      if ((await running?.reload())?.result === "refused")
+        throw new Error("the settings were refused; see the log");
     },
     log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
   };

@@ -8,7 +8,10 @@ import { type SettingsParts, settingsOf } from "./relay-settings.ts";
 
 /** What a relay has of its own, wherever it runs. */
 export interface RelayPlace {
-  /** Holds `relay.yaml`, `relay.db` and the output; removed when the test succeeds, kept and named when it fails. */
+  /**
+   * Holds `relay.yaml`, `relay.db` and the output; removed when the test succeeds, kept and named
+   * when it fails.
+   */
   readonly folder: string;
   readonly storePath: string;
   readonly settingsPath: string;
@@ -19,9 +22,15 @@ export interface RelayPlace {
   readonly webhookUrl: string;
   /** Writes the settings file anew; a reload or a start makes it count. */
   writeSettings(parts: SettingsParts): void;
-  /** Asks the relay (a path such as `/readyz` or `/v1/stats`, the token along); gives status, headers and parsed body. */
+  /**
+   * Asks the relay (a path such as `/readyz` or `/v1/stats`, the token along); gives status,
+   * headers and parsed body.
+   */
   ask(path: string, request?: RelayRequest): Promise<RelayAnswer>;
-  /** Ends it and removes the folder; by itself at the test's end, but to be called where it was made in `beforeAll`. */
+  /**
+   * Ends it and removes the folder; by itself at the test's end, but to be called where it was made
+   * in `beforeAll`.
+   */
   dispose(keep?: boolean): Promise<void>;
 }
 
@@ -33,7 +42,10 @@ export interface PlaceOptions {
 }
 
 /** `end`: ends the relay that runs there. */
-export async function makePlace({ settings = {}, ...options }: PlaceOptions, end: () => Promise<unknown>): Promise<RelayPlace> {
+export async function makePlace(
+  { settings = {}, ...options }: PlaceOptions,
+  end: () => Promise<unknown>,
+): Promise<RelayPlace> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
   const storePath = options.storePath ?? join(folder, "relay.db");
   const settingsPath = join(folder, "relay.yaml");
@@ -46,7 +58,8 @@ export async function makePlace({ settings = {}, ...options }: PlaceOptions, end
     port,
     url,
     webhookUrl: `${url}/webhooks/main`,
-    writeSettings: (parts) => writeFileSync(settingsPath, JSON.stringify(settingsOf({ port, storePath }, parts), null, 2)),
+    writeSettings: (parts) =>
+      writeFileSync(settingsPath, JSON.stringify(settingsOf({ port, storePath }, parts), null, 2)),
     ask: (path, request) => askRelay(url, path, request),
     async dispose(keep = false) {
       await end();

@@ -27,7 +27,10 @@ export interface Ended {
 export interface RelayProcess extends RelayPlace {
   pid(): number;
   isRunning(): boolean;
-  /** Starts it (again, on the same file and port); resolves once `/readyz` answers 200. Rejects with its last words. */
+  /**
+   * Starts it (again, on the same file and port); resolves once `/readyz` answers 200. Rejects with
+   * its last words.
+   */
   start(): Promise<void>;
   /** Starts it and waits for its end instead: for settings or files it should refuse. */
   startRefused(): Promise<Ended>;
@@ -74,11 +77,15 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     const out = openSync(path("stdout.log"), "a");
     const err = openSync(path("stderr.log"), "a");
     const as = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
-    const started = spawn(process.execPath, [...serveFlags, entry, "serve", "--config", settingsPath, ...role], {
-      stdio: ["ignore", out, err],
-      env: { ...process.env, ...options.env },
-      ...as,
-    });
+    const started = spawn(
+      process.execPath,
+      [...serveFlags, entry, "serve", "--config", settingsPath, ...role],
+      {
+        stdio: ["ignore", out, err],
+        env: { ...process.env, ...options.env },
+        ...as,
+      },
+    );
     closeSync(out);
     closeSync(err);
     child = started;
@@ -109,7 +116,9 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     }
     child?.kill("SIGKILL");
     const { code, signal } = await gone;
-    throw new Error(`the relay did not get ready (${signal ?? `exit code ${code}`}): ${read("stderr.log").trim().slice(-2000)}`);
+    throw new Error(
+      `the relay did not get ready (${signal ?? `exit code ${code}`}): ${read("stderr.log").trim().slice(-2000)}`,
+    );
   }
 
   if (options.uid !== undefined) {
@@ -147,7 +156,10 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
   };
 }
 
-/** A `fetch` that finds nobody costs a millisecond of processor time, and most of those that wait for a start do. */
+/**
+ * A `fetch` that finds nobody costs a millisecond of processor time, and most of those that wait
+ * for a start do.
+ */
 function isListening(port: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(port, "127.0.0.1", () => {

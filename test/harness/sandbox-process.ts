@@ -28,7 +28,9 @@ export function spawnSandbox(
   let errors = "";
   createInterface({ input: child.stdout }).on("line", (line) => lines.push(line));
   child.stderr.on("data", (chunk) => (errors += chunk));
-  const ended = once(child, "close").then(([code, signal]) => ({ code, signal }) as Awaited<ReturnType<SandboxProcess["ended"]>>);
+  const ended = once(child, "close").then(
+    ([code, signal]) => ({ code, signal }) as Awaited<ReturnType<SandboxProcess["ended"]>>,
+  );
   onTestFinished(async () => {
     child.kill("SIGKILL");
     await ended;

@@ -1,14 +1,27 @@
 import { onTestFinished } from "vitest";
 import type { Post, PostResult } from "../../src/sandbox/traffic/answers.ts";
-import { createSender, type Sender, type SenderSettings } from "../../src/sandbox/traffic/sender.ts";
+import {
+  createSender,
+  type Sender,
+  type SenderSettings,
+} from "../../src/sandbox/traffic/sender.ts";
 import type { RelayPlace } from "./relay-place.ts";
 import { webhookSecret } from "./relay-settings.ts";
 
-/** Tries again until the relay is back: for tests that stop it under load. Far apart, so that starting has the processor. */
+/**
+ * Tries again until the relay is back: for tests that stop it under load. Far apart, so that
+ * starting has the processor.
+ */
 export const untilItIsBack = { tries: 400, waitMs: 400 };
 
-/** The sandbox's sender of signed events to the source `main`, closed at the test's end. `acknowledged`: the relay's 2xx by event id. */
-export function openSender(relay: Pick<RelayPlace, "webhookUrl">, settings: Pick<SenderSettings, "concurrency"> & Partial<SenderSettings>) {
+/**
+ * The sandbox's sender of signed events to the source `main`, closed at the test's end.
+ * `acknowledged`: the relay's 2xx by event id.
+ */
+export function openSender(
+  relay: Pick<RelayPlace, "webhookUrl">,
+  settings: Pick<SenderSettings, "concurrency"> & Partial<SenderSettings>,
+) {
   const sender = createSender({
     url: relay.webhookUrl,
     signature: { service: "acme" },

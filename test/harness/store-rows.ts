@@ -1,7 +1,13 @@
 import Database from "better-sqlite3";
 
-/** Rows of a store's file, read past all of the relay's own code, beside the process that writes it. */
-export function rowsOf<Row = Record<string, unknown>>(storePath: string, sql: string, ...values: unknown[]): Row[] {
+/**
+ * Rows of a store's file, read past all of the relay's own code, beside the process that writes it.
+ */
+export function rowsOf<Row = Record<string, unknown>>(
+  storePath: string,
+  sql: string,
+  ...values: unknown[]
+): Row[] {
   const db = new Database(storePath, { readonly: true, timeout: 60_000 });
   try {
     return db.prepare<unknown[], Row>(sql).all(...values);

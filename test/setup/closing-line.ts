@@ -1,7 +1,10 @@
 import type { Reporter, TestModule } from "vitest/node";
 import { testSeed } from "./seed.ts";
 
-/** Starts the output with the seed. Ends it with what repeats failures, and a line any CI can read: `N passed, N failed`. */
+/**
+ * Starts the output with the seed. Ends it with what repeats failures, and a line any CI can read:
+ * `N passed, N failed`.
+ */
 export class ClosingLine implements Reporter {
   onInit(): void {
     process.stdout.write(`\nTEST_SEED=${testSeed}\n`);
@@ -14,7 +17,8 @@ export class ClosingLine implements Reporter {
     let skipped = 0;
     let left = 0;
     for (const module of modules) {
-      if (module.state() === "failed" && [...module.children.allTests("failed")].length === 0) failed += 1;
+      if (module.state() === "failed" && [...module.children.allTests("failed")].length === 0)
+        failed += 1;
       for (const test of module.children.allTests()) {
         const { state } = test.result();
         if (state === "passed") passed += 1;
@@ -23,14 +27,21 @@ export class ClosingLine implements Reporter {
         else skipped += 1;
       }
     }
-    const failing = modules.filter((module) => module.state() === "failed").map(({ relativeModuleId }) => relativeModuleId);
-    if (failing.length > 0) process.stdout.write(`\nRepeat with:\n  ${repeatLines(failing, testSeed).join("\n  ")}\n`);
+    const failing = modules
+      .filter((module) => module.state() === "failed")
+      .map(({ relativeModuleId }) => relativeModuleId);
+    if (failing.length > 0)
+      process.stdout.write(`\nRepeat with:\n  ${repeatLines(failing, testSeed).join("\n  ")}\n`);
     if (left > 0) process.stdout.write(`\nTagged slow, left to npm run test:all: ${left}\n`);
-    process.stdout.write(`\n${passed} passed, ${failed} failed${skipped === 0 ? "" : `, ${skipped} skipped`}\n`);
+    process.stdout.write(
+      `\n${passed} passed, ${failed} failed${skipped === 0 ? "" : `, ${skipped} skipped`}\n`,
+    );
   }
 }
 
 /** The commands that run these files again, with the same seed. */
 export function repeatLines(files: readonly string[], seed: number): string[] {
-  return files.map((file) => `TEST_SEED=${seed} npx vitest run --config test/vitest.config.ts ${file}`);
+  return files.map(
+    (file) => `TEST_SEED=${seed} npx vitest run --config test/vitest.config.ts ${file}`,
+  );
 }

@@ -14,9 +14,10 @@ const lowest = 10_081;
 const reserved = new Set<string>();
 
 /**
- * A loopback port that stays free until this process listens on it, for tests that need an address before or
- * after something listens there. It lies below the range from which the system picks, and a file named after
- * it keeps other test processes away until this one exits. Throws when no port is free.
+ * A loopback port that stays free until this process listens on it, for tests that need an address
+ * before or after something listens there. It lies below the range from which the system picks, and
+ * a file named after it keeps other test processes away until this one exits. Throws when no port
+ * is free.
  */
 export async function freePort(): Promise<number> {
   mkdirSync(folder, { recursive: true });

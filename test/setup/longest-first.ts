@@ -1,8 +1,9 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /**
- * The longest files, the longest first: those of `npm run test:rest`, then those of `npm test`. In a fresh clone Vitest
- * orders by size, so that some of these, which import their tests, would run alone at the end.
+ * The longest files, the longest first: those of `npm run test:rest`, then those of `npm test`. In
+ * a fresh clone Vitest orders by size, so that some of these, which import their tests, would run
+ * alone at the end.
  */
 export const longest = [
   "test/bench/benches.test.ts",

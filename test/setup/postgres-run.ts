@@ -10,7 +10,10 @@ declare module "vitest" {
   }
 }
 
-/** The run's PostgreSQL, one per version, for `createDatabase`. It starts when the first test needs it: most runs of one file do not. */
+/**
+ * The run's PostgreSQL, one per version, for `createDatabase`. It starts when the first test needs
+ * it: most runs of one file do not.
+ */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const started = new Map<PostgresVersion, Promise<Postgres>>();
   const start = (version: PostgresVersion) => {
@@ -31,6 +34,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide("postgres", (listener.address() as AddressInfo).port);
   return async () => {
     listener.close();
-    for (const server of await Promise.allSettled(started.values())) if (server.status === "fulfilled") await server.value.stop();
+    for (const server of await Promise.allSettled(started.values()))
+      if (server.status === "fulfilled") await server.value.stop();
   };
 }

@@ -17,7 +17,9 @@ test.each<PostgresVersion>([14, 18])(
       const first = server.pid;
       {
         await using session = await openSession(server.url);
-        expect(await session.rows("SHOW server_version")).toEqual([{ server_version: expect.stringMatching(`^${version}\\.`) }]);
+        expect(await session.rows("SHOW server_version")).toEqual([
+          { server_version: expect.stringMatching(`^${version}\\.`) },
+        ]);
         expect(await session.rows("SHOW fsync")).toEqual([{ fsync: "on" }]);
         await session.rows("CREATE TABLE kept AS SELECT 'committed' AS row");
         await session.rows("BEGIN");
@@ -39,10 +41,14 @@ test.each<PostgresVersion>([14, 18])(
   },
 );
 
-test("a server ends and its folder goes when the process that started it is killed", { tags: ["slow"] }, async () => {
+test("a server ends and its folder goes when the process that started it is killed", {
+  tags: ["slow"],
+}, async () => {
   const module = new URL("postgres.ts", import.meta.url);
   const code = `import { startPostgres } from "${module}"; const { port, dir } = await startPostgres({ tcp: true }); console.log(JSON.stringify({ port, dir }))`;
-  const starter = spawn(process.execPath, ["--input-type=module", "-e", code], { stdio: ["ignore", "pipe", "inherit"] });
+  const starter = spawn(process.execPath, ["--input-type=module", "-e", code], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const [line] = (await once(starter.stdout, "data")) as [Buffer];
   const { port, dir } = JSON.parse(line.toString()) as { port: number; dir: string };
   expect(existsSync(dir)).toBe(true);

@@ -20,8 +20,9 @@ const programs: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 };
 
 /**
- * Run under `flock`, because apt does not wait for another one everywhere. Packages start their services unless policy-rc.d
- * forbids it; ours exists only for the length of the installation, and one that is already there (images have one) stays.
+ * Run under `flock`, because apt does not wait for another one everywhere. Packages start their
+ * services unless policy-rc.d forbids it; ours exists only for the length of the installation, and
+ * one that is already there (images have one) stays.
  */
 const installScript = `
 set -e
@@ -37,16 +38,27 @@ apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 `;
 
 /**
- * Installs the missing programs once, before the first test, on Debian as root. Elsewhere, and when that fails, the tests
- * that need one say what to install.
+ * Installs the missing programs once, before the first test, on Debian as root. Elsewhere, and when
+ * that fails, the tests that need one say what to install.
  */
 export function setup({ name }: TestProject): void {
-  const missing = Object.entries(programs[name] ?? {}).filter(([command]) => findOnPath(command) === null);
+  const missing = Object.entries(programs[name] ?? {}).filter(
+    ([command]) => findOnPath(command) === null,
+  );
   if (missing.length === 0 || !isRootOnDebian()) return;
   const packages = [...new Set(missing.map(([, debian]) => debian))];
   console.log(`Installing ${packages.join(", ")}`);
   try {
-    const args = ["-w", "300", "/run/wamid-relay-install.lock", "sh", "-c", installScript, "install", ...packages];
+    const args = [
+      "-w",
+      "300",
+      "/run/wamid-relay-install.lock",
+      "sh",
+      "-c",
+      installScript,
+      "install",
+      ...packages,
+    ];
     execFileSync("flock", args, { stdio: ["ignore", "ignore", "inherit"], timeout: 600_000 });
   } catch (error) {
     console.error(`Not installed: ${(error as Error).message.split("\n")[0]}`);

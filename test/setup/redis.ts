@@ -24,7 +24,10 @@ export interface Redis {
   readonly url: string;
   readonly pid: number;
   readonly dir: string;
-  /** Ends it in order (SIGTERM) and removes its folder, if it was a temporary one. Again, or after `kill()`: only the folder. */
+  /**
+   * Ends it in order (SIGTERM) and removes its folder, if it was a temporary one. Again, or after
+   * `kill()`: only the folder.
+   */
   stop(): Promise<void>;
   /** Ends it at once (SIGKILL), as a crash would. Its folder stays until `stop()`. */
   kill(): Promise<void>;
@@ -37,7 +40,10 @@ export interface Redis {
 const readyWithinMs = 150_000;
 const endsWithinMs = 100_000;
 
-/** A Redis of one's own on loopback: `noeviction`, nothing saved but what `appendonly` asks for. Resolves once PING is answered. */
+/**
+ * A Redis of one's own on loopback: `noeviction`, nothing saved but what `appendonly` asks for.
+ * Resolves once PING is answered.
+ */
 export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
   const program = findProgram("redis-server");
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), "wamid-relay-redis-")));
@@ -56,9 +62,28 @@ export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
   }
 }
 
-async function launch(program: string, dir: string, port: number, { appendonly, args: more = [] }: RedisOptions): Promise<ChildProcess> {
-  const durability = appendonly === undefined ? ["--appendonly", "no"] : ["--appendonly", "yes", "--appendfsync", appendonly];
-  const base = ["--bind", "127.0.0.1", "--port", String(port), "--dir", dir, "--save", "", "--maxmemory-policy", "noeviction"];
+async function launch(
+  program: string,
+  dir: string,
+  port: number,
+  { appendonly, args: more = [] }: RedisOptions,
+): Promise<ChildProcess> {
+  const durability =
+    appendonly === undefined
+      ? ["--appendonly", "no"]
+      : ["--appendonly", "yes", "--appendfsync", appendonly];
+  const base = [
+    "--bind",
+    "127.0.0.1",
+    "--port",
+    String(port),
+    "--dir",
+    dir,
+    "--save",
+    "",
+    "--maxmemory-policy",
+    "noeviction",
+  ];
   const args = [...base, ...durability, ...more];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
   // It writes its log here: the end of it is the reason when it does not start.
@@ -77,7 +102,9 @@ async function launch(program: string, dir: string, port: number, { appendonly, 
     if ((await Promise.race([gone, wait(10, "running" as const)])) === "gone") break;
   }
   child.kill("SIGKILL");
-  throw new Error(`redis-server did not start on port ${port}: ${log.trim().split("\n").at(-1) ?? "no log"}`);
+  throw new Error(
+    `redis-server did not start on port ${port}: ${log.trim().split("\n").at(-1) ?? "no log"}`,
+  );
 }
 
 function handle(child: ChildProcess, port: number, dir: string, ownsDir: boolean): Redis {
@@ -109,7 +136,10 @@ function handle(child: ChildProcess, port: number, dir: string, ownsDir: boolean
   };
 }
 
-/** True when PING is answered with PONG, or with a demand for a password; false while nothing listens or files are still being loaded. */
+/**
+ * True when PING is answered with PONG, or with a demand for a password; false while nothing
+ * listens or files are still being loaded.
+ */
 function answersPing(port: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));

@@ -13,11 +13,19 @@ export interface Check {
 
 type Stats = AnswerOf<"getStats">;
 export interface RelayStats extends Pick<Stats, "duplicates"> {
-  readonly dispositions: Pick<Stats["dispositions"], "routed" | "filtered" | "ignored" | "quarantined" | "parked">;
+  readonly dispositions: Pick<
+    Stats["dispositions"],
+    "routed" | "filtered" | "ignored" | "quarantined" | "parked"
+  >;
   readonly deliveries: Pick<Stats["deliveries"], "waiting" | "held" | "delivered" | "dead">;
 }
 
-export function acceptedBy({ routed, filtered, ignored, parked }: RelayStats["dispositions"]): number {
+export function acceptedBy({
+  routed,
+  filtered,
+  ignored,
+  parked,
+}: RelayStats["dispositions"]): number {
   return routed + filtered + ignored + parked;
 }
 
@@ -33,7 +41,11 @@ const itemsIn: Readonly<Record<DemoFormat, (body: Buffer) => BodyItem[]>> = {
     const text = body.toString("utf8");
     return [{ identity: (JSON.parse(text) as { id: string }).id, text }];
   },
-  meta: (body) => readRequest(body).map((item) => ({ identity: identityOf(item), text: asMetaWrites(item.item) })),
+  meta: (body) =>
+    readRequest(body).map((item) => ({
+      identity: identityOf(item),
+      text: asMetaWrites(item.item),
+    })),
 };
 
 export type PostLog = ReturnType<typeof createPostLog>;
@@ -48,7 +60,12 @@ export function createPostLog(format: DemoFormat) {
     events,
     wrong,
     counts,
-    note({ sort, answered, eventId, body }: Pick<ObservedPost, "sort" | "answered" | "eventId" | "body">): void {
+    note({
+      sort,
+      answered,
+      eventId,
+      body,
+    }: Pick<ObservedPost, "sort" | "answered" | "eventId" | "body">): void {
       counts.posts += 1;
       if (sort === "wrongly-signed" && (answered === 401 || answered === 429)) counts.refused += 1;
       if (sort === "malformed") wrong.add(body.toString("base64"));
@@ -72,7 +89,11 @@ export interface DemoOutcome {
   readonly messages: readonly Message[];
   readonly log: Pick<PostLog, "events" | "wrong">;
   readonly stats: RelayStats;
-  readonly tracked: readonly { readonly wamid: string; readonly status: string | null; readonly reference: string | null }[];
+  readonly tracked: readonly {
+    readonly wamid: string;
+    readonly status: string | null;
+    readonly reference: string | null;
+  }[];
   readonly audit: Pick<RelayAudit, "balanced" | "offenders"> & {
     readonly events: Pick<RelayAudit["events"], "received">;
     readonly deliveries: Pick<RelayAudit["deliveries"], "planned">;
@@ -80,21 +101,48 @@ export interface DemoOutcome {
   readonly downstream: Pick<Downstream, "arrivals" | "counts">;
 }
 
-export function checkSums({ format, planned, sent, messages, log, stats, tracked, audit, downstream }: DemoOutcome): Check[] {
+export function checkSums({
+  format,
+  planned,
+  sent,
+  messages,
+  log,
+  stats,
+  tracked,
+  audit,
+  downstream,
+}: DemoOutcome): Check[] {
   return [
-    same("messages sent", { planned, client: sent.size, service: messages.filter(({ origin }) => origin === "api").length }),
+    same("messages sent", {
+      planned,
+      client: sent.size,
+      service: messages.filter(({ origin }) => origin === "api").length,
+    }),
     same("events, each stored and delivered once", {
       service: log.events.size,
       relay: acceptedBy(stats.dispositions),
       downstream: downstream.counts(everythingPath).taken,
       "signed and unchanged": unchanged(format, log, downstream).size,
     }),
-    same("malformed ones, each quarantined alone", { service: log.wrong.size, relay: stats.dispositions.quarantined }),
-    same("deliveries", { relay: stats.deliveries.delivered, downstream: downstream.counts().taken }),
-    same("last status of each message, with its reference", { service: sent.size, relay: rightlyTracked(sent, messages, tracked) }),
+    same("malformed ones, each quarantined alone", {
+      service: log.wrong.size,
+      relay: stats.dispositions.quarantined,
+    }),
+    same("deliveries", {
+      relay: stats.deliveries.delivered,
+      downstream: downstream.counts().taken,
+    }),
+    same("last status of each message, with its reference", {
+      service: sent.size,
+      relay: rightlyTracked(sent, messages, tracked),
+    }),
     {
       what: "audit of the relay",
-      seen: { events: audit.events.received, deliveries: audit.deliveries.planned, offenders: audit.offenders.length },
+      seen: {
+        events: audit.events.received,
+        deliveries: audit.deliveries.planned,
+        offenders: audit.offenders.length,
+      },
       ok: audit.balanced,
     },
   ];
@@ -105,19 +153,32 @@ function same(what: string, seen: Record<string, number>): Check {
 }
 
 /** The events that came alone in a signed body, byte for byte as the service posted them. */
-function unchanged(format: DemoFormat, log: Pick<PostLog, "events">, { arrivals }: Pick<Downstream, "arrivals">): Set<string> {
+function unchanged(
+  format: DemoFormat,
+  log: Pick<PostLog, "events">,
+  { arrivals }: Pick<Downstream, "arrivals">,
+): Set<string> {
   const identities = new Set<string>();
   for (const { path, answered, signature, body } of arrivals) {
-    if (path !== everythingPath || answered !== 200 || signature !== "valid" || body === null) continue;
+    if (path !== everythingPath || answered !== 200 || signature !== "valid" || body === null)
+      continue;
     const [item, ...others] = itemsIn[format](body);
     if (item === undefined || item.identity === null || others.length > 0) continue;
-    if (log.events.get(item.identity) === item.text && body.includes(item.text)) identities.add(item.identity);
+    if (log.events.get(item.identity) === item.text && body.includes(item.text))
+      identities.add(item.identity);
   }
   return identities;
 }
 
-/** A message that nothing was reported about may be unknown: Meta's registration comes with its first status. */
-function rightlyTracked(sent: DemoOutcome["sent"], messages: readonly Message[], tracked: DemoOutcome["tracked"]): number {
+/**
+ * A message that nothing was reported about may be unknown: Meta's registration comes with its
+ * first status.
+ */
+function rightlyTracked(
+  sent: DemoOutcome["sent"],
+  messages: readonly Message[],
+  tracked: DemoOutcome["tracked"],
+): number {
   const statuses = new Map<string, string>(messages.map(({ wamid, status }) => [wamid, status]));
   const known = new Map(tracked.map((message) => [message.wamid, message]));
   return [...sent].filter(([wamid, expected]) => {

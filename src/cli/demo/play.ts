@@ -9,13 +9,27 @@ const faults: Readonly<Record<DemoFormat, NonNullable<SandboxOptions["faults"]>>
   standard: { events: { duplicate: 0.12, reorder: 0.12, wrongSignature: 0.01, malformed: 0.015 } },
   meta: {
     events: { duplicate: 0.12, wrongSignature: 0.01, malformed: 0.15 },
-    meta: { batch: 40, skip: 0.1, early: 0.05, group: 0.05, username: 0.1, call: 0.03, unknown: 0.03 },
+    meta: {
+      batch: 40,
+      skip: 0.1,
+      early: 0.05,
+      group: 0.05,
+      username: 0.1,
+      call: 0.03,
+      unknown: 0.03,
+    },
   },
 };
 
 /** The sandbox of a demo. Message lifecycles of a minute take three seconds. */
 export function sandboxOptions(format: DemoFormat): SandboxOptions {
-  return { format, speed: 20, isUnlimited: true, faults: faults[format], ...(format === "meta" && { verifyToken: metaVerifyToken }) };
+  return {
+    format,
+    speed: 20,
+    isUnlimited: true,
+    faults: faults[format],
+    ...(format === "meta" && { verifyToken: metaVerifyToken }),
+  };
 }
 
 interface PlayOptions {
@@ -27,10 +41,24 @@ interface PlayOptions {
   readonly onSent: (wamid: string, reference: string) => void | Promise<void>;
 }
 
-export async function play({ format, sandbox, people, rate, signal, onSent }: PlayOptions): Promise<void> {
-  for (const { phone, wroteBefore } of people.recipients) if (wroteBefore) sandbox.customerWrites(phone, "¿Está listo mi pedido?");
+export async function play({
+  format,
+  sandbox,
+  people,
+  rate,
+  signal,
+  onSent,
+}: PlayOptions): Promise<void> {
+  for (const { phone, wroteBefore } of people.recipients)
+    if (wroteBefore) sandbox.customerWrites(phone, "¿Está listo mi pedido?");
   if (people.strangers.length > 0)
-    await created(sandbox.control("POST", "/campaigns", { name: "Ofertas", phones: people.strangers, perSecond: 200 }));
+    await created(
+      sandbox.control("POST", "/campaigns", {
+        name: "Ofertas",
+        phones: people.strangers,
+        perSecond: 200,
+      }),
+    );
   const pace = createPace(rate, systemClock);
   const failed = new AbortController();
   const sending: Promise<void>[] = [];
@@ -38,26 +66,43 @@ export async function play({ format, sandbox, people, rate, signal, onSent }: Pl
     await pace();
     AbortSignal.any([signal, failed.signal]).throwIfAborted();
     const reference = `order-${index + 1}`;
-    const one = send(format, sandbox, recipient, reference).then((wamid) => (wamid === null ? undefined : onSent(wamid, reference)));
+    const one = send(format, sandbox, recipient, reference).then((wamid) =>
+      wamid === null ? undefined : onSent(wamid, reference),
+    );
     one.catch((error: unknown) => failed.abort(error));
     sending.push(one);
   }
   const automation = sandbox.automations().find(({ trigger }) => trigger === "manual");
   for (const [index, phone] of people.guests.entries())
-    await created(sandbox.call("POST", `/automations/${automation?.id}/runs`, { phone, data: { pedido: `order-${index + 1}` } }));
+    await created(
+      sandbox.call("POST", `/automations/${automation?.id}/runs`, {
+        phone,
+        data: { pedido: `order-${index + 1}` },
+      }),
+    );
   await Promise.all(sending);
   await lived(sandbox, people, signal);
 }
 
 async function created(answer: ReturnType<Sandbox["call"]>): Promise<void> {
   const { status, body } = await answer;
-  if (status < 200 || status > 299) throw new Error(`the sandbox answered ${status}: ${JSON.stringify(body)}`);
+  if (status < 200 || status > 299)
+    throw new Error(`the sandbox answered ${status}: ${JSON.stringify(body)}`);
 }
 
 /** The wamid; null: the provider rejects the message for good. */
-async function send(format: DemoFormat, sandbox: Sandbox, recipient: Recipient, reference: string): Promise<string | null> {
+async function send(
+  format: DemoFormat,
+  sandbox: Sandbox,
+  recipient: Recipient,
+  reference: string,
+): Promise<string | null> {
   for (;;) {
-    const { status, wamid } = await (format === "meta" ? postToMeta : postToService)(sandbox, recipient, reference);
+    const { status, wamid } = await (format === "meta" ? postToMeta : postToService)(
+      sandbox,
+      recipient,
+      reference,
+    );
     if (wamid !== undefined) return wamid;
     if (isRejected(recipient.phone)) return null;
     // The provider's passing faults: it accepts the message the second time.
@@ -67,21 +112,34 @@ async function send(format: DemoFormat, sandbox: Sandbox, recipient: Recipient, 
 
 const words = (reference: string) => `Tu pedido está listo (${reference}).`;
 
-async function postToService(sandbox: Sandbox, { phone, wroteBefore }: Recipient, reference: string) {
+async function postToService(
+  sandbox: Sandbox,
+  { phone, wroteBefore }: Recipient,
+  reference: string,
+) {
   const template = sandbox.templates().find(({ variables }) => variables.length === 0);
   const content = wroteBefore ? { text: words(reference) } : { template: { id: template?.id } };
   const { status, body } = await sandbox.call("POST", "/messages", { to: phone, ...content });
   return { status, wamid: (body as { wamid?: string }).wamid };
 }
 
-async function postToMeta({ url, key, phoneNumberId }: Sandbox, { phone, wroteBefore }: Recipient, reference: string) {
+async function postToMeta(
+  { url, key, phoneNumberId }: Sandbox,
+  { phone, wroteBefore }: Recipient,
+  reference: string,
+) {
   const content = wroteBefore
     ? { type: "text", text: { body: words(reference) } }
     : { type: "template", template: { name: "bienvenida", language: { code: "es_AR" } } };
   const answer = await fetch(`${url}/v24.0/${phoneNumberId}/messages`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({ messaging_product: "whatsapp", to: phone, ...content, biz_opaque_callback_data: reference }),
+    body: JSON.stringify({
+      messaging_product: "whatsapp",
+      to: phone,
+      ...content,
+      biz_opaque_callback_data: reference,
+    }),
   });
   const { messages } = (await answer.json()) as { messages?: { id: string }[] };
   return { status: answer.status, wamid: messages?.[0]?.id };
@@ -89,7 +147,10 @@ async function postToMeta({ url, key, phoneNumberId }: Sandbox, { phone, wroteBe
 
 const liveWithinMs = 60_000;
 
-/** Waits until every message and run is in its final state. After a timeout the sums show the difference. */
+/**
+ * Waits until every message and run is in its final state. After a timeout the sums show the
+ * difference.
+ */
 async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Promise<void> {
   const isOver = () => {
     const messages = sandbox.messages();
@@ -99,7 +160,11 @@ async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Pro
       sandbox.runs().every(({ status }) => status !== "running")
     );
   };
-  for (const end = Date.now() + liveWithinMs; Date.now() < end; await sleep(200, undefined, { signal })) {
+  for (
+    const end = Date.now() + liveWithinMs;
+    Date.now() < end;
+    await sleep(200, undefined, { signal })
+  ) {
     if (!isOver()) continue;
     try {
       await sandbox.idle(200);
@@ -124,8 +189,22 @@ export interface People {
   readonly guests: readonly string[];
 }
 
-/** Last digits with a fixed outcome (docs/contributing/sandbox.md), but for 0009, which would be too slow. */
-const meaningful = ["0000", "0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0010"] as const;
+/**
+ * Last digits with a fixed outcome (docs/contributing/sandbox.md), but for 0009, which would be too
+ * slow.
+ */
+const meaningful = [
+  "0000",
+  "0001",
+  "0002",
+  "0003",
+  "0004",
+  "0005",
+  "0006",
+  "0007",
+  "0008",
+  "0010",
+] as const;
 
 export function isRejected(phone: string): boolean {
   return phone.endsWith("0005");
@@ -140,11 +219,13 @@ export function peopleOf(seed: string, format: DemoFormat, messages: number): Pe
     const drawn = draw();
     const phone = `+${lastDigits === null ? drawn : drawn.slice(0, -4) + lastDigits}`;
     // Those with a meaning start with 00.
-    if (known.has(phone) || (lastDigits === null && phone.slice(-4, -2) === "00")) return newPhone(lastDigits);
+    if (known.has(phone) || (lastDigits === null && phone.slice(-4, -2) === "00"))
+      return newPhone(lastDigits);
     known.add(phone);
     return phone;
   };
-  const others = (count: number) => Array.from({ length: format === "standard" ? Math.ceil(count) : 0 }, () => newPhone(null));
+  const others = (count: number) =>
+    Array.from({ length: format === "standard" ? Math.ceil(count) : 0 }, () => newPhone(null));
   return {
     recipients: Array.from({ length: messages }, () => ({
       phone: newPhone(random.chance(0.3) ? random.pick(meaningful) : null),

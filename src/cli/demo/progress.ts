@@ -19,14 +19,25 @@ export function createProgress(io: Io) {
   const drawing = createDrawing(io);
   let shown = -1;
   return {
-    /** `seconds` since the demo began; `downstream` in a word or two; `isLast` is shown in any case. */
+    /**
+     * `seconds` since the demo began; `downstream` in a word or two; `isLast` is shown in any case.
+     */
     show(seconds: number, counts: DemoCounts, downstream: string, isLast = false): void {
       if (io.isTerminal) {
-        const lines = rows.map(([name, meaning]) => `  ${name.padEnd(11)} ${withCommas(counts[name]).padStart(7)}  ${meaning}`);
-        drawing.draw([`  ${`${seconds.toFixed(1)} s`.padStart(19)}  downstream ${downstream}`, ...lines].join("\n"));
+        const lines = rows.map(
+          ([name, meaning]) =>
+            `  ${name.padEnd(11)} ${withCommas(counts[name]).padStart(7)}  ${meaning}`,
+        );
+        drawing.draw(
+          [`  ${`${seconds.toFixed(1)} s`.padStart(19)}  downstream ${downstream}`, ...lines].join(
+            "\n",
+          ),
+        );
       } else if (Math.floor(seconds) !== shown || isLast) {
         shown = Math.floor(seconds);
-        io.out(`${seconds.toFixed(1)}s ${rows.map(([name]) => `${name}=${counts[name]}`).join(" ")} downstream=${downstream}`);
+        io.out(
+          `${seconds.toFixed(1)}s ${rows.map(([name]) => `${name}=${counts[name]}`).join(" ")} downstream=${downstream}`,
+        );
       }
     },
     say: io.isTerminal ? drawing.print : io.out,

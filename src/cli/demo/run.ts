@@ -36,22 +36,39 @@ const showEveryMs = 200;
 const settleWithinMs = 60_000;
 
 /**
- * Service, client, relay and downstream in one process: sends as the client, and follows their statuses back through the relay.
- * Returns whether the sums match. Everything it started has ended when it resolves or rejects.
+ * Service, client, relay and downstream in one process: sends as the client, and follows their
+ * statuses back through the relay. Returns whether the sums match. Everything it started has ended
+ * when it resolves or rejects.
  */
-export async function runDemo({ format, seed, messages, rate, stays, json, folder, signal }: DemoOptions, io: Io): Promise<boolean> {
+export async function runDemo(
+  { format, seed, messages, rate, stays, json, folder, signal }: DemoOptions,
+  io: Io,
+): Promise<boolean> {
   await using parts = createCleanup();
-  const secrets = { webhook: randomText(), token: randomText(), downstream: `whsec_${randomBytes(24).toString("base64")}` };
+  const secrets = {
+    webhook: randomText(),
+    token: randomText(),
+    downstream: `whsec_${randomBytes(24).toString("base64")}`,
+  };
   const signed = { [everythingPath]: secrets.downstream };
-  const downstream = parts.adopt(await startDownstream(format === "meta" ? { appSecrets: signed } : { secrets: signed }), (one) =>
-    one.close(),
+  const downstream = parts.adopt(
+    await startDownstream(format === "meta" ? { appSecrets: signed } : { secrets: signed }),
+    (one) => one.close(),
   );
 
   const settingsPath = join(folder, "relay.yaml");
-  const settings = demoSettings({ format, databasePath: join(folder, "relay.db"), downstreamUrl: downstream.url, ...secrets });
+  const settings = demoSettings({
+    format,
+    databasePath: join(folder, "relay.db"),
+    downstreamUrl: downstream.url,
+    ...secrets,
+  });
   writeFileSync(settingsPath, settings, { mode: 0o600 });
   const logFile = parts.adopt(openSync(join(folder, "relay.log"), "w"), closeSync);
-  const relay = parts.adopt(await createRelay({ settings: loadSettings(settingsPath, {}), log: logStream(logFile) }), (one) => one.close());
+  const relay = parts.adopt(
+    await createRelay({ settings: loadSettings(settingsPath, {}), log: logStream(logFile) }),
+    (one) => one.close(),
+  );
   const url = `http://127.0.0.1:${(await relay.listen()).port}`;
   const control = new RelayClient({ url, token: secrets.token, signal });
 
@@ -59,15 +76,24 @@ export async function runDemo({ format, seed, messages, rate, stays, json, folde
   const people = peopleOf(seed, format, messages);
   const sent = new Map<string, string>();
   const webhooks = [{ url: `${url}/webhooks/${sourceNames[format]}` }];
-  const service = { ...sandboxOptions(format), seed, secret: secrets.webhook, webhooks, onPost: log.note };
+  const service = {
+    ...sandboxOptions(format),
+    seed,
+    secret: secrets.webhook,
+    webhooks,
+    onPost: log.note,
+  };
   const sandbox = parts.adopt(await startSandbox(service), (one) => one.close());
 
   const progress = json ? { show: () => undefined, say: () => undefined } : createProgress(io);
   if (stays) {
     const { code } = await control.createSessionCode();
-    for (const line of consoleLines(`${url}/console/`, code, secrets.token)) (json ? io.err : io.out)(line);
+    for (const line of consoleLines(`${url}/console/`, code, secrets.token))
+      (json ? io.err : io.out)(line);
   }
-  progress.say(`service ${sandbox.url}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
+  progress.say(
+    `service ${sandbox.url}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`,
+  );
   const began = Date.now();
   let state = "is well";
   parts.defer(
@@ -122,7 +148,12 @@ export async function runDemo({ format, seed, messages, rate, stays, json, folde
     audit: await control.audit(),
     downstream,
   });
-  const result = { ok: checks.every(({ ok }) => ok), tookMs: Date.now() - began, counts: countsOf(stats), checks };
+  const result = {
+    ok: checks.every(({ ok }) => ok),
+    tookMs: Date.now() - began,
+    counts: countsOf(stats),
+    checks,
+  };
   print(io, { json }, result, summaryLines);
   if (stays && !signal.aborted) await once(signal, "abort");
   return result.ok;
@@ -130,14 +161,24 @@ export async function runDemo({ format, seed, messages, rate, stays, json, folde
 
 const randomText = () => randomBytes(24).toString("base64url");
 
-/** Changes of the downstream's behavior, `at` milliseconds after the first send; `failure` null: it recovers. */
-export const troubles: readonly { readonly at: number; readonly name: string; readonly failure: Failure | null }[] = [
+/**
+ * Changes of the downstream's behavior, `at` milliseconds after the first send; `failure` null: it
+ * recovers.
+ */
+export const troubles: readonly {
+  readonly at: number;
+  readonly name: string;
+  readonly failure: Failure | null;
+}[] = [
   { at: 1_500, name: "cuts connections", failure: "reset" },
   { at: 2_000, name: "answers 503", failure: { status: 503 } },
   { at: 4_000, name: "is well again", failure: null },
 ];
 
-/** Makes the downstream fail and recover on schedule; `report` receives each change. The returned function cancels the rest. */
+/**
+ * Makes the downstream fail and recover on schedule; `report` receives each change. The returned
+ * function cancels the rest.
+ */
 function scheduleTroubles(downstream: Downstream, report: (name: string) => void): () => void {
   const timers = troubles.map(({ at, name, failure }) =>
     setTimeout(() => {
@@ -163,12 +204,20 @@ function consoleLines(page: string, code: string, token: string): string[] {
 /** How to run a command: only source files run in a clone, and only compiled files in a package. */
 const command = import.meta.url.endsWith(".ts") ? "npm run -s relay --" : "wamid-relay";
 
-export function summaryLines({ tookMs, checks }: { readonly tookMs: number; readonly checks: readonly Check[] }): string[] {
+export function summaryLines({
+  tookMs,
+  checks,
+}: {
+  readonly tookMs: number;
+  readonly checks: readonly Check[];
+}): string[] {
   const bad = checks.filter((check) => !check.ok).length;
   const width = Math.max(...checks.map(({ what }) => what.length));
-  const seenText = ({ seen }: Check) => Object.entries(seen).map(([by, count]) => `${by} ${withCommas(count)}`);
+  const seenText = ({ seen }: Check) =>
+    Object.entries(seen).map(([by, count]) => `${by} ${withCommas(count)}`);
   const lines = checks.map(
-    (check) => `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check).join(" · ")}`,
+    (check) =>
+      `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check).join(" · ")}`,
   );
   if (bad > 0) return ["", ...lines, "", `${bad} of ${checks.length} sums do not match.`];
   return [

@@ -20,15 +20,24 @@ interface SettingsParts {
 }
 
 /**
- * The settings file of the demo. Retries and the breaker's pause are short, so that a failing downstream and its recovery fit into
- * seconds; everything else is as in production.
+ * The settings file of the demo. Retries and the breaker's pause are short, so that a failing
+ * downstream and its recovery fit into seconds; everything else is as in production.
  */
-export function demoSettings({ format, databasePath, downstreamUrl, webhook, token, downstream }: SettingsParts): string {
+export function demoSettings({
+  format,
+  databasePath,
+  downstreamUrl,
+  webhook,
+  token,
+  downstream,
+}: SettingsParts): string {
   const isMeta = format === "meta";
   const source = isMeta
     ? `wa: { format: meta, verifyTokens: ["${metaVerifyToken}"], signature: { secrets: ["${webhook}"] }, registerBy: callback-data }`
     : `main: { account: main, kind: events, signature: { service: acme, secrets: ["${webhook}"] } }`;
-  const signing = isMeta ? `signature: { preset: meta, secret: "${downstream}" }` : `secret: "${downstream}"`;
+  const signing = isMeta
+    ? `signature: { preset: meta, secret: "${downstream}" }`
+    : `secret: "${downstream}"`;
   const destination = (path: string) => `
     to:
       url: ${JSON.stringify(downstreamUrl + path)}

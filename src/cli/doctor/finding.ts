@@ -15,11 +15,26 @@ type SayWithRemedy = (check: string, message: string, todo: string) => Finding;
 
 export const ok: Say = (check, message) => ({ check, level: "ok", message });
 export const skip: Say = (check, message) => ({ check, level: "skip", message });
-export const warn: SayWithRemedy = (check, message, todo) => ({ check, level: "warn", message, todo });
-export const fail: SayWithRemedy = (check, message, todo) => ({ check, level: "fail", message, todo });
+export const warn: SayWithRemedy = (check, message, todo) => ({
+  check,
+  level: "warn",
+  message,
+  todo,
+});
+export const fail: SayWithRemedy = (check, message, todo) => ({
+  check,
+  level: "fail",
+  message,
+  todo,
+});
 
 /** What `run` finds. A request that the relay refuses is a failure of the check. */
-export async function orFail(check: string, subject: string, todo: string, run: () => Promise<Finding[]>): Promise<Finding[]> {
+export async function orFail(
+  check: string,
+  subject: string,
+  todo: string,
+  run: () => Promise<Finding[]>,
+): Promise<Finding[]> {
   try {
     return await run();
   } catch (error) {

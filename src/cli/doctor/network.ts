@@ -18,22 +18,32 @@ import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 const withinMs = 5_000;
 
 /**
- * Whether the key of each account works: one `GET /me`, which changes nothing, and counts as one call against cap and
- * quota. Accounts without base URL or key are skipped (the settings' warnings cover half a pair).
+ * Whether the key of each account works: one `GET /me`, which changes nothing, and counts as one
+ * call against cap and quota. Accounts without base URL or key are skipped (the settings' warnings
+ * cover half a pair).
  */
 export async function checkServices({ accounts }: Pick<Settings, "accounts">): Promise<Finding[]> {
   const uncalled: string[] = [];
   const found = Object.entries(accounts).map(([name, account]) => {
     const { baseUrl, apiKey } = account;
-    if (baseUrl !== undefined && apiKey !== undefined) return checkService(name, account, baseUrl, apiKey);
+    if (baseUrl !== undefined && apiKey !== undefined)
+      return checkService(name, account, baseUrl, apiKey);
     uncalled.push(name);
     return [];
   });
-  const skipped = uncalled.length === 0 ? [] : [skip("service", `${uncalled.join(", ")}: no baseUrl or no apiKey`)];
+  const skipped =
+    uncalled.length === 0
+      ? []
+      : [skip("service", `${uncalled.join(", ")}: no baseUrl or no apiKey`)];
   return [...(await Promise.all(found)).flat(), ...skipped];
 }
 
-async function checkService(name: string, account: AccountSettings, baseUrl: string, apiKey: Secret): Promise<Finding> {
+async function checkService(
+  name: string,
+  account: AccountSettings,
+  baseUrl: string,
+  apiKey: Secret,
+): Promise<Finding> {
   const client = createServiceClient({
     baseUrl,
     apiKey,
@@ -47,7 +57,10 @@ async function checkService(name: string, account: AccountSettings, baseUrl: str
   const startedAt = performance.now();
   try {
     await client.me();
-    return ok("service", `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`);
+    return ok(
+      "service",
+      `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`,
+    );
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const [make, todo, more = ""] = assessService(`accounts.${name}`, account.plan, error.failure);
@@ -58,14 +71,27 @@ async function checkService(name: string, account: AccountSettings, baseUrl: str
 }
 
 /** Level and remedy of an error of `GET /me`, and what its message does not say. */
-function assessService(place: string, plan: Plan, failure: ServiceFailure): [typeof fail, todo: string, more?: string] {
+function assessService(
+  place: string,
+  plan: Plan,
+  failure: ServiceFailure,
+): [typeof fail, todo: string, more?: string] {
   switch (failure.kind) {
     case "unauthenticated":
-      return [fail, `correct ${place}.apiKey; the account's settings at the service (API and webhooks) make a new one`];
+      return [
+        fail,
+        `correct ${place}.apiKey; the account's settings at the service (API and webhooks) make a new one`,
+      ];
     case "blocked":
-      return [fail, `find out what sends a bad key from here (see ${place}.apiKey), and look again in a minute`];
+      return [
+        fail,
+        `find out what sends a bad key from here (see ${place}.apiKey), and look again in a minute`,
+      ];
     case "plan":
-      return [fail, `${failure.cause?.suggested ?? "another plan"} would; ask for it at the service`];
+      return [
+        fail,
+        `${failure.cause?.suggested ?? "another plan"} would; ask for it at the service`,
+      ];
     case "quota":
       return [
         warn,
@@ -73,8 +99,15 @@ function assessService(place: string, plan: Plan, failure: ServiceFailure): [typ
         ` (${failure.cause?.resource?.slice(0, 40)}) until ${new Date(failure.until).toISOString()}`,
       ];
     case "rate-limited": {
-      const more = failure.limit === null ? "" : `: the service reports ${failure.limit}, your plan says ${planCaps[plan].requests}`;
-      return [warn, `see who else calls for this account; ${place}.share says how much of the cap is the relay's`, more];
+      const more =
+        failure.limit === null
+          ? ""
+          : `: the service reports ${failure.limit}, your plan says ${planCaps[plan].requests}`;
+      return [
+        warn,
+        `see who else calls for this account; ${place}.share says how much of the cap is the relay's`,
+        more,
+      ];
     }
     case "unexpected":
     case "rejected":
@@ -94,7 +127,10 @@ export interface Probed {
   readonly skewMs: number | null;
 }
 
-export function probeDestinations({ routes, sources }: Pick<Settings, "routes" | "sources">): Promise<readonly Probed[]> {
+export function probeDestinations({
+  routes,
+  sources,
+}: Pick<Settings, "routes" | "sources">): Promise<readonly Probed[]> {
   const proxied = Object.entries(sources).flatMap(([name, source]) =>
     "to" in source && source.to !== undefined ? [{ name: `proxy:${name}`, to: source.to }] : [],
   );
@@ -116,37 +152,57 @@ export function probeDestinations({ routes, sources }: Pick<Settings, "routes" |
 }
 
 /**
- * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and requests the headers of `/`: no event is sent,
- * and the path of the destination, which may be a secret, is not either.
+ * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and requests the
+ * headers of `/`: no event is sent, and the path of the destination, which may be a secret, is not
+ * either.
  */
-export async function probe({ url, allowPrivate, tls }: Pick<UrlDestinationSettings, "url" | "allowPrivate" | "tls">) {
+export async function probe({
+  url,
+  allowPrivate,
+  tls,
+}: Pick<UrlDestinationSettings, "url" | "allowPrivate" | "tls">) {
   const check = "destination";
   const { origin, protocol } = new URL(url);
-  const pool = createPool(new URL(url), { connections: 1, connectWithin: withinMs, allowPrivate, tls });
+  const pool = createPool(new URL(url), {
+    connections: 1,
+    connectWithin: withinMs,
+    allowPrivate,
+    tls,
+  });
   const startedAt = performance.now();
-  const exchanged = await exchange(pool, { method: "HEAD", path: "/" }, { timeoutMs: withinMs, maxBytes: 0 });
+  const exchanged = await exchange(
+    pool,
+    { method: "HEAD", path: "/" },
+    { timeoutMs: withinMs, maxBytes: 0 },
+  );
   const tookMs = Math.round(performance.now() - startedAt);
   await pool.destroy(new Error("the probe is over"));
   const unreached = (why: string) => {
     const todo = "check the URL, the name, the network, and allowPrivate where it is your own";
     return { finding: fail(check, `${origin}: ${why}`, todo), skewMs: null };
   };
-  const unwell = (what: string) => warn(check, `${origin} ${what} a HEAD request`, "look at the log of the destination");
+  const unwell = (what: string) =>
+    warn(check, `${origin} ${what} a HEAD request`, "look at the log of the destination");
   if (exchanged.kind === "answered") {
     const { status, headers } = exchanged;
     const theirs = Date.parse(String(headers["date"]));
     // The header has whole seconds: on average it is half a second old.
     const skewMs = Number.isNaN(theirs) ? null : theirs + 500 - Date.now();
-    // The path of the deliveries, their method and secret are not tried: only they show whether it takes events.
+    // The path of the deliveries, their method and secret are not tried: only they show whether it
+    // takes events.
     const found =
-      status < 500 ? ok(check, `${origin} is reachable: answered in ${tookMs} ms`) : unwell(`is reachable, and answers ${status} to`);
+      status < 500
+        ? ok(check, `${origin} is reachable: answered in ${tookMs} ms`)
+        : unwell(`is reachable, and answers ${status} to`);
     return { finding: found, skewMs };
   }
   if (exchanged.kind === "failed") {
     const { error, text } = failureOf(exchanged.error);
     if (!exchanged.sent || error === "tls") return unreached(text);
-    // With TLS 1.3 a server refuses a client certificate only after the handshake, and some then close without a word.
-    if (protocol === "https:") return unreached(`${text}: does it require a client certificate (tls)?`);
+    // With TLS 1.3 a server refuses a client certificate only after the handshake, and some then
+    // close without a word.
+    if (protocol === "https:")
+      return unreached(`${text}: does it require a client certificate (tls)?`);
   }
   if (!exchanged.sent) return unreached(`no connection within ${withinMs / 1000} s`);
   return { finding: unwell("accepts connections, and does not answer"), skewMs: null };
@@ -165,5 +221,12 @@ export function assessClock(probed: readonly Omit<Probed, "findings">[]): Findin
       return warn("clock", message, "set this machine's clock by NTP (timedatectl)");
     });
   if (found.length > 0) return found;
-  return [ok("clock", known.length === 0 ? "no destination reported its time" : `agrees with ${known.length} of the destinations`)];
+  return [
+    ok(
+      "clock",
+      known.length === 0
+        ? "no destination reported its time"
+        : `agrees with ${known.length} of the destinations`,
+    ),
+  ];
 }

@@ -1,7 +1,14 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Secret } from "../../model/secret.ts";
-import { createRedisLinks, linkFaultOf, type RedisFault, readRedisUrl, redisErrorText, redisPlaceText } from "../../net/redis.ts";
+import {
+  createRedisLinks,
+  linkFaultOf,
+  type RedisFault,
+  readRedisUrl,
+  redisErrorText,
+  redisPlaceText,
+} from "../../net/redis.ts";
 import type { TlsSettings } from "../../net/tls.ts";
 import { bytesText } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
@@ -9,10 +16,15 @@ import { type Finding, fail, ok, warn } from "./finding.ts";
 const check = "destination";
 const timeoutMs = 5_000;
 
-/** A TLS mismatch shows no error of its own: the server waits for more bytes, or closes the connection. */
+/**
+ * A TLS mismatch shows no error of its own: the server waits for more bytes, or closes the
+ * connection.
+ */
 function schemeHint({ kind, message }: RedisFault, hasTls: boolean): string {
-  if (hasTls && (kind === "hung" || message.includes("no connection in time"))) return "; or has that port no TLS? Then redis://";
-  if (!hasTls && message.startsWith("the connection to Redis was lost")) return "; or does that port want TLS? Then rediss://";
+  if (hasTls && (kind === "hung" || message.includes("no connection in time")))
+    return "; or has that port no TLS? Then redis://";
+  if (!hasTls && message.startsWith("the connection to Redis was lost"))
+    return "; or does that port want TLS? Then rediss://";
   return "";
 }
 
@@ -56,8 +68,10 @@ async function readFacts(redis: Redis) {
     if (/^(NOPERM|ERR)/.test(error.message)) return "";
     throw error;
   });
-  const factOf = (name: string): string | null => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(text)?.[1] ?? null;
-  const numberOf = (name: string): number | null => (factOf(name) === null ? null : Number(factOf(name)));
+  const factOf = (name: string): string | null =>
+    new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(text)?.[1] ?? null;
+  const numberOf = (name: string): number | null =>
+    factOf(name) === null ? null : Number(factOf(name));
   const appendOnly = factOf("aof_enabled");
   return {
     version: factOf("redis_version"),
@@ -78,19 +92,39 @@ export function assessDestination(where: string, facts: RedisFacts): Finding[] {
   const { version, role, policy, usedBytes, maxBytes, appendOnly, pingMs } = facts;
   const found: Finding[] = [];
   if (role === "slave")
-    found.push(fail(check, `${where} is a read-only replica: nothing can be handed over`, "give the route the address of the primary"));
+    found.push(
+      fail(
+        check,
+        `${where} is a read-only replica: nothing can be handed over`,
+        "give the route the address of the primary",
+      ),
+    );
   if (policy !== null && policy !== "noeviction") {
     const message = `${where} evicts keys when it is full (maxmemory-policy ${policy}): jobs and streams among them`;
     found.push(warn(check, message, "CONFIG SET maxmemory-policy noeviction"));
   }
-  if (policy === "noeviction" && usedBytes !== null && maxBytes && usedBytes / maxBytes >= nearlyFull) {
+  if (
+    policy === "noeviction" &&
+    usedBytes !== null &&
+    maxBytes &&
+    usedBytes / maxBytes >= nearlyFull
+  ) {
     const used = `${bytesText(usedBytes)} of ${bytesText(maxBytes)}`;
-    const todo = "raise maxmemory, or have less kept there: jobOptions.removeOnComplete of a queue, maxLength of a stream";
-    found.push(fail(check, `${where} is full, or will soon be (${used}): it takes nothing then, and deliveries wait`, todo));
+    const todo =
+      "raise maxmemory, or have less kept there: jobOptions.removeOnComplete of a queue, maxLength of a stream";
+    found.push(
+      fail(
+        check,
+        `${where} is full, or will soon be (${used}): it takes nothing then, and deliveries wait`,
+        todo,
+      ),
+    );
   }
   if (appendOnly === false) {
     const message = `${where} keeps no append-only file: what was handed over is lost when it ends`;
     found.push(warn(check, message, "CONFIG SET appendonly yes"));
   }
-  return found.length > 0 ? found : [ok(check, `${where} version ${version ?? "unknown"}, answers in ${pingMs.toFixed(1)} ms`)];
+  return found.length > 0
+    ? found
+    : [ok(check, `${where} version ${version ?? "unknown"}, answers in ${pingMs.toFixed(1)} ms`)];
 }

@@ -5,7 +5,13 @@ import { envFilePath } from "../../config/env-file.ts";
 import type { Settings } from "../../config/schema.ts";
 import { readinessSchema } from "../../model/endpoints/operate.ts";
 import { relayVersion } from "../../model/version.ts";
-import { type Listener, probeListener, probeWithinMs, type Reachable, readReadiness } from "../control-client.ts";
+import {
+  type Listener,
+  probeListener,
+  probeWithinMs,
+  type Reachable,
+  readReadiness,
+} from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
 import { controlAddress } from "../reach-relay.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
@@ -13,7 +19,10 @@ import type { OwnStore } from "./store.ts";
 
 interface RelayFound {
   readonly findings: readonly Finding[];
-  /** Where the relay of these settings answers; null: it does not. The token of these settings is not for another one. */
+  /**
+   * Where the relay of these settings answers; null: it does not. The token of these settings is
+   * not for another one.
+   */
   readonly at: Reachable | null;
 }
 
@@ -21,12 +30,18 @@ type Answering = Extract<Listener, { kind: "relay" }>;
 type Readiness = Awaited<ReturnType<typeof readReadiness>>;
 const check = "relay";
 
-export async function findRelay(files: SettingsFiles, { server }: Pick<Settings, "server">, store: OwnStore): Promise<RelayFound> {
+export async function findRelay(
+  files: SettingsFiles,
+  { server }: Pick<Settings, "server">,
+  store: OwnStore,
+): Promise<RelayFound> {
   const at = controlAddress(server);
   const only = (finding: Finding) => ({ findings: [finding], at: null });
   if (at === null)
     return only(
-      store.isHeld ? ok(check, "runs; server.port is 0, so its address is unknown") : warn(check, "does not run", "wamid-relay serve"),
+      store.isHeld
+        ? ok(check, "runs; server.port is 0, so its address is unknown")
+        : warn(check, "does not run", "wamid-relay serve"),
     );
   try {
     const found = await probeListener(at, probeWithinMs);
@@ -38,11 +53,18 @@ export async function findRelay(files: SettingsFiles, { server }: Pick<Settings,
     const other = assessIdentity(at.url, found, store);
     const readiness = await readReadiness(at);
     // A process whose store refuses writes cannot note in it that it is there.
-    if (other !== null) return only(readiness.json["store"] === "failing" ? assessReadiness(at.url, found, readiness) : other);
+    if (other !== null)
+      return only(
+        readiness.json["store"] === "failing" ? assessReadiness(at.url, found, readiness) : other,
+      );
     const version = assessVersion(found.version, relayVersion());
-    return { findings: [assessReadiness(at.url, found, readiness), version, ...reloadOf(readiness, files)], at };
+    return {
+      findings: [assessReadiness(at.url, found, readiness), version, ...reloadOf(readiness, files)],
+      at,
+    };
   } catch (error) {
-    if (error instanceof CommandFailed) return only(fail(check, error.message, "see whether the process hangs"));
+    if (error instanceof CommandFailed)
+      return only(fail(check, error.message, "see whether the process hangs"));
     throw error;
   }
 }
@@ -50,14 +72,23 @@ export async function findRelay(files: SettingsFiles, { server }: Pick<Settings,
 function assessSilence(url: string, { isHeld, users }: OwnStore): Finding {
   if (!isHeld) return warn(check, `does not run: nothing listens at ${url}`, "wamid-relay serve");
   const todo = "if it runs with other settings, give doctor those; else stop it and start it again";
-  return fail(check, `${users?.[0]?.text ?? "a process"} holds the store, and nothing answers at ${url}`, todo);
+  return fail(
+    check,
+    `${users?.[0]?.text ?? "a process"} holds the store, and nothing answers at ${url}`,
+    todo,
+  );
 }
 
-export function assessIdentity(url: string, { instance, version }: Answering, { storage, users }: OwnStore): Finding | null {
+export function assessIdentity(
+  url: string,
+  { instance, version }: Answering,
+  { storage, users }: OwnStore,
+): Finding | null {
   if (users === null || users.some(({ id }) => id === instance)) return null;
   const place = storePlace(storage);
   const named = users.map(({ id, text }) => `${text} (instance ${id})`);
-  const used = users.length === 0 ? `no process uses ${place}` : `${place} is used by ${named.join(", ")}`;
+  const used =
+    users.length === 0 ? `no process uses ${place}` : `${place} is used by ${named.join(", ")}`;
   return fail(
     check,
     `another relay answers at ${url} (instance ${instance}, version ${version}); ${used}`,
@@ -65,10 +96,15 @@ export function assessIdentity(url: string, { instance, version }: Answering, { 
   );
 }
 
-function assessReadiness(url: string, { instance }: Answering, { status, json }: Readiness): Finding {
+function assessReadiness(
+  url: string,
+  { instance }: Answering,
+  { status, json }: Readiness,
+): Finding {
   if (status === 200) return ok(check, `ready at ${url} (instance ${instance})`);
   const { reason, draining } = json;
-  if (draining === true) return warn(check, `is stopping (${url})`, "wait for its end, or start it again");
+  if (draining === true)
+    return warn(check, `is stopping (${url})`, "wait for its end, or start it again");
   const why = typeof reason === "string" ? reason : `status ${status}`;
   return fail(check, `not ready at ${url}: ${why}`, "it answers 503 until that is repaired");
 }
@@ -103,7 +139,8 @@ const reloadSchema = readinessSchema.shape.settings;
 function reloadOf({ json }: Readiness, { config, envFile, isValid }: SettingsFiles): Finding[] {
   const { data } = reloadSchema.safeParse(json["settings"]);
   if (data === undefined) return [];
-  const isNewer = (path: string) => (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > Date.parse(data.loadedAt);
+  const isNewer = (path: string) =>
+    (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > Date.parse(data.loadedAt);
   return [assessReload(data, isValid, [config, envFilePath(config, envFile)].find(isNewer))];
 }
 
@@ -116,12 +153,19 @@ export function assessReload(
   const correct = "correct the settings file, then wamid-relay reload; a restart would fail";
   if (refusedAt !== null) {
     const message = `the relay refused the reload at ${refusedAt}: ${faults} ${faults === 1 ? "fault" : "faults"}; the settings of ${loadedAt} stay in effect`;
-    return isValid ? warn("reload", message, "the settings file is valid now: wamid-relay reload") : fail("reload", message, correct);
+    return isValid
+      ? warn("reload", message, "the settings file is valid now: wamid-relay reload")
+      : fail("reload", message, correct);
   }
   if (changed !== undefined) {
     const message = `${changed} was changed after the relay read it at ${loadedAt}`;
     return warn("reload", message, isValid ? "wamid-relay reload" : correct);
   }
-  if (needRestart.length > 0) return warn("reload", `not in effect before a restart: ${needRestart.join(", ")}`, "restart the relay");
+  if (needRestart.length > 0)
+    return warn(
+      "reload",
+      `not in effect before a restart: ${needRestart.join(", ")}`,
+      "restart the relay",
+    );
   return ok("reload", `the settings in effect were read at ${loadedAt}`);
 }

@@ -29,7 +29,12 @@ export function assessAttention(
   if (entries.length === 0) return [ok("attention", "nothing needs action")];
   return entries.map(({ kind, severity, subject, text }) => {
     const { command } = conditions[conditionOf({ kind, severity })];
-    return { check: kind, level: levelOf(severity), message: text, ...(command && { todo: about(command, subject) }) };
+    return {
+      check: kind,
+      level: levelOf(severity),
+      message: text,
+      ...(command && { todo: about(command, subject) }),
+    };
   });
 }
 
@@ -40,17 +45,27 @@ export function assessRisk({ condition, text, cure }: DatabaseRisk): Finding {
 }
 
 export function assessBacklog(groups: readonly Pick<DeliveryGroup, "state" | "count">[]): Finding {
-  const waiting = groups.reduce((sum, { state, count }) => (state === "dead" ? sum : sum + count), 0);
-  return ok("backlog", waiting === 1 ? "1 delivery waits" : `${withCommas(waiting)} deliveries wait`);
+  const waiting = groups.reduce(
+    (sum, { state, count }) => (state === "dead" ? sum : sum + count),
+    0,
+  );
+  return ok(
+    "backlog",
+    waiting === 1 ? "1 delivery waits" : `${withCommas(waiting)} deliveries wait`,
+  );
 }
 
-/** Meta's handshake with each source that has verify tokens, and the numbers that events came for. `at`: the relay's time. */
+/**
+ * Meta's handshake with each source that has verify tokens, and the numbers that events came for.
+ * `at`: the relay's time.
+ */
 export function assessSources(sources: readonly Source[], at: number): Finding[] {
   return sources.flatMap(({ source, handshake, numbers }) => [
     ...(handshake === null ? [] : [assessHandshake(source, handshake.doneAt, numbers.length > 0)]),
     ...numbers.map(({ number, account, lastAt }) => {
       const last = `the last event came ${spanText(at - Date.parse(lastAt))} ago`;
-      if (account !== null) return ok("source", `${source}: number ${number}, account ${account}: ${last}`);
+      if (account !== null)
+        return ok("source", `${source}: number ${number}, account ${account}: ${last}`);
       const todo = `add it to sources.${source}.accounts, reload, and release its events: wamid-relay replay --disposition unassigned`;
       return warn("source", `${source}: number ${number} has no account: ${last}`, todo);
     }),
@@ -78,28 +93,47 @@ export interface Acting {
 export function actingAt(
   at: Reachable | null,
   { control }: Settings,
-  { config, offline, handshake }: { readonly config: string; readonly offline: boolean; readonly handshake: boolean },
+  {
+    config,
+    offline,
+    handshake,
+  }: { readonly config: string; readonly offline: boolean; readonly handshake: boolean },
 ): Acting {
   const missing = `no token in ${config} has the scope replay for all accounts`;
-  const why = offline ? "--offline" : at === null ? "the relay performs it, and does not answer" : missing;
-  return { client: offline || at === null ? null : authorized(at, control.tokens, "replay"), why, repeat: handshake };
+  const why = offline
+    ? "--offline"
+    : at === null
+      ? "the relay performs it, and does not answer"
+      : missing;
+  return {
+    client: offline || at === null ? null : authorized(at, control.tokens, "replay"),
+    why,
+    repeat: handshake,
+  };
 }
 
 /** Meta's handshake with the destinations that have a `verifyToken`, one at a time. */
-export async function checkHandshakes(destinations: Overview["destinations"], { client, why, repeat }: Acting): Promise<Finding[]> {
+export async function checkHandshakes(
+  destinations: Overview["destinations"],
+  { client, why, repeat }: Acting,
+): Promise<Finding[]> {
   const check = "handshake";
   const findings: Finding[] = [];
   for (const { route, handshake } of destinations) {
     if (handshake === null) continue;
     const done = (at: string | null) => ok(check, `${route}: done on ${at}`);
-    if (handshake.doneAt !== null && !(repeat && client !== null)) findings.push(done(handshake.doneAt));
+    if (handshake.doneAt !== null && !(repeat && client !== null))
+      findings.push(done(handshake.doneAt));
     else if (client === null) findings.push(skip(check, `${route}: ${why}`));
     else {
       const todo = `correct to.url and to.verifyToken of ${route}, and see whether the app runs`;
       const perform = async () => {
         const { problem, doneAt } = await client.performHandshake({ route, repeat });
         if (problem === null) return [done(doneAt)];
-        const before = doneAt === null ? "" : `; it succeeded on ${doneAt}, and the app may take its token only once`;
+        const before =
+          doneAt === null
+            ? ""
+            : `; it succeeded on ${doneAt}, and the app may take its token only once`;
         return [fail(check, `${route}: ${problem}${before}`, todo)];
       };
       findings.push(...(await orFail(check, `${route}: `, todo, perform)));
@@ -108,17 +142,27 @@ export async function checkHandshakes(destinations: Overview["destinations"], { 
   return findings;
 }
 
-/** Whether Meta sends the webhooks of each source with `graph` there, as its Graph API says. The relay asks. */
-export async function checkCallbacks(sources: Settings["sources"], { client, why }: Acting): Promise<Finding[]> {
+/**
+ * Whether Meta sends the webhooks of each source with `graph` there, as its Graph API says. The
+ * relay asks.
+ */
+export async function checkCallbacks(
+  sources: Settings["sources"],
+  { client, why }: Acting,
+): Promise<Finding[]> {
   const check = "callback";
   const todo = "see docs/how-to/connect-meta.md";
   const findings: Finding[] = [];
   for (const [source, settings] of Object.entries(sources)) {
-    if (settings.kind !== "events" || settings.format !== "meta" || settings.graph === undefined) continue;
+    if (settings.kind !== "events" || settings.format !== "meta" || settings.graph === undefined)
+      continue;
     const ask = async () => {
       if (client === null) return [skip(check, `${source}: ${why}`)];
       const { problems, facts } = await client.checkSource({ source });
-      return [...problems.map((text) => fail(check, `${source}: ${text}`, todo)), ...facts.map((text) => ok(check, `${source}: ${text}`))];
+      return [
+        ...problems.map((text) => fail(check, `${source}: ${text}`, todo)),
+        ...facts.map((text) => ok(check, `${source}: ${text}`)),
+      ];
     };
     findings.push(...(await orFail(check, `${source}: `, todo, ask)));
   }

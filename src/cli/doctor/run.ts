@@ -35,10 +35,17 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
   const { settings, findings } = checkSettings(config, { env, envFile });
   if (settings === null) return [...findings, ...(await checkRunning(options))];
   // The slow part goes on while store and relay are read.
-  const probing = offline ? null : Promise.all([probeDestinations(settings), checkServices(settings)]);
+  const probing = offline
+    ? null
+    : Promise.all([probeDestinations(settings), checkServices(settings)]);
   const store = await examineStore(settings.storage, deep);
   const relay = await findRelay({ config, envFile, isValid: true }, settings, store);
-  const { report, findings: unread } = await reportOf(relay.at, settings.control.tokens, config, store.isReadable ? settings : null);
+  const { report, findings: unread } = await reportOf(
+    relay.at,
+    settings.control.tokens,
+    config,
+    store.isReadable ? settings : null,
+  );
   const acting = actingAt(relay.at, settings, options);
   const reported =
     report === null
@@ -68,22 +75,42 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
   ];
 }
 
-/** Of settings with faults: the relay may run well with those that it has. Routes and accounts are its own. */
+/**
+ * Of settings with faults: the relay may run well with those that it has. Routes and accounts are
+ * its own.
+ */
 async function checkRunning({ config, env, envFile, deep }: DoctorOptions): Promise<Finding[]> {
   const { server = null, storage = null, tokens = [] } = loadParts(config, env, envFile) ?? {};
   const files = { config, envFile, isValid: false };
   // Without its store, the relay that answers may be another one, which must not get the token.
-  if (server === null || storage === null) return checkReload(server && controlAddress(server), files);
+  if (server === null || storage === null)
+    return checkReload(server && controlAddress(server), files);
   const store = await examineStore(storage, deep);
   const relay = await findRelay(files, { server }, store);
   const { report, findings } = await reportOf(relay.at, tokens, config, null);
-  return [...store.findings, ...relay.findings, ...findings, ...(report === null ? [] : assessReport(report))];
+  return [
+    ...store.findings,
+    ...relay.findings,
+    ...findings,
+    ...(report === null ? [] : assessReport(report)),
+  ];
 }
 
-const assessReport = ({ groups, attention }: Report): Finding[] => [assessBacklog(groups), ...assessAttention(attention)];
+const assessReport = ({ groups, attention }: Report): Finding[] => [
+  assessBacklog(groups),
+  ...assessAttention(attention),
+];
 
-/** What the relay reports at `at`, else the store of `readable`. Null: neither can be read, for the reason in a finding. */
-async function reportOf(at: Reachable | null, tokens: readonly TokenSettings[], config: string, readable: ReadingSettings | null) {
+/**
+ * What the relay reports at `at`, else the store of `readable`. Null: neither can be read, for the
+ * reason in a finding.
+ */
+async function reportOf(
+  at: Reachable | null,
+  tokens: readonly TokenSettings[],
+  config: string,
+  readable: ReadingSettings | null,
+) {
   let report: Report | null = null;
   const client = at === null ? null : authorized(at, tokens, "read");
   const why = `no token in ${config} has the scope read for all accounts (control.tokens)`;
@@ -111,7 +138,13 @@ function unreported(error: unknown, config: string): Finding {
   if (!isForUser(failure)) throw failure;
   const { status, message } = error as RelayClientError;
   if (status === 404)
-    return skip("control API", "a process with the role work has no control API; give doctor the port of one that receives");
+    return skip(
+      "control API",
+      "a process with the role work has no control API; give doctor the port of one that receives",
+    );
   if (status !== 401) return fail("attention", failure.message, "see the log of the relay");
-  return skip("control API", `the relay refuses the tokens of ${config} (401: ${message}); if you changed them, send SIGHUP to the relay`);
+  return skip(
+    "control API",
+    `the relay refuses the tokens of ${config} (401: ${message}); if you changed them, send SIGHUP to the relay`,
+  );
 }

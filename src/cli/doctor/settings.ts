@@ -23,21 +23,33 @@ export function checkSettings(
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     const todo = "correct it; docs/reference/settings.md";
-    return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo)) };
+    return {
+      settings: null,
+      findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo)),
+    };
   }
   const sums = `${counted(settings.sources, "source")}, ${counted(settings.routes, "route")}`;
-  const found = warnings(settings).map(({ path: at, message }) => warn("settings", `${at}: ${message}`, "see docs/reference/settings.md"));
+  const found = warnings(settings).map(({ path: at, message }) =>
+    warn("settings", `${at}: ${message}`, "see docs/reference/settings.md"),
+  );
   return { settings, findings: [ok("settings", `${path} is valid: ${sums}`), ...found] };
 }
 
 export function checkReaders(path: string, settings: Settings): Finding {
   const check = "settings file";
   const text = readFileSync(path, "utf8");
-  const literal = [...secretsIn(settings)].filter((secret) => isTelling(secret) && text.includes(secret.reveal())).length;
+  const literal = [...secretsIn(settings)].filter(
+    (secret) => isTelling(secret) && text.includes(secret.reveal()),
+  ).length;
   if (literal === 0) return ok(check, "holds no secret itself");
-  if ((statSync(path).mode & 0o004) === 0) return ok(check, `holds ${counted(literal, "secret")}, and not everybody may read it`);
+  if ((statSync(path).mode & 0o004) === 0)
+    return ok(check, `holds ${counted(literal, "secret")}, and not everybody may read it`);
   const message = `${path} holds ${counted(literal, "secret")} in clear, and every user of this machine may read it`;
-  return warn(check, message, `chmod o-r ${path}, or put the secrets into the environment as \${NAME}`);
+  return warn(
+    check,
+    message,
+    `chmod o-r ${path}, or put the secrets into the environment as \${NAME}`,
+  );
 }
 
 /** The URL of a server is kept as a secret for the password that may be in it. */
@@ -53,23 +65,32 @@ function* secretsIn(value: unknown): Generator<Secret> {
   if (value instanceof Secret) yield value;
   else if (typeof value === "object" && value !== null) {
     for (const [key, part] of Object.entries(value)) {
-      yield* secretsIn(key === "headers" ? Object.entries(part).flatMap(([name, text]) => (tellingHeader.test(name) ? [text] : [])) : part);
+      yield* secretsIn(
+        key === "headers"
+          ? Object.entries(part).flatMap(([name, text]) => (tellingHeader.test(name) ? [text] : []))
+          : part,
+      );
     }
   }
 }
 
 /**
- * A secret that verified nothing for this long, while another one did, is unused. The service's document shows
- * no retry schedule; a day exceeds the longest retry gap of any service we know.
+ * A secret that verified nothing for this long, while another one did, is unused. The service's
+ * document shows no retry schedule; a day exceeds the longest retry gap of any service we know.
  */
 const quietMs = 24 * 3_600_000;
 
-/** Which secret of each source still verifies events, and which is safe to drop, from the usage that a relay or store reports. */
+/**
+ * Which secret of each source still verifies events, and which is safe to drop, from the usage that
+ * a relay or store reports.
+ */
 export function assessSecrets(reported: readonly SecretUse[], now: number): Finding[] {
   const placed = reported.filter(({ place }) => place !== null);
   return placed.map((use) => {
     const own = placed.filter(({ source }) => source === use.source);
-    const others = own.filter((other) => other !== use).map(({ lastAt }) => (lastAt === null ? 0 : Date.parse(lastAt)));
+    const others = own
+      .filter((other) => other !== use)
+      .map(({ lastAt }) => (lastAt === null ? 0 : Date.parse(lastAt)));
     return assessUse(use, use === own[0], Math.max(0, ...others), now);
   });
 }
@@ -81,8 +102,13 @@ function assessUse(use: SecretUse, isFirst: boolean, othersAt: number, now: numb
   if (use.lastAt === null) {
     if (othersAt === 0) return ok(check, `${name} has verified nothing yet`);
     // The settings name the new one first.
-    if (!isFirst) return ok(check, `${name} has never verified anything: safe to drop, unless it is the new one`);
-    const todo = "start or reload the relay with it first; then give it to the service, and keep the other one until it signs";
+    if (!isFirst)
+      return ok(
+        check,
+        `${name} has never verified anything: safe to drop, unless it is the new one`,
+      );
+    const todo =
+      "start or reload the relay with it first; then give it to the service, and keep the other one until it signs";
     return warn(check, `${name} has verified nothing: the service does not sign with it yet`, todo);
   }
   const lastAt = Date.parse(use.lastAt);
@@ -91,15 +117,25 @@ function assessUse(use: SecretUse, isFirst: boolean, othersAt: number, now: numb
   const sums = `${counted(use.events, "event")} since ${use.firstAt}`;
   const isInUse = othersAt <= lastAt;
   if (!isInUse && silentMs >= quietMs)
-    return ok(check, `${name} has verified nothing for ${silent}, while another one did (before that ${sums}): safe to drop`);
-  const advice = isInUse ? "in use" : `keep it until it has verified nothing for ${spanText(quietMs)}`;
+    return ok(
+      check,
+      `${name} has verified nothing for ${silent}, while another one did (before that ${sums}): safe to drop`,
+    );
+  const advice = isInUse
+    ? "in use"
+    : `keep it until it has verified nothing for ${spanText(quietMs)}`;
   return ok(check, `${name} verified ${sums}, the last one ${silent} ago: ${advice}`);
 }
 
 const expiresSoonMs = 14 * 86_400_000;
 
 export function assessExpiries(
-  { server, accounts, routes, sources }: Pick<Settings, "server" | "accounts" | "routes" | "sources">,
+  {
+    server,
+    accounts,
+    routes,
+    sources,
+  }: Pick<Settings, "server" | "accounts" | "routes" | "sources">,
   now: number,
 ): Finding[] {
   const places = [
@@ -107,7 +143,10 @@ export function assessExpiries(
     ["server.control.tls", server.control?.tls] as const,
     ...Object.entries(accounts).map(([name, { tls }]) => [`accounts.${name}.tls`, tls] as const),
     ...routes.map(({ name, to }) => [`tls of the route ${name}`, to.tls] as const),
-    ...Object.entries(sources).map(([name, source]) => [`sources.${name}.to.tls`, "to" in source ? source.to?.tls : undefined] as const),
+    ...Object.entries(sources).map(
+      ([name, source]) =>
+        [`sources.${name}.to.tls`, "to" in source ? source.to?.tls : undefined] as const,
+    ),
   ];
   return places.flatMap(([place, tls]) => {
     const at = expiryOf(tls);

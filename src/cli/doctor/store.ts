@@ -33,7 +33,12 @@ export function examineStore(storage: Settings["storage"], deep: boolean): Promi
 
 async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
   const findings = [...checkFiles(path)];
-  const found = { storage: { driver: "sqlite", path } as const, findings, isReadable: false, ...holderOf(path, null) };
+  const found = {
+    storage: { driver: "sqlite", path } as const,
+    findings,
+    isReadable: false,
+    ...holderOf(path, null),
+  };
   if (!existsSync(path)) return found;
   let reader: StoreReader;
   try {
@@ -52,7 +57,10 @@ async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
     findings.push(
       held.users === null && !held.isHeld
         ? warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay")
-        : ok("holder", held.isHeld ? `held${by}` : `held by nobody${last === null ? "" : `; last${by}`}`),
+        : ok(
+            "holder",
+            held.isHeld ? `held${by}` : `held by nobody${last === null ? "" : `; last${by}`}`,
+          ),
       assessSpace(bavail * bsize, reader.file.usedBytes()),
       checkIntegrity(reader, deep),
     );
@@ -60,7 +68,13 @@ async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     if (code?.startsWith("SQLITE_") !== true) throw error;
-    findings.push(fail("integrity", `the store cannot be read: ${message} (${code})`, "restore a copy, or use sqlite3's .recover"));
+    findings.push(
+      fail(
+        "integrity",
+        `the store cannot be read: ${message} (${code})`,
+        "restore a copy, or use sqlite3's .recover",
+      ),
+    );
     return found;
   } finally {
     await reader.close();
@@ -71,14 +85,21 @@ function holderOf(path: string, reader: StoreReader | null): Pick<OwnStore, "isH
   const isHeld = isLocked(path);
   if (isHeld !== true) return { isHeld: false, users: isHeld === null ? null : [] };
   const id = reader?.file.instance() ?? null;
-  return { isHeld, users: id === null ? null : [{ id, text: reader?.file.holder() ?? "a process" }] };
+  return {
+    isHeld,
+    users: id === null ? null : [{ id, text: reader?.file.holder() ?? "a process" }],
+  };
 }
 
 function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
   if (!deep) return skip("integrity", "--deep reads the whole file");
   const damage = reader.file.findDamage();
   if (damage === null) return ok("integrity", "the whole file is in order");
-  return fail("integrity", `the file is damaged: ${damage}`, "stop the relay, and restore a copy or use sqlite3's .recover");
+  return fail(
+    "integrity",
+    `the file is damaged: ${damage}`,
+    "stop the relay, and restore a copy or use sqlite3's .recover",
+  );
 }
 
 const MiB = 1024 ** 2;
@@ -102,7 +123,9 @@ function* checkFiles(path: string): Generator<Finding> {
   });
   const names = (some: typeof files) => some.map(({ file }) => file);
   // The lock file is empty; all others hold personal data.
-  const open = names(files.filter(({ file, mode }) => (mode & 0o077) !== 0 && !file.endsWith(".lock")));
+  const open = names(
+    files.filter(({ file, mode }) => (mode & 0o077) !== 0 && !file.endsWith(".lock")),
+  );
   if (open.length === 0) yield ok("store permissions", "only its user may read it");
   else {
     const message = `others than its user may read ${open.join(", ")}: people's phone numbers are in it`;
@@ -114,15 +137,29 @@ function* checkFiles(path: string): Generator<Finding> {
   if (others.length > 0) {
     const message = `${path} belongs to user ${owner}, but ${others.join(", ")} to another: the relay cannot use both`;
     yield fail("store owner", message, `chown ${owner} ${others.join(" ")}`);
-  } else if (user === undefined || user === 0 || user === owner) yield ok("store owner", `user ${owner}`);
-  else yield warn("store owner", `the store belongs to user ${owner}, and this is user ${user}`, "run doctor as the user of the relay");
+  } else if (user === undefined || user === 0 || user === owner)
+    yield ok("store owner", `user ${owner}`);
+  else
+    yield warn(
+      "store owner",
+      `the store belongs to user ${owner}, and this is user ${user}`,
+      "run doctor as the user of the relay",
+    );
   if (!mayWrite(folder))
-    yield fail("store folder", `${folder} is not writable: SQLite keeps files beside the store`, "make it writable for the relay's user");
+    yield fail(
+      "store folder",
+      `${folder} is not writable: SQLite keeps files beside the store`,
+      "make it writable for the relay's user",
+    );
   const walBytes = files.find(({ file }) => file.endsWith("-wal"))?.size ?? 0;
   if (walBytes < largeWalBytes) yield ok("write-ahead log", bytesText(walBytes));
   else {
     const message = `${path}-wal has grown to ${bytesText(walBytes)}: something reads the store without end`;
-    yield warn("write-ahead log", message, "end long-running readers (backups, sqlite3 shells) of the file");
+    yield warn(
+      "write-ahead log",
+      message,
+      "end long-running readers (backups, sqlite3 shells) of the file",
+    );
   }
 }
 
@@ -151,7 +188,11 @@ async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
     const store = await openPostgresForReading(storage);
     try {
       const processes = await store.processes();
-      const findings = [assessServer(await store.database()), assessProcesses(processes), ...assessVersions(processes)];
+      const findings = [
+        assessServer(await store.database()),
+        assessProcesses(processes),
+        ...assessVersions(processes),
+      ];
       const users = processes.map((each) => ({ id: each.id, text: processText(each) }));
       return { ...unread, findings, isReadable: true, users };
     } finally {
@@ -161,19 +202,35 @@ async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
     if (!(error instanceof StoreRefused)) throw error;
     if (!(error instanceof StoreMissing)) {
       const todo = remedyOf(error);
-      return { ...unread, findings: [{ check: "store", level: "fail", message: error.message, ...(todo !== null && { todo }) }] };
+      return {
+        ...unread,
+        findings: [
+          { check: "store", level: "fail", message: error.message, ...(todo !== null && { todo }) },
+        ],
+      };
     }
     const facts = await readServer(storage);
-    return { ...unread, findings: [assessServer(facts), ...databaseRisks(facts).map(assessRisk), ok("store", error.message)] };
+    return {
+      ...unread,
+      findings: [
+        assessServer(facts),
+        ...databaseRisks(facts).map(assessRisk),
+        ok("store", error.message),
+      ],
+    };
   }
 }
 
-/** Null: the message has it, as that of a newer version, an unfinished migration, or a missing permission. */
+/**
+ * Null: the message has it, as that of a newer version, an unfinished migration, or a missing
+ * permission.
+ */
 function remedyOf(error: StoreRefused): string | null {
   const cause = (error.cause as Error | undefined)?.cause as Error | undefined;
   const code = faultCode(cause?.cause ?? cause);
   if (cause === undefined || ["42501", "42P01"].includes(code)) return null;
-  if (code === "53300") return "raise max_connections, or the limit of the user or database: a process takes up to ten";
+  if (code === "53300")
+    return "raise max_connections, or the limit of the user or database: a process takes up to ten";
   return "check storage.url, that PostgreSQL runs and listens there, its pg_hba.conf, and firewalls on the way";
 }
 
@@ -188,32 +245,60 @@ function assessServer({
   seesSessions,
 }: DatabaseFacts): Finding {
   const check = "postgres";
-  if (isReplica) return fail(check, "it is a read-only standby: no event can be stored", "give storage.url the address of the primary");
+  if (isReplica)
+    return fail(
+      check,
+      "it is a read-only standby: no event can be stored",
+      "give storage.url the address of the primary",
+    );
   if (isReadOnly) {
-    const message = "it refuses writes: default_transaction_read_only is on for the server, this database or this user";
-    return fail(check, message, "find out who set it, such as a provider whose disk is full, and reset it");
+    const message =
+      "it refuses writes: default_transaction_read_only is on for the server, this database or this user";
+    return fail(
+      check,
+      message,
+      "find out who set it, such as a provider whose disk is full, and reset it",
+    );
   }
   const text = `version ${version}, answers in ${roundTripMs} ms, ${bytesText(bytes)} stored, ${connectionsLeft} connections left, ${standbys} standbys`;
-  return ok(check, seesSessions ? text : `${text}; its user may not see long transactions of others, as pg_read_all_stats lets it`);
+  return ok(
+    check,
+    seesSessions
+      ? text
+      : `${text}; its user may not see long transactions of others, as pg_read_all_stats lets it`,
+  );
 }
 
 function assessProcesses(presences: readonly Presence[]): Finding {
   const check = "processes";
-  const count = (role: "receive" | "work") => presences.filter((each) => each.role === role || each.role === "both").length;
+  const count = (role: "receive" | "work") =>
+    presences.filter((each) => each.role === role || each.role === "both").length;
   const [receiving, working] = [count("receive"), count("work")];
   if (receiving + working === 0) return warn(check, "none is connected", "wamid-relay serve");
   const text = `${receiving} receive, ${working} work`;
-  if (working === 0) return warn(check, `${text}: events are accepted, and nothing is delivered`, "wamid-relay serve --role work");
-  if (receiving === 0) return warn(check, `${text}: no event can come in`, "wamid-relay serve --role receive");
+  if (working === 0)
+    return warn(
+      check,
+      `${text}: events are accepted, and nothing is delivered`,
+      "wamid-relay serve --role work",
+    );
+  if (receiving === 0)
+    return warn(check, `${text}: no event can come in`, "wamid-relay serve --role receive");
   return ok(check, text);
 }
 
 const processText = ({ pid, host }: Pick<Presence, "pid" | "host">) => `process ${pid} on ${host}`;
 
 export function assessVersions(presences: readonly Presence[]): Finding[] {
-  const serving = presences.filter(({ role }) => role !== "command").toSorted((a, b) => a.version.localeCompare(b.version));
+  const serving = presences
+    .filter(({ role }) => role !== "command")
+    .toSorted((a, b) => a.version.localeCompare(b.version));
   const versions = Map.groupBy(serving, ({ version }) => version);
   if (versions.size < 2) return [];
-  const text = [...versions].map(([version, processes]) => `${version} (${processes.map(processText).join(", ")})`).join("; ");
-  return [warn("processes", `run different versions: ${text}`, "update and restart the older ones")];
+  const text = [...versions]
+    .map(([version, processes]) => `${version} (${processes.map(processText).join(", ")})`)
+    .join("; ");
+  return [
+    warn("processes", `run different versions: ${text}`, "update and restart the older ones"),
+  ];
 }

@@ -49,7 +49,11 @@ routes:
 ${isPrivate ? "      # The address is not public.\n      allowPrivate: true\n" : ""}${provider === "meta" ? metaSigning : standardSigning}`;
 }
 
-const serviceSource = ({ serviceName, baseUrl, isCallable }: SettingsParts) => `# Accounts at the messaging service.
+const serviceSource = ({
+  serviceName,
+  baseUrl,
+  isCallable,
+}: SettingsParts) => `# Accounts at the messaging service.
 accounts:
   main:
     # The relay calls the service only with both baseUrl and apiKey: to send messages and to poll statuses.
@@ -101,7 +105,10 @@ const metaSigning = `      # The relay signs as Meta does. Give the downstream t
       # verifyToken: \${DOWNSTREAM_VERIFY_TOKEN}
 `;
 
-/** Absolute, because a relative path starts at the working directory: cron or another folder would make an empty second store. */
+/**
+ * Absolute, because a relative path starts at the working directory: cron or another folder would
+ * make an empty second store.
+ */
 const sqliteText = (database: string) => `storage:
   driver: sqlite
   # Everything is in this file. The path is absolute, so a copy of these settings uses the same store.
@@ -118,8 +125,12 @@ const postgresText = `storage:
 export type Variable = readonly [name: string, value: string, comment: string];
 
 export function envText(variables: readonly Variable[]): string {
-  const head = '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.\n';
-  return head + variables.map(([name, value, comment]) => `\n# ${comment}\n${name}=${quoted(value)}\n`).join("");
+  const head =
+    '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.\n';
+  return (
+    head +
+    variables.map(([name, value, comment]) => `\n# ${comment}\n${name}=${quoted(value)}\n`).join("")
+  );
 }
 
 /** Plain where possible: systemd and docker read quotes in their own ways. */

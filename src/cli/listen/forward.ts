@@ -9,7 +9,10 @@ import type { ListenedEvent } from "./wire.ts";
 
 interface ForwarderParts {
   readonly targets: Targets | null;
-  /** After so many answers that are no 2xx an event is passed over; null: never. A server that is down is waited for. */
+  /**
+   * After so many answers that are no 2xx an event is passed over; null: never. A server that is
+   * down is waited for.
+   */
   readonly maxAttempts: number | null;
   readonly clock: Clock;
   readonly random: () => number;
@@ -20,9 +23,18 @@ interface ForwarderParts {
 /** Local servers are started again all the time, and are wanted back at once. */
 const retry = { firstMs: 500, longestMs: 5_000 };
 
-export function createForwarder({ targets, maxAttempts, clock, random, screen, quit }: ForwarderParts) {
+export function createForwarder({
+  targets,
+  maxAttempts,
+  clock,
+  random,
+  screen,
+  quit,
+}: ForwarderParts) {
   return {
-    /** Posts until a target accepts the event or it is skipped; rejects when the command ends first. */
+    /**
+     * Posts until a target accepts the event or it is skipped; rejects when the command ends first.
+     */
     async take(event: ListenedEvent): Promise<void> {
       quit.throwIfAborted();
       const url = targets?.urlOf(event.source) ?? null;
@@ -36,10 +48,15 @@ export function createForwarder({ targets, maxAttempts, clock, random, screen, q
         if (outcome.status !== null) refusals += 1;
         const isLast = maxAttempts !== null && refusals >= maxAttempts;
         const failure = `${outcome.status} ${outcome.error}`;
-        if ((failure !== shown || isLast) && !quit.aborted) screen.answer(event, url, outcome, !isLast);
+        if ((failure !== shown || isLast) && !quit.aborted)
+          screen.answer(event, url, outcome, !isLast);
         if (isLast) return screen.skipped(event);
         shown = failure;
-        await pause(clock, withJitter(growingWait(attempt, retry.firstMs, retry.longestMs), random()), quit);
+        await pause(
+          clock,
+          withJitter(growingWait(attempt, retry.firstMs, retry.longestMs), random()),
+          quit,
+        );
       }
     },
   };
@@ -60,19 +77,29 @@ export type Targets = ReturnType<typeof createTargets>;
 const timeout = "5m";
 
 /** Where events go on this machine. `wrong` receives what is wrong with an option. */
-export function createTargets(options: TargetOptions, now: () => number, wrong: (message: string) => never) {
+export function createTargets(
+  options: TargetOptions,
+  now: () => number,
+  wrong: (message: string) => never,
+) {
   const { forwardTo, allowRemote = false, headers, secret } = options;
   const bySource = new Map<string, string>();
   let others: string | null = null;
   const destinations = new Map<string, UrlDestination>();
   for (const text of forwardTo) {
-    const { 1: source, 2: given = text } = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.*)$/is.exec(text) ?? [];
+    const { 1: source, 2: given = text } =
+      /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.*)$/is.exec(text) ?? [];
     const url = webUrl(given);
-    if (url === null) return wrong(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
+    if (url === null)
+      return wrong(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
     if (!allowRemote && !isLoopbackHost(url.href))
-      wrong(`--forward-to ${url.host} is not on this machine; add --allow-remote if people's messages may go there`);
-    if (source === undefined && others !== null) wrong("--forward-to: two URLs for the same events; use source=URL");
-    if (source !== undefined && bySource.has(source)) wrong(`--forward-to: two URLs for the source ${source}`);
+      wrong(
+        `--forward-to ${url.host} is not on this machine; add --allow-remote if people's messages may go there`,
+      );
+    if (source === undefined && others !== null)
+      wrong("--forward-to: two URLs for the same events; use source=URL");
+    if (source !== undefined && bySource.has(source))
+      wrong(`--forward-to: two URLs for the source ${source}`);
     if (source === undefined) others = url.href;
     else bySource.set(source, url.href);
     if (destinations.has(url.href)) continue;
@@ -88,7 +115,9 @@ export function createTargets(options: TargetOptions, now: () => number, wrong: 
     if (!settings.success) {
       const [issue] = settings.error.issues;
       const message = issue?.code === "invalid_key" ? issue.issues[0]?.message : issue?.message;
-      return wrong(`${issue?.path[0] === "url" ? "--forward-to" : `--${String(issue?.path[0])}`}: ${message}`);
+      return wrong(
+        `${issue?.path[0] === "url" ? "--forward-to" : `--${String(issue?.path[0])}`}: ${message}`,
+      );
     }
     destinations.set(url.href, createUrlDestination(settings.data, now));
   }
@@ -115,12 +144,19 @@ export function createTargets(options: TargetOptions, now: () => number, wrong: 
         contentEncoding,
         passHeaders,
       };
-      const { result, tookMs, response } = await (destinations.get(url) as UrlDestination).send(delivery);
+      const { result, tookMs, response } = await (destinations.get(url) as UrlDestination).send(
+        delivery,
+      );
       if (result.kind === "answered") {
         const { status } = result;
         return { taken: status >= 200 && status < 300, status, error: null, tookMs };
       }
-      return { taken: false, status: null, error: response?.toString("utf8") ?? result.error, tookMs };
+      return {
+        taken: false,
+        status: null,
+        error: response?.toString("utf8") ?? result.error,
+        tookMs,
+      };
     },
     async close(): Promise<void> {
       await Promise.all([...destinations.values()].map((destination) => destination.close()));

@@ -23,12 +23,15 @@ interface ListenRun extends Omit<ScreenParts, "io" | "isForwarding" | "url"> {
 /** Grace period at the end for a post in flight and for the last cursor update. */
 const lastWordsMs = 2_000;
 
-/** Listens until `stop` is aborted. Throws when the relay permanently refuses the first connection. */
+/**
+ * Listens until `stop` is aborted. Throws when the relay permanently refuses the first connection.
+ */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
   const { relay, targets, query, as, random, maxAttempts, stop } = run;
   const clock = sleepAware(run.clock);
   const connection = connectListener(relay);
-  const waitFor = (ms: number, signal: AbortSignal): Promise<void> => pause(clock, ms, signal).catch(() => {});
+  const waitFor = (ms: number, signal: AbortSignal): Promise<void> =>
+    pause(clock, ms, signal).catch(() => {});
   const over = new AbortController();
 
   const screen = createScreen({ ...run, io, isForwarding: targets !== null, url: relay.url });

@@ -27,8 +27,19 @@ export interface PostOutcome {
 
 export type Screen = ReturnType<typeof createScreen>;
 
-/** Prints what happens: lines of JSON, or events on standard output and the connection on standard error. */
-export function createScreen({ io, isJson, showPii, showsSource, showsOldest, isForwarding, url: relayUrl }: ScreenParts) {
+/**
+ * Prints what happens: lines of JSON, or events on standard output and the connection on standard
+ * error.
+ */
+export function createScreen({
+  io,
+  isJson,
+  showPii,
+  showsSource,
+  showsOldest,
+  isForwarding,
+  url: relayUrl,
+}: ScreenParts) {
   let isFirst = true;
   let shownGap = 0;
   /** The last disconnect reason printed: a long outage is reported once. */
@@ -38,7 +49,10 @@ export function createScreen({ io, isJson, showPii, showsSource, showsOldest, is
   return {
     event(event: ListenedEvent, url: string | null): void {
       if (isJson) json(eventJson(masked(event), showPii));
-      else io.out(`${eventLine(masked(event), showsSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`);
+      else
+        io.out(
+          `${eventLine(masked(event), showsSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`,
+        );
     },
     /** `again`: it will be posted again. Not called for a failure equal to the previous one. */
     answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void {
@@ -59,7 +73,8 @@ export function createScreen({ io, isJson, showPii, showsSource, showsOldest, is
       if (isJson) {
         json({ ...hello, type: "hello" });
         json({ type: "state", state: "live" });
-      } else if (isFirst || reset) for (const line of helloLines(hello, relayUrl, showsOldest)) io.err(line);
+      } else if (isFirst || reset)
+        for (const line of helloLines(hello, relayUrl, showsOldest)) io.err(line);
       else {
         const behind = seqsBetween(place, newest);
         io.err(`live again${behind === 0 ? "" : `, ${counted(behind, "event")} behind`}`);
@@ -84,7 +99,10 @@ export function createScreen({ io, isJson, showPii, showsSource, showsOldest, is
 }
 
 /** `--> message.status delivered [id] wamid:…`: an event that came. */
-export function eventLine({ event, status, id, subject, origin, source }: ListenedEvent, showSource: boolean): string {
+export function eventLine(
+  { event, status, id, subject, origin, source }: ListenedEvent,
+  showSource: boolean,
+): string {
   const words = [
     "-->",
     event,
@@ -98,9 +116,16 @@ export function eventLine({ event, status, id, subject, origin, source }: Listen
 }
 
 /** `<-- [200] POST url [id] 12ms`: what the local server made of it. */
-export function answerLine({ id }: Pick<ListenedEvent, "id">, url: string, { status, error, tookMs }: PostOutcome, again: boolean): string {
+export function answerLine(
+  { id }: Pick<ListenedEvent, "id">,
+  url: string,
+  { status, error, tookMs }: PostOutcome,
+  again: boolean,
+): string {
   const isDown = status === null && error?.includes("ECONNREFUSED") === true;
-  const after = again ? `; ${isDown ? "start your server: the event is" : "it is"} posted again until it is taken` : "";
+  const after = again
+    ? `; ${isDown ? "start your server: the event is" : "it is"} posted again until it is taken`
+    : "";
   const result = status === null ? `failed: ${error ?? "no answer"}` : `${Math.round(tookMs)}ms`;
   return `<-- [${status ?? "---"}] POST ${url} [${id}] ${result}${after}`;
 }
@@ -112,12 +137,15 @@ export function gapLine({ from, to, count }: Gap): string {
 export function helloLines(hello: Hello, url: string, showsOldest: boolean): string[] {
   const { relay, after, newest, reset, keptFrom } = hello;
   const behind = seqsBetween(after, newest);
-  const lines = [`listening to ${url} (wamid-relay ${relay}), ${behind === 0 ? "from now on" : `${counted(behind, "event")} behind`}`];
+  const lines = [
+    `listening to ${url} (wamid-relay ${relay}), ${behind === 0 ? "from now on" : `${counted(behind, "event")} behind`}`,
+  ];
   if (reset)
     lines.unshift(
       `!!! the relay has another store, or an older copy of it: going on after its newest event (seq ${after}); what it lost cannot be listened to`,
     );
-  if (showsOldest && keptFrom !== null) lines.push(`the oldest event that the relay has was received at ${keptFrom}`);
+  if (showsOldest && keptFrom !== null)
+    lines.push(`the oldest event that the relay has was received at ${keptFrom}`);
   return lines;
 }
 
@@ -126,7 +154,8 @@ export function waitingLine(why: string, ms: number): string {
 }
 
 /** A UUID with eight digits in a row is no phone number. */
-const shown = (sort: IdSort, id: string): string => (isCanonicalUuid(id) ? id : shownName(sort, id));
+const shown = (sort: IdSort, id: string): string =>
+  isCanonicalUuid(id) ? id : shownName(sort, id);
 
 /** The same event with people's data masked, but for its headers and body. */
 export function maskedEvent(event: ListenedEvent): ListenedEvent {
@@ -136,10 +165,16 @@ export function maskedEvent(event: ListenedEvent): ListenedEvent {
     id: shown("event", id),
     event: maskText(event.event),
     status: status === null ? null : maskText(status),
-    subject: subject && { ...subject, key: subject.type === "message" ? maskWamid(subject.key) : shown("run", subject.key) },
+    subject: subject && {
+      ...subject,
+      key: subject.type === "message" ? maskWamid(subject.key) : shown("run", subject.key),
+    },
   };
 }
 
-export function eventJson({ headers, body, ...rest }: ListenedEvent, showPii: boolean): Record<string, unknown> {
+export function eventJson(
+  { headers, body, ...rest }: ListenedEvent,
+  showPii: boolean,
+): Record<string, unknown> {
   return { type: "event", ...rest, ...(showPii ? { headers, body: body.toString("base64") } : {}) };
 }

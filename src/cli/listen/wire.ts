@@ -11,7 +11,9 @@ const schemas = {
     reset: z.boolean(),
     keptFrom: z.string().nullable(),
   }),
-  event: listenedEventSchema.extend({ body: listenedEventSchema.shape.body.transform((text) => Buffer.from(text, "base64")) }),
+  event: listenedEventSchema.extend({
+    body: listenedEventSchema.shape.body.transform((text) => Buffer.from(text, "base64")),
+  }),
   gap: z.looseObject({ from: z.number().int(), to: z.number().int(), count: z.number().int() }),
   /** Everything up to `seq` is done with, or not wanted. */
   at: z.looseObject({ seq: z.number().int(), newest: z.number().int() }),
@@ -23,14 +25,16 @@ export type Hello = z.infer<typeof schemas.hello>;
 export type ListenedEvent = z.infer<typeof schemas.event>;
 export type Gap = z.infer<typeof schemas.gap>;
 
-type Listened = { readonly [K in Exclude<Kind, "bye">]: { readonly kind: K; readonly data: z.infer<(typeof schemas)[K]> } }[Exclude<
-  Kind,
-  "bye"
->];
+type Listened = {
+  readonly [K in Exclude<Kind, "bye">]: {
+    readonly kind: K;
+    readonly data: z.infer<(typeof schemas)[K]>;
+  };
+}[Exclude<Kind, "bye">];
 
 /**
- * Parses the messages of one `GET /v1/listen` (docs/how-to/develop-with-production-events.md). Null: of a later version. Throws
- * for what is not a relay's, and for its end.
+ * Parses the messages of one `GET /v1/listen` (docs/how-to/develop-with-production-events.md).
+ * Null: of a later version. Throws for what is not a relay's, and for its end.
  */
 export function readListened({ event = "", data }: StreamMessage): Listened | null {
   if (!Object.hasOwn(schemas, event)) {
@@ -53,5 +57,8 @@ function parsed(kind: Kind, data: string): unknown {
 }
 
 function notOfRelay(): RelayClientError {
-  return new RelayClientError("the stream is not that of a wamid-relay", { status: 200, code: "bad_answer" });
+  return new RelayClientError("the stream is not that of a wamid-relay", {
+    status: 200,
+    code: "bad_answer",
+  });
 }

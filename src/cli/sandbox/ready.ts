@@ -2,13 +2,21 @@ import type { Sandbox } from "../../sandbox/start-sandbox.ts";
 
 export type SandboxFormat = "standard" | "meta";
 
-export const usualWebhooks = { standard: "http://127.0.0.1:8080/webhooks/main", meta: "http://127.0.0.1:8080/webhooks/wa" } as const;
+export const usualWebhooks = {
+  standard: "http://127.0.0.1:8080/webhooks/main",
+  meta: "http://127.0.0.1:8080/webhooks/wa",
+} as const;
 
 type Ready = ReturnType<typeof readyOf>;
 
-export function readyOf(sandbox: Sandbox, { service, format }: { readonly service: string; readonly format: SandboxFormat }) {
+export function readyOf(
+  sandbox: Sandbox,
+  { service, format }: { readonly service: string; readonly format: SandboxFormat },
+) {
   const { url, apiUrl, key, secret, verifyToken, phoneNumberId } = sandbox;
-  const template = sandbox.templates().find(({ variables, status }) => variables.length === 0 && status === "approved");
+  const template = sandbox
+    .templates()
+    .find(({ variables, status }) => variables.length === 0 && status === "approved");
   return {
     url,
     apiUrl,
@@ -22,12 +30,27 @@ export function readyOf(sandbox: Sandbox, { service, format }: { readonly servic
     verifyToken,
     /** Of a template without variables. */
     templateId: template?.id ?? null,
-    template: template === undefined ? null : { name: template.metaName, language: { code: template.language } },
+    template:
+      template === undefined
+        ? null
+        : { name: template.metaName, language: { code: template.language } },
   };
 }
 
 export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
-  const { url, apiUrl, key, secret, service, plan, verifyToken, phoneNumberId, templateId, template, format } = ready;
+  const {
+    url,
+    apiUrl,
+    key,
+    secret,
+    service,
+    plan,
+    verifyToken,
+    phoneNumberId,
+    templateId,
+    template,
+    format,
+  } = ready;
   const webhooks = ready.webhooks.length === 0 ? "nowhere" : ready.webhooks.join(", ");
   const isMeta = format === "meta";
   const facts: [string, string][] = isMeta
@@ -49,9 +72,20 @@ export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolea
   const [messages, body] = isMeta
     ? [
         `${url}/v24.0/${phoneNumberId}/messages`,
-        { messaging_product: "whatsapp", to: "5491155551234", ...words, biz_opaque_callback_data: "order-1" },
+        {
+          messaging_product: "whatsapp",
+          to: "5491155551234",
+          ...words,
+          biz_opaque_callback_data: "order-1",
+        },
       ]
-    : [`${apiUrl}/messages`, { to: "+5491155551234", ...(templateId === null ? { text: "Hola" } : { template: { id: templateId } }) }];
+    : [
+        `${apiUrl}/messages`,
+        {
+          to: "+5491155551234",
+          ...(templateId === null ? { text: "Hola" } : { template: { id: templateId } }),
+        },
+      ];
   return [
     isMeta
       ? `Sandbox of Meta's Cloud API at ${url}. Ctrl-C stops it.`
@@ -71,11 +105,21 @@ export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolea
   ];
 }
 
-function initCommand({ url, key, secret, service, format, verifyToken }: Ready, webhook: string): string {
+function initCommand(
+  { url, key, secret, service, format, verifyToken }: Ready,
+  webhook: string,
+): string {
   const { port } = new URL(webhook);
-  const ofService = { "base-url": url, "service-name": service, "api-key": key, "webhook-secret": secret };
+  const ofService = {
+    "base-url": url,
+    "service-name": service,
+    "api-key": key,
+    "webhook-secret": secret,
+  };
   const options = {
-    ...(format === "meta" ? { provider: format, "app-secret": secret, "verify-token": verifyToken ?? "" } : ofService),
+    ...(format === "meta"
+      ? { provider: format, "app-secret": secret, "verify-token": verifyToken ?? "" }
+      : ofService),
     downstream: "http://127.0.0.1:3000/events",
     ...(port === "8080" ? {} : { port: port || "80" }),
   };

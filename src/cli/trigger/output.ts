@@ -21,8 +21,9 @@ const mostEvents = 1000;
 const mostFaults = 100;
 
 /**
- * Prints a line for each post; on a terminal a bar after the first ones, and with `--json` only how far it is, on standard error.
- * Sums up. Memory: the first thousand posts and the first hundred faults, however many there are.
+ * Prints a line for each post; on a terminal a bar after the first ones, and with `--json` only how
+ * far it is, on standard error. Sums up. Memory: the first thousand posts and the first hundred
+ * faults, however many there are.
  */
 export function createReport({ io, isJson, now, total, showsWamids }: ReportParts) {
   const startedAt = now();
@@ -52,16 +53,32 @@ export function createReport({ io, isJson, now, total, showsWamids }: ReportPart
       if (!isJson && !isBar) io.out(postLine(post, result, wrong, showsWamids));
       else {
         const part = total === null || isJson ? null : Math.min(1, posts / total);
-        bar.show(part, speedText(posts, "posts", now() - startedAt, unexpected, "unexpected"), isBar && posts === total);
+        bar.show(
+          part,
+          speedText(posts, "posts", now() - startedAt, unexpected, "unexpected"),
+          isBar && posts === total,
+        );
       }
     },
     leave: bar.leave,
-    outcome: () => ({ posts, answers, unexpected, faults, events, eventsLeftOut: posts - events.length }),
+    outcome: () => ({
+      posts,
+      answers,
+      unexpected,
+      faults,
+      events,
+      eventsLeftOut: posts - events.length,
+    }),
   };
 }
 
 /** `200 accepted      message.status delivered  01998d3e-…  wamid.HBg…  3 ms` */
-export function postLine(post: Post, result: PostResult, fault: string | null, showsWamids: boolean): string {
+export function postLine(
+  post: Post,
+  result: PostResult,
+  fault: string | null,
+  showsWamids: boolean,
+): string {
   const { event, wamid, runId } = post.subject;
   const parts = [
     `${result.kind === "answered" ? result.status : "---"} ${answerWord(result).padEnd(12)}`,
@@ -89,12 +106,18 @@ function answerWord(result: PostResult): string {
   return result.kind === "unanswered" ? "unanswered" : (result.answer ?? String(result.status));
 }
 
-/** The id that the relay knows it by; null for a body that is no envelope, which the relay names itself. */
+/**
+ * The id that the relay knows it by; null for a body that is no envelope, which the relay names
+ * itself.
+ */
 function sentId({ id, event }: Post["subject"]): string | null {
   return event === requestKind || event === noEnvelope ? null : id;
 }
 
-/** As `--json` has it: status and answer are null when there was none, the answer also when it is not a relay's. */
+/**
+ * As `--json` has it: status and answer are null when there was none, the answer also when it is
+ * not a relay's.
+ */
 function triggeredEvent({ subject, sort }: Post, result: PostResult) {
   const { event, wamid, runId } = subject;
   const { status, answer } = result.kind === "answered" ? result : { status: null, answer: null };

@@ -27,8 +27,8 @@ import { findTarget, type Target } from "./target.ts";
 const usualConcurrency = 16;
 
 /**
- * Posts events made from one fixture, or a whole scenario. Ends early when the connection is refused. Throws
- * {@link CommandFailed} when there is no such fixture, scenario or target.
+ * Posts events made from one fixture, or a whole scenario. Ends early when the connection is
+ * refused. Throws {@link CommandFailed} when there is no such fixture, scenario or target.
  */
 export async function runTrigger(
   command: Command,
@@ -36,12 +36,21 @@ export async function runTrigger(
   options: TriggerOptions,
   io: Io,
 ) {
-  const order = "fixture" in what ? fixtureOrder(command, what.fixture, options, io) : scenarioOrder(command, what.scenario, options, io);
+  const order =
+    "fixture" in what
+      ? fixtureOrder(command, what.fixture, options, io)
+      : scenarioOrder(command, what.scenario, options, io);
   const { target, posts, seed, concurrency, isKnown, total, showsWamids } = order;
   const { url, signature, secret, tls, rate, isRelay } = target;
   const startedAt = performance.now();
   const judge = createJudge(isRelay ? "relay" : "any", { known: isKnown });
-  const report = createReport({ io, isJson: options.json === true, now: () => performance.now(), total, showsWamids });
+  const report = createReport({
+    io,
+    isJson: options.json === true,
+    now: () => performance.now(),
+    total,
+    showsWamids,
+  });
   const stopped = stopSignal();
   const nobody = new AbortController();
   const sender = createSender({
@@ -65,15 +74,30 @@ export async function runTrigger(
   }
   report.leave();
   for (const fault of judge.ended()) report.fault(fault);
-  return { url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stopped.aborted, ...report.outcome() };
+  return {
+    url,
+    seed,
+    tookMs: Math.round(performance.now() - startedAt),
+    stopped: stopped.aborted,
+    ...report.outcome(),
+  };
 }
 
 function fixtureOrder(command: Command, name: string, options: TriggerOptions, io: Io) {
   const found = chosenFixture(name, options);
-  // The source is not known yet: a fixture without an envelope that is named so is the request of an automation.
+  // The source is not known yet: a fixture without an envelope that is named so is the request of
+  // an automation.
   const isRequest = found.event === null && name.startsWith("automation-request");
   const target = findTarget(command, options, isRequest ? "automation-request" : found.format, io);
-  const { count = 1, wamid, keepIds = false, shuffle = false, duplicate = 0, set = [], seed = newSeed() } = options;
+  const {
+    count = 1,
+    wamid,
+    keepIds = false,
+    shuffle = false,
+    duplicate = 0,
+    set = [],
+    seed = newSeed(),
+  } = options;
   const posts = fixturePosts({
     fixture: preparedFixture(found, target, options),
     random: createRandom(seed),
@@ -105,7 +129,11 @@ function scenarioOrder(command: Command, name: string, options: TriggerOptions, 
   const scenario = triggerScenarios.find((each) => each.name === name);
   const names = triggerScenarios.map((each) => each.name);
   if (scenario === undefined) throw new CommandFailed(unknownName("scenario", name, names));
-  const { count: messages = scenario.messages, seed = newSeed(), concurrency = scenario.concurrency } = options;
+  const {
+    count: messages = scenario.messages,
+    seed = newSeed(),
+    concurrency = scenario.concurrency,
+  } = options;
   const target = findTarget(command, options, "standard", io);
   const posts = scenarioPosts({ ...scenario, messages }, { seed, start: Date.now() });
   return { target, posts, seed, concurrency, isKnown: false, total: null, showsWamids: true };
@@ -116,7 +144,8 @@ const newSeed = () => randomBytes(6).toString("hex");
 function chosenFixture(name: string, { fixtures }: TriggerOptions): Fixture {
   const folder = fixtureFolder(fixtures);
   const found = refusable(() => findFixture(name, folder));
-  if (found === null) throw new CommandFailed(unknownName("event", name, [...fixtureNames(folder).keys()]));
+  if (found === null)
+    throw new CommandFailed(unknownName("event", name, [...fixtureNames(folder).keys()]));
   return found;
 }
 
@@ -146,15 +175,23 @@ function refusable<T>(read: () => T): T {
 
 /** The user's own fixtures. Throws {@link CommandFailed} when the folder named is not there. */
 function fixtureFolder(given: string | undefined): string {
-  if (given !== undefined && !existsSync(given)) throw new CommandFailed(`there is no folder ${given}`);
+  if (given !== undefined && !existsSync(given))
+    throw new CommandFailed(`there is no folder ${given}`);
   return given ?? ownFixtures;
 }
 
-/** Fixtures with their event kind and status, the folder (null: built in), and why one cannot be used. */
+/**
+ * Fixtures with their event kind and status, the folder (null: built in), and why one cannot be
+ * used.
+ */
 export function listed(given: string | undefined) {
   const own = fixtureFolder(given);
   return {
-    fixtures: [...fixtureNames(own)].map(([name, folder]) => ({ name, ...described(name, own), folder })),
+    fixtures: [...fixtureNames(own)].map(([name, folder]) => ({
+      name,
+      ...described(name, own),
+      folder,
+    })),
     scenarios: triggerScenarios.map(({ name, description }) => ({ name, description })),
   };
 }
@@ -172,11 +209,15 @@ export function listLines({ fixtures, scenarios }: ReturnType<typeof listed>): s
   return [
     ...tableLines(fixtures, {
       EVENT: ({ name }) => name,
-      KIND: ({ event, fault }) => (fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`),
+      KIND: ({ event, fault }) =>
+        fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`,
       STATUS: ({ status }) => status,
       FROM: ({ folder }) => folder,
     }),
     "",
-    ...tableLines(scenarios, { SCENARIO: ({ name }) => name, "WHAT HAPPENS": ({ description }) => description }),
+    ...tableLines(scenarios, {
+      SCENARIO: ({ name }) => name,
+      "WHAT HAPPENS": ({ description }) => description,
+    }),
   ];
 }

@@ -13,9 +13,9 @@ export class NotARequest extends Error {
 }
 
 /**
- * Reads request line, headers, blank line and body. Lines may end in CRLF or LF. The body is as long as
- * Content-Length says, so that a line break an editor put at the end does not count; chunks are put together.
- * Throws {@link NotARequest}.
+ * Reads request line, headers, blank line and body. Lines may end in CRLF or LF. The body is as
+ * long as Content-Length says, so that a line break an editor put at the end does not count; chunks
+ * are put together. Throws {@link NotARequest}.
  */
 export function parseRawRequest(bytes: Buffer): RawRequest {
   // latin1 keeps one character a byte, as Node's own header strings do.
@@ -25,14 +25,23 @@ export function parseRawRequest(bytes: Buffer): RawRequest {
   const rest = blank === null ? Buffer.alloc(0) : bytes.subarray(blank.index + blank[0].length);
   const [requestLine = "", ...lines] = head.split(/\r?\n/);
   const line = /^([A-Za-z]+) (\S+)(?: HTTP\/[0-9.]+)?$/.exec(requestLine.trimEnd());
-  if (line === null) throw new NotARequest("the first line is no request line (like POST /webhooks/main HTTP/1.1)");
+  if (line === null)
+    throw new NotARequest("the first line is no request line (like POST /webhooks/main HTTP/1.1)");
   const headers = joinHeaders(lines.map(parseHeader));
-  return { method: line[1] as string, url: line[2] as string, headers, body: bodyOf(headers, rest) };
+  return {
+    method: line[1] as string,
+    url: line[2] as string,
+    headers,
+    body: bodyOf(headers, rest),
+  };
 }
 
 export function parseHeader(line: string): [string, string] {
   const match = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*(.*?)[ \t]*$/s.exec(line);
-  if (match === null) throw new NotARequest(`not a header (like "name: value"): ${line.slice(0, 24)}${line.length > 24 ? "…" : ""}`);
+  if (match === null)
+    throw new NotARequest(
+      `not a header (like "name: value"): ${line.slice(0, 24)}${line.length > 24 ? "…" : ""}`,
+    );
   return [(match[1] as string).toLowerCase(), match[2] as string];
 }
 
@@ -49,7 +58,8 @@ function bodyOf(headers: Readonly<Record<string, string>>, rest: Buffer): Buffer
   if (/\bchunked\b/i.test(headers["transfer-encoding"] ?? "")) return joinChunks(rest);
   const length = headers["content-length"];
   if (length === undefined || !/^[0-9]+$/.test(length)) return rest;
-  if (rest.length < Number(length)) throw new NotARequest(`the body has ${rest.length} bytes, and Content-Length says ${length}`);
+  if (rest.length < Number(length))
+    throw new NotARequest(`the body has ${rest.length} bytes, and Content-Length says ${length}`);
   return rest.subarray(0, Number(length));
 }
 
@@ -58,11 +68,13 @@ function joinChunks(rest: Buffer): Buffer {
   let at = 0;
   for (;;) {
     const end = rest.indexOf("\r\n", at);
-    const size = end < 0 ? null : /^([0-9a-fA-F]{1,8})(?:;.*)?$/.exec(rest.toString("latin1", at, end));
+    const size =
+      end < 0 ? null : /^([0-9a-fA-F]{1,8})(?:;.*)?$/.exec(rest.toString("latin1", at, end));
     // Many tools show a chunked request with its chunks already put together.
     if (size === null && chunks.length === 0) return rest;
     const length = Number.parseInt(size?.[1] ?? "", 16);
-    if (size === null || end + 2 + length > rest.length) throw new NotARequest("the chunks of the body are not whole");
+    if (size === null || end + 2 + length > rest.length)
+      throw new NotARequest("the chunks of the body are not whole");
     if (length === 0) return Buffer.concat(chunks);
     chunks.push(rest.subarray(end + 2, end + 2 + length));
     at = end + 2 + length + 2;

@@ -22,13 +22,17 @@ export function reportsOf(secrets: readonly NamedSecret[], request: RawRequest) 
   return secrets.map(({ name, variable, text }) => {
     const guess = guessSignature({ ...request, secret: text, nowMs: Date.now() });
     const isQuarantined = guess.matches.length > 0 && fault !== null;
-    const hints = isQuarantined ? [...guess.hints, `a source of kind events would quarantine this body: ${fault}`] : guess.hints;
+    const hints = isQuarantined
+      ? [...guess.hints, `a source of kind events would quarantine this body: ${fault}`]
+      : guess.hints;
     return { name, variable, fingerprint: new Secret(text).fingerprint(), ...guess, hints };
   });
 }
 
 export function printHints(reports: readonly SecretReport[], io: Io): void {
-  const hints = reports.flatMap(({ name, hints }) => hints.map((hint) => (reports.length === 1 ? hint : `${name}: ${hint}`)));
+  const hints = reports.flatMap(({ name, hints }) =>
+    hints.map((hint) => (reports.length === 1 ? hint : `${name}: ${hint}`)),
+  );
   for (const hint of hints) io.err(`hint: ${hint}`);
 }
 
@@ -48,18 +52,25 @@ export function describeMatch(report: SecretReport, { headers, body }: RawReques
   return [
     `Verified with the secret ${report.name} (fingerprint ${report.fingerprint}).`,
     "",
-    ...Object.entries(axesOf(first, headers)).map(([axis, value]) => `  ${axis.padEnd(16)}${value}`),
+    ...Object.entries(axesOf(first, headers)).map(
+      ([axis, value]) => `  ${axis.padEnd(16)}${value}`,
+    ),
     "",
     "Settings of the source:",
     ...(isMetaBody(body) ? ["  format: meta"] : []),
     ...yamlLines(first, report.variable),
-    ...(others.length === 0 ? [] : ["", "This capture cannot tell these apart from it; another capture may:"]),
+    ...(others.length === 0
+      ? []
+      : ["", "This capture cannot tell these apart from it; another capture may:"]),
     ...others.flatMap((other) => yamlLines(other, report.variable)),
     ...report.hints.map((hint) => `note: ${hint}`),
   ];
 }
 
-export function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record<string, string>>) {
+export function reportAsJson(
+  reports: readonly SecretReport[],
+  headers: Readonly<Record<string, string>>,
+) {
   const secrets = reports.map(({ name, fingerprint, matches, hints, isSupported, variable }) => ({
     secret: name,
     fingerprint,
@@ -73,7 +84,10 @@ export function reportAsJson(reports: readonly SecretReport[], headers: Readonly
   return { ok: reports.some(({ matches }) => matches.length > 0), secrets };
 }
 
-function axesOf(settings: SignatureSettings, headers: Readonly<Record<string, string>>): Record<string, string> {
+function axesOf(
+  settings: SignatureSettings,
+  headers: Readonly<Record<string, string>>,
+): Record<string, string> {
   const scheme = resolveScheme(settings);
   const value = headers[scheme.header] ?? "";
   const { timestamp } = scheme;
@@ -83,12 +97,19 @@ function axesOf(settings: SignatureSettings, headers: Readonly<Record<string, st
     encoding: scheme.encoding,
     prefix: scheme.prefixes.find((prefix) => prefix !== "" && value.includes(prefix)) ?? "none",
     content: scheme.content
-      .map((part) => (typeof part === "string" ? `{${part}}` : JSON.stringify(part.toString("utf8")).slice(1, -1)))
+      .map((part) =>
+        typeof part === "string" ? `{${part}}` : JSON.stringify(part.toString("utf8")).slice(1, -1),
+      )
       .join(""),
     "secret encoding": scheme.secretEncoding,
     ...(timestamp === null
       ? {}
-      : { timestamp: timestamp.in === "header" ? `header ${timestamp.name}` : `${timestamp.key}= in ${scheme.header}` }),
+      : {
+          timestamp:
+            timestamp.in === "header"
+              ? `header ${timestamp.name}`
+              : `${timestamp.key}= in ${scheme.header}`,
+        }),
     ...(scheme.idHeader === null ? {} : { id: `header ${scheme.idHeader}` }),
     ...(scheme.publicUrl === "" ? {} : { url: `after ${scheme.publicUrl}` }),
   };
@@ -97,15 +118,23 @@ function axesOf(settings: SignatureSettings, headers: Readonly<Record<string, st
 /** The settings as a person writes them: `5m`, not 300000. */
 function writable(settings: SignatureSettings): Record<string, string> {
   const entries = Object.entries(settings).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries.map(([key, value]) => [key, typeof value === "number" ? durationText(value) : String(value)]));
+  return Object.fromEntries(
+    entries.map(([key, value]) => [
+      key,
+      typeof value === "number" ? durationText(value) : String(value),
+    ]),
+  );
 }
 
 function yamlLines(settings: SignatureSettings, variable: string): string[] {
-  const lines = Object.entries(writable(settings)).map(([key, value]) => `    ${key}: ${plainOrQuoted(value)}`);
+  const lines = Object.entries(writable(settings)).map(
+    ([key, value]) => `    ${key}: ${plainOrQuoted(value)}`,
+  );
   return ["  signature:", ...lines, `    secrets: ["\${${variable}}"]`];
 }
 
 function plainOrQuoted(text: string): string {
-  const isWord = /^[a-z][a-z0-9-]*$/.test(text) && !/^(?:true|false|null|yes|no|on|off|y|n)$/.test(text);
+  const isWord =
+    /^[a-z][a-z0-9-]*$/.test(text) && !/^(?:true|false|null|yes|no|on|off|y|n)$/.test(text);
   return isWord || /^[0-9]+(?:ms|[smhd])$/.test(text) ? text : yamlText(text);
 }

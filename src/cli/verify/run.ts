@@ -11,13 +11,25 @@ import type { SettingsOptions } from "../options.ts";
 import { print, tableLines } from "../output.ts";
 import { isReadable, readableSecrets, readForLooking } from "../settings-option.ts";
 import type { RawRequest } from "./captured.ts";
-import { describeMatch, isMetaBody, type NamedSecret, printHints, reportAsJson, reportsOf } from "./report.ts";
+import {
+  describeMatch,
+  isMetaBody,
+  type NamedSecret,
+  printHints,
+  reportAsJson,
+  reportsOf,
+} from "./report.ts";
 
 interface Printing {
   readonly json?: boolean | undefined;
 }
 
-export function verifyWithSecrets(secrets: readonly NamedSecret[], request: RawRequest, { json }: Printing, io: Io): void {
+export function verifyWithSecrets(
+  secrets: readonly NamedSecret[],
+  request: RawRequest,
+  { json }: Printing,
+  io: Io,
+): void {
   const tokens = secrets.map(({ text }) => new Secret(text));
   if (isHandshake(request)) {
     assessHandshake(request, tokens, { json }, io);
@@ -27,12 +39,19 @@ export function verifyWithSecrets(secrets: readonly NamedSecret[], request: RawR
   const verified = reports.filter(({ matches }) => matches.length > 0);
   const items =
     verified.length > 0 && isMetaBody(request.body)
-      ? itemsOf(request.body, { format: "meta", source: "", fields: fieldsSchema.parse({}), accounts: null })
+      ? itemsOf(request.body, {
+          format: "meta",
+          source: "",
+          fields: fieldsSchema.parse({}),
+          accounts: null,
+        })
       : [];
-  print(io, { json }, { ...reportAsJson(reports, request.headers), ...(items.length === 0 ? {} : { items }) }, () => [
-    ...verified.flatMap((report) => describeMatch(report, request)),
-    ...itemLines(items),
-  ]);
+  print(
+    io,
+    { json },
+    { ...reportAsJson(reports, request.headers), ...(items.length === 0 ? {} : { items }) },
+    () => [...verified.flatMap((report) => describeMatch(report, request)), ...itemLines(items)],
+  );
   if (verified.length > 0) return;
   if (json !== true) printHints(reports, io);
   throw new CommandFailed(
@@ -50,7 +69,12 @@ const refusals: Readonly<Record<SignatureRefusal, string>> = {
   "stale-timestamp": "its signature is right, but its time is outside the tolerance now",
 };
 
-export function verifyAsSource(name: string, request: RawRequest, options: SettingsOptions & Printing, io: Io): void {
+export function verifyAsSource(
+  name: string,
+  request: RawRequest,
+  options: SettingsOptions & Printing,
+  io: Io,
+): void {
   const { account, fields, kind, several, signature } = configuredSource(options, name, io);
   if (several !== undefined && isHandshake(request)) {
     assessHandshake(request, several.verifyTokens, options, io);
@@ -65,7 +89,14 @@ export function verifyAsSource(name: string, request: RawRequest, options: Setti
   const secret = verified.ok ? verified.secret : null;
   const accounts = { account, accounts: several?.accounts ?? {} };
   const items =
-    ok && kind === "events" ? itemsOf(request.body, { format: several?.format ?? "standard", source: name, fields, accounts }) : [];
+    ok && kind === "events"
+      ? itemsOf(request.body, {
+          format: several?.format ?? "standard",
+          source: name,
+          fields,
+          accounts,
+        })
+      : [];
   print(io, options, { ok, source: name, secret, refusal, items }, () => {
     if (!ok) return [];
     const note = refusal === null ? [] : [`note: ${refusals[refusal]}`];
@@ -104,7 +135,10 @@ function configuredSource(options: SettingsOptions, name: string, io: Io): Inbou
     several: several && {
       ...several,
       verifyTokens: several.verifyTokens.filter(isReadable),
-      header: several.header && { ...several.header, values: readableSecrets(several.header.values) },
+      header: several.header && {
+        ...several.header,
+        values: readableSecrets(several.header.values),
+      },
       pathSecrets: several.pathSecrets && readableSecrets(several.pathSecrets),
     },
   };
@@ -113,16 +147,26 @@ function configuredSource(options: SettingsOptions, name: string, io: Io): Inbou
 const queryOf = ({ url }: RawRequest) => new URLSearchParams(url.slice(url.indexOf("?") + 1));
 
 function isHandshake(request: RawRequest): boolean {
-  return request.method === "GET" && [...queryOf(request).keys()].some((key) => key.startsWith("hub."));
+  return (
+    request.method === "GET" && [...queryOf(request).keys()].some((key) => key.startsWith("hub."))
+  );
 }
 
 /** Throws {@link CommandFailed} when the relay would answer 403. */
-function assessHandshake(request: RawRequest, tokens: readonly Secret[], options: Printing, io: Io): void {
-  const fault = answerHandshake(request.url, tokens).isRight ? null : handshakeFault(queryOf(request), tokens);
+function assessHandshake(
+  request: RawRequest,
+  tokens: readonly Secret[],
+  options: Printing,
+  io: Io,
+): void {
+  const fault = answerHandshake(request.url, tokens).isRight
+    ? null
+    : handshakeFault(queryOf(request), tokens);
   print(io, options, { ok: fault === null, handshake: { fault } }, () =>
     fault === null ? ["Meta's handshake: the relay answers it with its challenge."] : [],
   );
-  if (fault !== null) throw new CommandFailed(`Meta's handshake: the relay answers it with 403, because ${fault}`);
+  if (fault !== null)
+    throw new CommandFailed(`Meta's handshake: the relay answers it with 403, because ${fault}`);
 }
 
 function handshakeFault(query: URLSearchParams, tokens: readonly Secret[]): string {
@@ -145,7 +189,16 @@ function itemsOf(body: Buffer, { format, source, fields, accounts }: Reader) {
   return formats[format].items(body, { source, fields }).map(({ content, numbers }, place) => {
     const account = accounts === null ? null : accountOf(accounts, numbers);
     const at = { place, numbers, account };
-    if (!content.ok) return { ...at, result: "quarantined", reason: content.error, event: null, status: null, wamid: null, id: null };
+    if (!content.ok)
+      return {
+        ...at,
+        result: "quarantined",
+        reason: content.error,
+        event: null,
+        status: null,
+        wamid: null,
+        id: null,
+      };
     const { envelope, subject } = content;
     const isUnassigned = accounts !== null && account === null;
     return {

@@ -15,8 +15,11 @@ export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-export const isNotFound = (error: unknown): boolean => error instanceof RelayClientError && error.status === 404;
+export const isNotFound = (error: unknown): boolean =>
+  error instanceof RelayClientError && error.status === 404;
 
-export const isForbidden = (error: unknown): boolean => error instanceof RelayClientError && error.status === 403;
+export const isForbidden = (error: unknown): boolean =>
+  error instanceof RelayClientError && error.status === 403;
 
-export const isSignedOut = (error: unknown): boolean => error instanceof RelayClientError && error.status === 401;
+export const isSignedOut = (error: unknown): boolean =>
+  error instanceof RelayClientError && error.status === 401;

@@ -51,8 +51,15 @@ function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
     const Loaded = loaded;
     if (Loaded !== undefined) return <Loaded />;
     if (!hasFailed) return <p class="dim loading">Loading…</p>;
-    const why = isLost ? "It loads once the connection is back." : "The relay may have been updated.";
-    return <Problem text={`This page could not be loaded. ${why}`} retry={() => window.location.reload()} />;
+    const why = isLost
+      ? "It loads once the connection is back."
+      : "The relay may have been updated.";
+    return (
+      <Problem
+        text={`This page could not be loaded. ${why}`}
+        retry={() => window.location.reload()}
+      />
+    );
   };
 }
 
@@ -85,11 +92,15 @@ function Shell() {
     "/": () => document.getElementById("search")?.focus(),
     "?": () => setHelpOpen(true),
   });
-  const current = pages.find(({ path }) => (path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`)));
+  const current = pages.find(({ path }) =>
+    path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`),
+  );
   useEffect(rememberScroll, []);
   useEffect(() => {
     // A narrow screen shows a part of the list.
-    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    document
+      .querySelector("nav [aria-current]")
+      ?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [current]);
 
   return (
@@ -152,7 +163,12 @@ function Connection() {
   if (slowness !== undefined) {
     return (
       <span class="connection lost" role="status">
-        ▲ slow<span class="more-words">{slowness === null ? ": waiting for data" : `: data is ${Math.floor(slowness / 1000)} s old`}</span>
+        ▲ slow
+        <span class="more-words">
+          {slowness === null
+            ? ": waiting for data"
+            : `: data is ${Math.floor(slowness / 1000)} s old`}
+        </span>
       </span>
     );
   }
@@ -211,7 +227,10 @@ function Person() {
       <div class="menu">
         <label class="filter">
           <span>Colors</span>
-          <select value={theme} onChange={({ currentTarget }) => setTheme(currentTarget.value as Theme)}>
+          <select
+            value={theme}
+            onChange={({ currentTarget }) => setTheme(currentTarget.value as Theme)}
+          >
             {themes.map((each) => (
               <option key={each}>{each}</option>
             ))}

@@ -16,11 +16,16 @@ export interface Data<T> {
 }
 
 /**
- * Reads when the page shows it, when `key` changes, and each `everyMs` while the page is visible. A read under one key ends
- * before the next begins, so that a slow relay is not asked in vain. Until the first answer under `key` arrives, that under
- * `standIn` stays.
+ * Reads when the page shows it, when `key` changes, and each `everyMs` while the page is visible. A
+ * read under one key ends before the next begins, so that a slow relay is not asked in vain. Until
+ * the first answer under `key` arrives, that under `standIn` stays.
  */
-export function useData<T>(read: () => Promise<T>, key: string, everyMs: number | null = null, standIn: string | null = null): Data<T> {
+export function useData<T>(
+  read: () => Promise<T>,
+  key: string,
+  everyMs: number | null = null,
+  standIn: string | null = null,
+): Data<T> {
   const [state, setState] = useState<Omit<Data<T>, "reload"> & { readonly key: string }>({
     key,
     data: null,
@@ -67,8 +72,15 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
         if (abort.signal.aborted) return;
         ended();
         reportError(error);
-        if (isNotFound(error)) setState({ key, data: null, problem: null, isMissing: true, isLoading: false });
-        else setState((before) => ({ ...before, problem: errorText(error), isMissing: false, isLoading: false }));
+        if (isNotFound(error))
+          setState({ key, data: null, problem: null, isMissing: true, isLoading: false });
+        else
+          setState((before) => ({
+            ...before,
+            problem: errorText(error),
+            isMissing: false,
+            isLoading: false,
+          }));
         if (own.again) reload();
       },
     );
@@ -84,15 +96,26 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
   }, []);
   useEffect(() => {
     if (everyMs === null) return undefined;
-    const timer = setInterval(() => reading.current === null && document.visibilityState === "visible" && reload(), everyMs);
+    const timer = setInterval(
+      () => reading.current === null && document.visibilityState === "visible" && reload(),
+      everyMs,
+    );
     return () => clearInterval(timer);
   }, [everyMs, reload]);
   // Data of another key would be shown for one frame.
   if (state.key === key) return { ...state, reload };
-  return { data: state.key === standIn ? state.data : null, problem: null, isMissing: false, isLoading: true, reload };
+  return {
+    data: state.key === standIn ? state.data : null,
+    problem: null,
+    isMissing: false,
+    isLoading: true,
+    reload,
+  };
 }
 
-/** What parameters may be: one of some words, or what a function accepts. Others may be any text. */
+/**
+ * What parameters may be: one of some words, or what a function accepts. Others may be any text.
+ */
 export type Rules = Readonly<Record<string, readonly string[] | ((text: string) => boolean)>>;
 
 export const isTime = (text: string): boolean => !Number.isNaN(Date.parse(text));
@@ -101,15 +124,17 @@ export const isSeq = (text: string): boolean => /^\d{1,15}$/.test(text);
 type Query = Readonly<Record<string, string>>;
 
 /**
- * The query of the URL, which holds the whole state of a page. Values that a rule forbids are in `invalid` instead. `set` makes
- * an entry of the history, or replaces the current one; an empty or missing value removes the parameter.
+ * The query of the URL, which holds the whole state of a page. Values that a rule forbids are in
+ * `invalid` instead. `set` makes an entry of the history, or replaces the current one; an empty or
+ * missing value removes the parameter.
  */
 export function useQuery(rules: Rules = {}) {
   const query: Record<string, string> = {};
   const invalid: Record<string, string> = {};
   for (const [name, text] of new URLSearchParams(useSearch())) {
     const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
-    const isValid = rule === undefined || (typeof rule === "function" ? rule(text) : rule.includes(text));
+    const isValid =
+      rule === undefined || (typeof rule === "function" ? rule(text) : rule.includes(text));
     (isValid ? query : invalid)[name] = text;
   }
   const set = useCallback((change: Readonly<Record<string, string | null>>, replace = false) => {
@@ -126,8 +151,13 @@ export function useQuery(rules: Rules = {}) {
 }
 
 /** A URL below `/console` for the router, with the parameters that have a value. */
-export function path(page: string, query: Readonly<Record<string, string | number | null | undefined>> = {}): string {
-  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+export function path(
+  page: string,
+  query: Readonly<Record<string, string | number | null | undefined>> = {},
+): string {
+  const given = Object.entries(query).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return text === "" ? page : `${page}?${text}`;
 }

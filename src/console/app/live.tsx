@@ -4,7 +4,9 @@ import type { RelayEvent, RelayOverview, RequestOf } from "../../client/relay-cl
 import { isForbidden, relay } from "./api.ts";
 import { endSession, lacksRead, reportError, useSession } from "./session.tsx";
 
-/** `polling`: other tabs have the streams. `lost`: the stream broke, and the page connects again. */
+/**
+ * `polling`: other tabs have the streams. `lost`: the stream broke, and the page connects again.
+ */
 export type Connection = "connecting" | "live" | "polling" | "lost";
 
 interface Tail {
@@ -35,12 +37,21 @@ export function useTail(filter: RequestOf<"live"> | null, rows: Tail["rows"]): v
   latest.current = rows;
   const key = filter === null ? null : JSON.stringify(filter);
   useEffect(
-    () => (key === null ? undefined : tail({ filter: JSON.parse(key), rows: (events, skipped) => latest.current(events, skipped) })),
+    () =>
+      key === null
+        ? undefined
+        : tail({
+            filter: JSON.parse(key),
+            rows: (events, skipped) => latest.current(events, skipped),
+          }),
     [key, tail],
   );
 }
 
-/** A browser opens six connections to a relay over HTTP/1.1, for all tabs together; two are for requests. */
+/**
+ * A browser opens six connections to a relay over HTTP/1.1, for all tabs together; two are for
+ * requests.
+ */
 const mostStreams = 4;
 const pollMs = 5_000;
 
@@ -52,10 +63,14 @@ async function withStream(stream: () => Promise<void>): Promise<boolean> {
     return true;
   }
   for (let n = 0; n < mostStreams; n += 1) {
-    const isFree = await navigator.locks.request(`wamid-relay stream ${n}`, { ifAvailable: true }, async (lock) => {
-      if (lock !== null) await stream();
-      return lock !== null;
-    });
+    const isFree = await navigator.locks.request(
+      `wamid-relay stream ${n}`,
+      { ifAvailable: true },
+      async (lock) => {
+        if (lock !== null) await stream();
+        return lock !== null;
+      },
+    );
     if (isFree) return true;
   }
   return false;
@@ -71,7 +86,10 @@ function useIsVisible(): boolean {
   return isVisible;
 }
 
-/** Keeps the page's one stream open while the page is visible. A change of the tail opens another one. */
+/**
+ * Keeps the page's one stream open while the page is visible. A change of the tail opens another
+ * one.
+ */
 export function LiveProvider({ children }: { children: ComponentChildren }) {
   const [connection, setConnection] = useState<Connection>("connecting");
   const [overview, setOverview] = useState<RelayOverview | null>(null);
@@ -88,7 +106,10 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
     const abort = new AbortController();
     const follow = async () => {
       try {
-        for await (const message of relay.live({ ...tail?.filter, tail: tail !== null }, { signal: abort.signal, longestWaitMs: pollMs })) {
+        for await (const message of relay.live(
+          { ...tail?.filter, tail: tail !== null },
+          { signal: abort.signal, longestWaitMs: pollMs },
+        )) {
           if (message.kind === "lost") setConnection("lost");
           else setConnection("live");
           if (message.kind === "overview") setOverview(message.overview);
@@ -124,5 +145,9 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
     },
     [],
   );
-  return <LiveContext.Provider value={{ connection, overview, tail: subscribe }}>{children}</LiveContext.Provider>;
+  return (
+    <LiveContext.Provider value={{ connection, overview, tail: subscribe }}>
+      {children}
+    </LiveContext.Provider>
+  );
 }

@@ -15,7 +15,8 @@ export function rememberScroll(): () => void {
     positions.set(shown, window.scrollY);
     shown = address();
   };
-  // Before the router's listener, which renders another page. The router dispatches the other two events.
+  // Before the router's listener, which renders another page. The router dispatches the other two
+  // events.
   const first = { capture: true, signal: end.signal };
   window.addEventListener(
     "popstate",

@@ -15,15 +15,20 @@ export function hrefOf({ kind, id, seq, account }: SearchHit): string {
   return `/events/${seq ?? encodeURIComponent(id)}`;
 }
 
-/** Finds a message, run, event or delivery by any of its names. Enter opens the only one, or the list. */
+/**
+ * Finds a message, run, event or delivery by any of its names. Enter opens the only one, or the
+ * list.
+ */
 export function SearchBox() {
   const [text, setText] = useState("");
   const [query, setQuery] = useState("");
   const [location] = useLocation();
-  // Another page was opened below the results, or something beside them pressed: a phone has no Escape.
+  // Another page was opened below the results, or something beside them pressed: a phone has no
+  // Escape.
   useEffect(() => setQuery(""), [location]);
   useEffect(() => {
-    const pressed = ({ target }: PointerEvent) => (target as Element).closest(".search") === null && setQuery("");
+    const pressed = ({ target }: PointerEvent) =>
+      (target as Element).closest(".search") === null && setQuery("");
     document.addEventListener("pointerdown", pressed);
     return () => document.removeEventListener("pointerdown", pressed);
   }, []);
@@ -80,13 +85,16 @@ function Results({ query, close }: { query: string; close(): void }) {
       <Problem text={problem} />
       {isLoading && <p class="dim">Searching…</p>}
       {data !== null && data.data.length === 0 && (
-        <p class="dim">No match. Try a wamid, an event id, a reference, or the last four digits of a phone.</p>
+        <p class="dim">
+          No match. Try a wamid, an event id, a reference, or the last four digits of a phone.
+        </p>
       )}
       <ul>
         {data?.data.map((result) => (
           <li key={`${result.kind} ${result.id}`}>
             <Link href={hrefOf(result)} onClick={close}>
-              <span class="dim">{result.kind}</span> <bdi>{result.label === "" ? result.id : result.label}</bdi>
+              <span class="dim">{result.kind}</span>{" "}
+              <bdi>{result.label === "" ? result.id : result.label}</bdi>
               {result.status !== null && <Status word={result.status} />}
               {result.at !== null && <Time at={result.at} />}
             </Link>

@@ -52,13 +52,15 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
   useEffect(() => {
     const code = new URLSearchParams(window.location.hash.slice(1)).get("code");
     // At once, so that the code is in no history.
-    if (code !== null) window.history.replaceState(null, "", window.location.pathname + window.location.search);
+    if (code !== null)
+      window.history.replaceState(null, "", window.location.pathname + window.location.search);
     const session = code === null ? relay.getSession() : relay.startSession({ code });
-    session
-      .then(enter)
-      .catch((error: unknown) =>
-        setState({ kind: "signed-out", reason: code === null && isSignedOut(error) ? null : (error as Error).message }),
-      );
+    session.then(enter).catch((error: unknown) =>
+      setState({
+        kind: "signed-out",
+        reason: code === null && isSignedOut(error) ? null : (error as Error).message,
+      }),
+    );
   }, []);
 
   function enter(session: RelaySession): void {
@@ -88,7 +90,11 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
     signOut: () => {
       relay.endSession().then(
         () => setState({ kind: "signed-out", reason: null }),
-        (error: unknown) => setState({ kind: "signed-out", reason: `You may still be signed in: ${(error as Error).message}` }),
+        (error: unknown) =>
+          setState({
+            kind: "signed-out",
+            reason: `You may still be signed in: ${(error as Error).message}`,
+          }),
       );
     },
   };

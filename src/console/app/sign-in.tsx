@@ -45,7 +45,8 @@ export function SignIn({ reason, signedIn }: SignInProps) {
           Sign in
         </button>
         <p id="token-help" class="dim">
-          One of <code>control.tokens</code> in the settings. Or run <code>wamid-relay console</code>, which signs you in.
+          One of <code>control.tokens</code> in the settings. Or run{" "}
+          <code>wamid-relay console</code>, which signs you in.
         </p>
       </form>
       <p class="problem" role="alert">

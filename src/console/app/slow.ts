@@ -2,7 +2,10 @@ import { useEffect, useState } from "preact/hooks";
 
 export const slowAfterMs = 3_000;
 
-/** For each slow read in flight, when the data on the page arrived (`performance.now()`). Null: the page shows none. */
+/**
+ * For each slow read in flight, when the data on the page arrived (`performance.now()`). Null: the
+ * page shows none.
+ */
 const reads = new Map<object, number | null>();
 const watchers = new Set<() => void>();
 
@@ -16,7 +19,10 @@ export function beginSlow(shownSince: number | null): () => void {
   };
 }
 
-/** Undefined: no read is slow. Else the age in ms of the oldest data shown, null without any; read again each second. */
+/**
+ * Undefined: no read is slow. Else the age in ms of the oldest data shown, null without any; read
+ * again each second.
+ */
 export function useSlowness(): number | null | undefined {
   const [, render] = useState(0);
   useEffect(() => {

@@ -9,7 +9,14 @@ import { useSession } from "../app/session.tsx";
 import { canRetry } from "../events/deliveries-of.tsx";
 import { EventOutcome, outcomeOf } from "../events/outcome.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
-import { noCause, releaseAction, resumeAction, retryAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
+import {
+  noCause,
+  releaseAction,
+  resumeAction,
+  retryAction,
+  retryDeliveries,
+  useObstacles,
+} from "../parts/actions.ts";
 import { ChoiceFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { count, none } from "../parts/format.ts";
 import { More, useList } from "../parts/list.tsx";
@@ -105,7 +112,8 @@ function Stopped({ start }: Parts) {
 }
 
 type Retryable = DeliveryGroup & { readonly state: "waiting" | "dead" };
-const isRetryable = (group: DeliveryGroup): group is Retryable => group.state === "waiting" || group.state === "dead";
+const isRetryable = (group: DeliveryGroup): group is Retryable =>
+  group.state === "waiting" || group.state === "dead";
 
 function retryOf(
   { route, state, cause }: Retryable,
@@ -113,7 +121,11 @@ function retryOf(
   obstacles: ReturnType<typeof useObstacles>,
   ended: () => void,
 ): Action {
-  return retryAction({ route, state, errorCode, from, to, cause: cause ?? noCause }, obstacles([route]), ended);
+  return retryAction(
+    { route, state, errorCode, from, to, cause: cause ?? noCause },
+    obstacles([route]),
+    ended,
+  );
 }
 
 function Groups({ filter, start }: { filter: Filter } & Parts) {
@@ -122,11 +134,18 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
   const obstacles = useObstacles();
   const all = useData(
     async () =>
-      (await relay.groupDeliveries({ route, ...ofEvent, ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }) })).data,
+      (
+        await relay.groupDeliveries({
+          route,
+          ...ofEvent,
+          ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }),
+        })
+      ).data,
     JSON.stringify([route, state, ofEvent]),
     5_000,
   );
-  const groups = all.data?.filter((group) => cause === undefined || (group.cause ?? noCause) === cause) ?? [];
+  const groups =
+    all.data?.filter((group) => cause === undefined || (group.cause ?? noCause) === cause) ?? [];
   const columns: readonly Column<DeliveryGroup>[] = [
     { title: "Route", cell: (group) => <bdi>{group.route}</bdi> },
     { title: "State", cell: (group) => <EventOutcome event={outcomeOf("routed", [group])} /> },
@@ -139,7 +158,11 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
             title: "Action",
             cell: (group: DeliveryGroup) =>
               isRetryable(group) && (
-                <button type="button" class="link" onClick={() => start(retryOf(group, filter, obstacles, all.reload))}>
+                <button
+                  type="button"
+                  class="link"
+                  onClick={() => start(retryOf(group, filter, obstacles, all.reload))}
+                >
                   Retry
                 </button>
               ),
@@ -154,7 +177,15 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
         {can("replay") && (state === "waiting" || state === "dead") && groups.length > 0 && (
           <button
             type="button"
-            onClick={() => start(retryAction({ ...filter, state }, obstacles(groups.map((group) => group.route)), all.reload))}
+            onClick={() =>
+              start(
+                retryAction(
+                  { ...filter, state },
+                  obstacles(groups.map((group) => group.route)),
+                  all.reload,
+                ),
+              )
+            }
           >
             Retry all that match
           </button>
@@ -170,8 +201,22 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
               rows={groups}
               columns={columns}
               keyOf={(group) => `${group.route} ${group.state} ${group.cause}`}
-              hrefOf={(group) => path("/deliveries", { ...ofEvent, route: group.route, state: group.state, cause: group.cause ?? noCause })}
-              keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, filter, obstacles, all.reload)) } : {}}
+              hrefOf={(group) =>
+                path("/deliveries", {
+                  ...ofEvent,
+                  route: group.route,
+                  state: group.state,
+                  cause: group.cause ?? noCause,
+                })
+              }
+              keys={
+                can("replay")
+                  ? {
+                      r: (group) =>
+                        isRetryable(group) && start(retryOf(group, filter, obstacles, all.reload)),
+                    }
+                  : {}
+              }
             />
           )
         }
@@ -184,19 +229,40 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
   const { can } = useSession();
   const obstacles = useObstacles();
   const list = useList<RelayDelivery, string>(
-    (before) => relay.listDeliveries({ ...filter, before, ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }) }),
+    (before) =>
+      relay.listDeliveries({
+        ...filter,
+        before,
+        ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }),
+      }),
     JSON.stringify([state, filter]),
   );
   const retryOne = (delivery: RelayDelivery): Action =>
-    retryDeliveries([delivery], `Send the delivery to ${delivery.route} again`, obstacles([delivery.route]), list.reload);
+    retryDeliveries(
+      [delivery],
+      `Send the delivery to ${delivery.route} again`,
+      obstacles([delivery.route]),
+      list.reload,
+    );
   const columns: readonly Column<RelayDelivery>[] = [
     { title: "Event", cell: ({ event }) => event },
-    { title: "State", cell: (delivery) => <EventOutcome event={outcomeOf("routed", [delivery])} /> },
+    {
+      title: "State",
+      cell: (delivery) => <EventOutcome event={outcomeOf("routed", [delivery])} />,
+    },
     { title: "Route", cell: (delivery) => <bdi>{delivery.route}</bdi> },
     { title: "Reason", cell: ({ reason }) => reason !== null && <bdi class="dim">{reason}</bdi> },
     { title: "Attempts", isNumber: true, cell: ({ attempts }) => count(attempts) },
-    { title: "Next attempt", isNumber: true, cell: ({ nextAt }) => (nextAt === null ? none : <Ago at={nextAt} past="due" />) },
-    { title: "Settled", isNumber: true, cell: ({ settledAt }) => (settledAt === null ? none : <Time at={settledAt} />) },
+    {
+      title: "Next attempt",
+      isNumber: true,
+      cell: ({ nextAt }) => (nextAt === null ? none : <Ago at={nextAt} past="due" />),
+    },
+    {
+      title: "Settled",
+      isNumber: true,
+      cell: ({ settledAt }) => (settledAt === null ? none : <Time at={settledAt} />),
+    },
     ...(can("replay")
       ? [
           {
@@ -223,12 +289,18 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
           columns={columns}
           keyOf={({ id }) => id}
           hrefOf={({ event }) => `/events/${event}`}
-          keys={can("replay") ? { r: (delivery) => canRetry(delivery) && start(retryOne(delivery)) } : {}}
+          keys={
+            can("replay")
+              ? { r: (delivery) => canRetry(delivery) && start(retryOne(delivery)) }
+              : {}
+          }
         />
       ) : (
         !list.isLoading && (
           <Empty title="No deliveries here">
-            <p>A delivery is one event for one route. It appears here once a route matches an event.</p>
+            <p>
+              A delivery is one event for one route. It appears here once a route matches an event.
+            </p>
           </Empty>
         )
       )}
@@ -237,10 +309,16 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
   );
 }
 
-/** Signed correctly, but not valid events: the bytes are kept until an operator releases or leaves them. */
+/**
+ * Signed correctly, but not valid events: the bytes are kept until an operator releases or leaves
+ * them.
+ */
 function Quarantined({ start }: Parts) {
   const { can } = useSession();
-  const list = useList<RelayEvent, number>((before) => relay.listEvents({ disposition: "quarantined", before }), "quarantined");
+  const list = useList<RelayEvent, number>(
+    (before) => relay.listEvents({ disposition: "quarantined", before }),
+    "quarantined",
+  );
   const columns: readonly Column<RelayEvent>[] = [
     { title: "Seq", cell: ({ seq }) => seq },
     { title: "Source", cell: ({ source }) => source },
@@ -251,7 +329,11 @@ function Quarantined({ start }: Parts) {
           {
             title: "Action",
             cell: ({ seq }: RelayEvent) => (
-              <button type="button" class="link" onClick={() => start(releaseAction("quarantined", { event: seq }, list.reload))}>
+              <button
+                type="button"
+                class="link"
+                onClick={() => start(releaseAction("quarantined", { event: seq }, list.reload))}
+              >
                 Release
               </button>
             ),
@@ -264,7 +346,10 @@ function Quarantined({ start }: Parts) {
       <div class="page-head">
         <h2>Quarantined events</h2>
         {can("replay") && list.rows.length > 0 && (
-          <button type="button" onClick={() => start(releaseAction("quarantined", {}, list.reload))}>
+          <button
+            type="button"
+            onClick={() => start(releaseAction("quarantined", {}, list.reload))}
+          >
             Release all
           </button>
         )}
@@ -282,7 +367,10 @@ function Quarantined({ start }: Parts) {
       ) : (
         !list.isLoading && (
           <Empty title="Nothing is in quarantine">
-            <p>The relay keeps webhooks here whose signature is right and whose body is not a valid event.</p>
+            <p>
+              The relay keeps webhooks here whose signature is right and whose body is not a valid
+              event.
+            </p>
             <p>
               <Link href="/deliveries">All deliveries</Link>
             </p>

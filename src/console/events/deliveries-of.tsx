@@ -16,7 +16,10 @@ import { nextStepText } from "./words.ts";
 type ShownDelivery = RelayEventDetail["deliveries"][number] &
   Partial<Pick<RelayStory["events"][number]["deliveries"][number], "earlierAttempts">>;
 
-/** A proxied exchange ends with its first attempt, and a held delivery goes out after another one only. */
+/**
+ * A proxied exchange ends with its first attempt, and a held delivery goes out after another one
+ * only.
+ */
 export const canRetry = ({ route, state }: Pick<ShownDelivery, "route" | "state">): boolean =>
   !route.startsWith("proxy:") && state !== "held";
 
@@ -25,7 +28,9 @@ export function useDeliveryKeys(retry: (id: string) => void): void {
   const move = (by: number) => {
     const all = [...document.querySelectorAll<HTMLElement>("[data-delivery]")];
     const index = all.indexOf(document.activeElement as HTMLElement);
-    all[index < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(index + by, 0), all.length - 1)]?.focus();
+    all[
+      index < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(index + by, 0), all.length - 1)
+    ]?.focus();
   };
   useKeys({
     j: () => move(1),
@@ -47,22 +52,50 @@ export function useRetry(deliveries: readonly ShownDelivery[], ended: () => void
   const retry = (id: string) => {
     const delivery = latest.current.find((each) => each.id === id);
     if (delivery === undefined || !can("replay") || !canRetry(delivery)) return;
-    setAction(retryDeliveries([delivery], `Send the delivery to ${delivery.route} again`, obstacles([delivery.route]), ended));
+    setAction(
+      retryDeliveries(
+        [delivery],
+        `Send the delivery to ${delivery.route} again`,
+        obstacles([delivery.route]),
+        ended,
+      ),
+    );
   };
   useDeliveryKeys(retry);
   const dialog = <ActionDialog action={action} close={() => setAction(null)} />;
   return { retry: can("replay") ? retry : null, start: setAction, dialog };
 }
 
-export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly ShownDelivery[]; retry: ((id: string) => void) | null }) {
+export function DeliveriesOf({
+  deliveries,
+  retry,
+}: {
+  deliveries: readonly ShownDelivery[];
+  retry: ((id: string) => void) | null;
+}) {
   return (
     <ul class="deliveries">
       {deliveries.map((delivery) => {
-        const { id, route, state, attempts, replays, reason, attemptHistory, next, earlierAttempts } = delivery;
+        const {
+          id,
+          route,
+          state,
+          attempts,
+          replays,
+          reason,
+          attemptHistory,
+          next,
+          earlierAttempts,
+        } = delivery;
         const waits = nextStepText(next);
         return (
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: j and k focus it, and r retries it
-          <li key={id} data-delivery={id} tabIndex={0} aria-label={`Delivery to ${route}: ${state}`}>
+          <li
+            key={id}
+            data-delivery={id}
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: j and k focus it, and r retries it
+            tabIndex={0}
+            aria-label={`Delivery to ${route}: ${state}`}
+          >
             <div class="page-head">
               <h3>
                 <bdi>{route}</bdi>
@@ -72,7 +105,9 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
                 {plural(attempts, "attempt")}
                 {replays > 0 && `, ${plural(replays, "replay")}`}
                 {waits !== null && ` · ${waits} `}
-                {waits !== null && next.kind !== "due" && next.at !== null && <Ago at={next.at} past="now" />}
+                {waits !== null && next.kind !== "due" && next.at !== null && (
+                  <Ago at={next.at} past="now" />
+                )}
               </span>
               {retry !== null && canRetry(delivery) && (
                 <button type="button" class="link" onClick={() => retry(id)}>
@@ -118,7 +153,11 @@ function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
           <span class="dim">took {duration(tookMs)}</span>
           {response !== null &&
             response !== "" &&
-            (response.length <= shortResponse ? <bdi class="mono">{response}</bdi> : <Long text={response} />)}
+            (response.length <= shortResponse ? (
+              <bdi class="mono">{response}</bdi>
+            ) : (
+              <Long text={response} />
+            ))}
         </li>
       ))}
     </ol>

@@ -18,7 +18,14 @@ import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 import { canRetry, DeliveriesOf, useRetry } from "./deliveries-of.tsx";
 import { EventOutcome, outcomeOf } from "./outcome.tsx";
-import { curlOfBody, dispositionText, hydrationText, originText, prettyJson, shellWord } from "./words.ts";
+import {
+  curlOfBody,
+  dispositionText,
+  hydrationText,
+  originText,
+  prettyJson,
+  shellWord,
+} from "./words.ts";
 
 /** Everything about one event, by its seq or id. */
 export function Event({ name }: { name: string }) {
@@ -58,7 +65,10 @@ export function Event({ name }: { name: string }) {
             </button>
           )}
           {data !== null && retry !== null && releasable !== null && (
-            <button type="button" onClick={() => start(releaseAction(releasable, { event: data.seq }, reload))}>
+            <button
+              type="button"
+              onClick={() => start(releaseAction(releasable, { event: data.seq }, reload))}
+            >
               Release
             </button>
           )}
@@ -68,7 +78,8 @@ export function Event({ name }: { name: string }) {
       <Problem text={problem} retry={reload} />
       {isMissing && (
         <Missing what="event" list="/events">
-          The relay knows an event by its seq, its id or a masked id from a log line. Retention may have removed it.
+          The relay knows an event by its seq, its id or a masked id from a log line. Retention may
+          have removed it.
         </Missing>
       )}
       <Loading isLoading={isLoading && data === null} />
@@ -113,7 +124,8 @@ function Routing({ event }: { event: RelayEventDetail }) {
         {releasedFrom !== null && (
           <>
             {" "}
-            It was released from quarantine: <Link href={`/events/${releasedFrom}`}>event {releasedFrom}</Link>.
+            It was released from quarantine:{" "}
+            <Link href={`/events/${releasedFrom}`}>event {releasedFrom}</Link>.
           </>
         )}
       </p>
@@ -127,7 +139,12 @@ function Routing({ event }: { event: RelayEventDetail }) {
         <ul class="routes" aria-label="Routes">
           {routes.map((each) => (
             <li key={each.route}>
-              <Status word={each.route} tone={each.verdict === "deliver" ? "ok" : each.verdict === "park" ? "open" : "quiet"} />
+              <Status
+                word={each.route}
+                tone={
+                  each.verdict === "deliver" ? "ok" : each.verdict === "park" ? "open" : "quiet"
+                }
+              />
               <bdi class="dim">{verdictText(each)}</bdi>
             </li>
           ))}
@@ -143,7 +160,9 @@ function Hydration({ hydration }: { hydration: NonNullable<RelayEventDetail["hyd
     <>
       <p>
         {hydrationText(hydration)}
-        {unknown !== null && unknown > 0 && ` ${plural(unknown, "candidate was", "candidates were")} not polled.`}
+        {unknown !== null &&
+          unknown > 0 &&
+          ` ${plural(unknown, "candidate was", "candidates were")} not polled.`}
       </p>
       {found.length > 0 && (
         <ul class="routes" aria-label="Changes found">
@@ -154,7 +173,9 @@ function Hydration({ hydration }: { hydration: NonNullable<RelayEventDetail["hyd
               {wamid !== null && <Name text={wamid} />}
             </li>
           ))}
-          {foundCount > found.length && <li class="dim">and {plural(foundCount - found.length, "more change")}</li>}
+          {foundCount > found.length && (
+            <li class="dim">and {plural(foundCount - found.length, "more change")}</li>
+          )}
         </ul>
       )}
     </>
@@ -162,7 +183,21 @@ function Hydration({ hydration }: { hydration: NonNullable<RelayEventDetail["hyd
 }
 
 function Facts({ event }: { event: RelayEventDetail }) {
-  const { id, account, source, origin, receivedAt, createdAt, secret, subject, errorCode, duplicates, conflicts, size, request } = event;
+  const {
+    id,
+    account,
+    source,
+    origin,
+    receivedAt,
+    createdAt,
+    secret,
+    subject,
+    errorCode,
+    duplicates,
+    conflicts,
+    size,
+    request,
+  } = event;
   return (
     <section>
       <h2>Facts</h2>
@@ -212,7 +247,8 @@ function Facts({ event }: { event: RelayEventDetail }) {
         <FactOf name="Size">{bytes(size)}</FactOf>
         {request !== null && (
           <FactOf name="Request">
-            <Link href={path("/events", { request: request.digest })}>{requestText(request)}</Link> of {bytes(request.bytes)}
+            <Link href={path("/events", { request: request.digest })}>{requestText(request)}</Link>{" "}
+            of {bytes(request.bytes)}
           </FactOf>
         )}
       </dl>
@@ -230,12 +266,18 @@ function FactOf({ name, children }: { name: string; children: ComponentChildren 
 }
 
 function movement({ status, previousStatus, transition }: RelayEventDetail): ComponentChildren {
-  if (status === null) return previousStatus === null ? <span class="dim">none</span> : <Status word={previousStatus} />;
+  if (status === null)
+    return previousStatus === null ? (
+      <span class="dim">none</span>
+    ) : (
+      <Status word={previousStatus} />
+    );
   if (!transition && previousStatus === null) return <Status word={status} />;
   if (!transition) {
     return (
       <>
-        <Status word={status} /> <span class="dim">reported; the status stayed</span> <bdi>{previousStatus}</bdi>
+        <Status word={status} /> <span class="dim">reported; the status stayed</span>{" "}
+        <bdi>{previousStatus}</bdi>
       </>
     );
   }
@@ -284,7 +326,9 @@ function Body({ event, isRevealed }: { event: RelayEventDetail; isRevealed: bool
           )}
         </span>
       </div>
-      {event.text === null && event.body !== "" && <p class="dim">The bytes are not UTF-8; this is their base64.</p>}
+      {event.text === null && event.body !== "" && (
+        <p class="dim">The bytes are not UTF-8; this is their base64.</p>
+      )}
       <Code text={shown} label="Body" />
       {!isRevealed && (
         <p class="dim">

@@ -38,7 +38,13 @@ export function Events() {
 }
 
 const isDigest = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
-const rules: Rules = { request: isDigest, disposition: dispositions, from: isTime, to: isTime, before: isSeq };
+const rules: Rules = {
+  request: isDigest,
+  disposition: dispositions,
+  from: isTime,
+  to: isTime,
+  before: isSeq,
+};
 
 const columns: readonly Column<RelayEvent>[] = [
   { title: "Seq", cell: ({ seq }) => seq },
@@ -81,10 +87,25 @@ function EventList() {
   const isPaused = query["tail"] === "off";
   const key = JSON.stringify([filter, q, request, from, to, before, reveal.isRevealed]);
   const { data, problem, isLoading, reload } = useData(
-    () => relay.listEvents({ ...filter, ...reveal.query, q, request, from, to, before: before === undefined ? undefined : Number(before) }),
+    () =>
+      relay.listEvents({
+        ...filter,
+        ...reveal.query,
+        q,
+        request,
+        from,
+        to,
+        before: before === undefined ? undefined : Number(before),
+      }),
     key,
   );
-  const tail = useEventTail({ filter, key, isOff: isSearch, isPaused, reload: reveal.isRevealed ? null : reload });
+  const tail = useEventTail({
+    filter,
+    key,
+    isOff: isSearch,
+    isPaused,
+    reload: reveal.isRevealed ? null : reload,
+  });
   const rows = merged(isSearch ? [] : tail.state.shown, data?.data ?? []);
   const isFiltered = isSearch || Object.values(filter).some((value) => value !== undefined);
 
@@ -94,7 +115,11 @@ function EventList() {
         <Title>Events</Title>
         <TailState isSearch={isSearch} isPaused={isPaused} />
         {!isSearch && (
-          <button type="button" aria-pressed={isPaused} onClick={() => set({ tail: isPaused ? null : "off" }, true)}>
+          <button
+            type="button"
+            aria-pressed={isPaused}
+            onClick={() => set({ tail: isPaused ? null : "off" }, true)}
+          >
             {isPaused ? "Follow" : "Pause"}
           </button>
         )}
@@ -109,7 +134,10 @@ function EventList() {
         <TextFilter label="Source" name="source" />
         <TextFilter label="Account" name="account" />
         {isSearch && (
-          <button type="button" onClick={() => set({ q: null, request: null, from: null, to: null, before: null })}>
+          <button
+            type="button"
+            onClick={() => set({ q: null, request: null, from: null, to: null, before: null })}
+          >
             Clear the search
           </button>
         )}
@@ -119,10 +147,19 @@ function EventList() {
       {!isSearch && <Waiting state={tail.state} show={tail.show} />}
       {data !== null &&
         (rows.length > 0 ? (
-          <Table label="Events" rows={rows} columns={columns} keyOf={({ seq }) => seq} hrefOf={({ seq }) => `/events/${seq}`} />
+          <Table
+            label="Events"
+            rows={rows}
+            columns={columns}
+            keyOf={({ seq }) => seq}
+            hrefOf={({ seq }) => `/events/${seq}`}
+          />
         ) : isFiltered ? (
           <Empty title="No event matches">
-            <p>Search finds an event id, a seq, a masked id from a log line, a wamid, a reference, or the last four digits of a phone.</p>
+            <p>
+              Search finds an event id, a seq, a masked id from a log line, a wamid, a reference, or
+              the last four digits of a phone.
+            </p>
           </Empty>
         ) : (
           <FirstEvent />
@@ -149,19 +186,30 @@ interface TailOptions {
 
 function useEventTail({ filter, key, isOff, isPaused, reload }: TailOptions) {
   const { connection } = useLive();
-  const [{ of, state }, setState] = useState<{ of: string; state: TailRows<RelayEvent> }>({ of: key, state: emptyTail });
+  const [{ of, state }, setState] = useState<{ of: string; state: TailRows<RelayEvent> }>({
+    of: key,
+    state: emptyTail,
+  });
   const current = of === key ? state : emptyTail;
   const isStale = useRef(false);
 
   useTail(isOff ? null : filter, (events, skipped) => {
     isStale.current = true;
     const holds = isPaused || window.scrollY > readingPx;
-    setState((before) => ({ of: key, state: addRows(before.of === key ? before.state : emptyTail, events, skipped, holds) }));
+    setState((before) => ({
+      of: key,
+      state: addRows(before.of === key ? before.state : emptyTail, events, skipped, holds),
+    }));
   });
   useEffect(() => {
     if (isOff || isPaused || reload === null) return undefined;
     const timer = setInterval(() => {
-      if ((!isStale.current && connection !== "polling") || window.scrollY > readingPx || document.visibilityState !== "visible") return;
+      if (
+        (!isStale.current && connection !== "polling") ||
+        window.scrollY > readingPx ||
+        document.visibilityState !== "visible"
+      )
+        return;
       isStale.current = false;
       // Nobody reads further down, and the fresh read shows the newest anyway.
       setState((before) => ({ ...before, state: showWaiting(before.state) }));
@@ -169,7 +217,8 @@ function useEventTail({ filter, key, isOff, isPaused, reload }: TailOptions) {
     }, refreshMs);
     return () => clearInterval(timer);
   }, [isOff, isPaused, reload, connection]);
-  // Events between the first read and the stream, or during a broken connection, are read once more.
+  // Events between the first read and the stream, or during a broken connection, are read once
+  // more.
   useEffect(() => {
     if (connection === "live") isStale.current = true;
     // A hidden page has no stream: what it missed would leave a gap.
@@ -188,11 +237,21 @@ function TailState({ isSearch, isPaused }: { isSearch: boolean; isPaused: boolea
   if (isSearch) return <Status word="search in stored events" tone="quiet" />;
   if (isPaused) return <Status word="paused" tone="open" />;
   if (connection === "polling") return <Status word="read every few seconds" tone="ok" />;
-  return connection === "live" ? <Status word="following" tone="ok" /> : <Status word="not connected" tone="attention" />;
+  return connection === "live" ? (
+    <Status word="following" tone="ok" />
+  ) : (
+    <Status word="not connected" tone="attention" />
+  );
 }
 
 /** New rows that are not in the table, so that nothing moves. */
-function Waiting({ state: { waiting, skipped }, show }: { state: TailRows<RelayEvent>; show(): void }) {
+function Waiting({
+  state: { waiting, skipped },
+  show,
+}: {
+  state: TailRows<RelayEvent>;
+  show(): void;
+}) {
   return (
     <div class="waiting" aria-live="polite">
       {waiting.length > 0 && (
@@ -206,7 +265,12 @@ function Waiting({ state: { waiting, skipped }, show }: { state: TailRows<RelayE
           ↑ Show {plural(waiting.length, "new event")}
         </button>
       )}
-      {skipped > 0 && <p class="dim">{plural(skipped, "event")} skipped: too many arrive to show each. Narrow the filter, or search.</p>}
+      {skipped > 0 && (
+        <p class="dim">
+          {plural(skipped, "event")} skipped: too many arrive to show each. Narrow the filter, or
+          search.
+        </p>
+      )}
     </div>
   );
 }
@@ -215,7 +279,8 @@ function FirstEvent() {
   return (
     <Empty title="No events yet">
       <p>
-        The relay shows each webhook here as it arrives. To send one that is signed like the service's, from the folder of the settings:
+        The relay shows each webhook here as it arrives. To send one that is signed like the
+        service's, from the folder of the settings:
       </p>
       <FirstEventCommand />
     </Empty>

@@ -13,11 +13,15 @@ const tone = (state: State, cause: string | null): Tone => {
   return state === "dead" ? "stopped" : state === "held" ? "open" : "ok";
 };
 
-/** What became of an event: the state of its deliveries and why they fail. Without deliveries, the result of routing. */
+/**
+ * What became of an event: the state of its deliveries and why they fail. Without deliveries, the
+ * result of routing.
+ */
 export function EventOutcome({ event: { disposition, deliveries, cause } }: { event: Outcome }) {
   const [worst, ...others] = worstFirst.filter((state) => (deliveries[state] ?? 0) > 0);
   if (worst === undefined) return <Status word={disposition} />;
-  const words = (state: State) => (deliveries[state] === 1 && others.length === 0 ? state : `${count(deliveries[state])} ${state}`);
+  const words = (state: State) =>
+    deliveries[state] === 1 && others.length === 0 ? state : `${count(deliveries[state])} ${state}`;
   return (
     <span class="outcome">
       <Status word={words(worst)} tone={tone(worst, cause)} />
@@ -35,5 +39,9 @@ export function outcomeOf(
   const deliveries: Partial<Record<State, number>> = {};
   for (const { state } of all) deliveries[state] = (deliveries[state] ?? 0) + 1;
   const worst = deliveries.dead === undefined ? "waiting" : "dead";
-  return { disposition, deliveries, cause: all.find(({ state, cause }) => state === worst && cause !== null)?.cause ?? null };
+  return {
+    disposition,
+    deliveries,
+    cause: all.find(({ state, cause }) => state === worst && cause !== null)?.cause ?? null,
+  };
 }

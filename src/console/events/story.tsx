@@ -9,11 +9,29 @@ import { EventOutcome, outcomeOf } from "./outcome.tsx";
 import { hydrationText, originText } from "./words.ts";
 
 /** The events of a message or run, each with its routes and deliveries. */
-export function EventStories({ events, retry }: { events: RelayStory["events"]; retry: ((id: string) => void) | null }) {
+export function EventStories({
+  events,
+  retry,
+}: {
+  events: RelayStory["events"];
+  retry: ((id: string) => void) | null;
+}) {
   return (
     <ol class="stories">
       {events.map((event) => {
-        const { seq, status, errorCode, disposition, receivedAt, origin, routes, deliveries, hydration, duplicates, transition } = event;
+        const {
+          seq,
+          status,
+          errorCode,
+          disposition,
+          receivedAt,
+          origin,
+          routes,
+          deliveries,
+          hydration,
+          duplicates,
+          transition,
+        } = event;
         const skips = routes.filter(({ verdict }) => verdict !== "deliver");
         return (
           <li key={seq}>

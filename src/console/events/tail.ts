@@ -1,4 +1,7 @@
-/** So few that a burst makes no task over 100 ms (bench/views.ts). The oldest leave first. Everything is in the store as well. */
+/**
+ * So few that a burst makes no task over 100 ms (bench/views.ts). The oldest leave first.
+ * Everything is in the store as well.
+ */
 const mostRows = 100;
 
 export interface TailRows<Row> {
@@ -12,12 +15,21 @@ export interface TailRows<Row> {
 export const emptyTail: TailRows<never> = { shown: [], waiting: [], skipped: 0 };
 
 /** Adds rows that arrived, oldest first. With `holds` the shown rows stay as they are. */
-export function addRows<Row>(rows: TailRows<Row>, arrived: readonly Row[], skipped: number, holds: boolean): TailRows<Row> {
+export function addRows<Row>(
+  rows: TailRows<Row>,
+  arrived: readonly Row[],
+  skipped: number,
+  holds: boolean,
+): TailRows<Row> {
   const newest = [...arrived].reverse();
   if (holds) {
     const waiting = [...newest, ...rows.waiting];
     const dropped = Math.max(0, waiting.length - mostRows);
-    return { ...rows, waiting: waiting.slice(0, mostRows), skipped: rows.skipped + skipped + dropped };
+    return {
+      ...rows,
+      waiting: waiting.slice(0, mostRows),
+      skipped: rows.skipped + skipped + dropped,
+    };
   }
   const shown = [...newest, ...rows.waiting, ...rows.shown].slice(0, mostRows);
   return { shown, waiting: [], skipped: rows.skipped + skipped };

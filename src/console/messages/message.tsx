@@ -16,7 +16,19 @@ export function Message({ name }: { name: string }) {
 
 function subjectOf({ message, events }: RelayStory): Subject | null {
   if (message === null) return null;
-  const { wamid, phone, id, conversationId, account, status, errorCode, times, sentAt, registeredAt, updatedAt } = message;
+  const {
+    wamid,
+    phone,
+    id,
+    conversationId,
+    account,
+    status,
+    errorCode,
+    times,
+    sentAt,
+    registeredAt,
+    updatedAt,
+  } = message;
   return {
     name: wamid,
     account,
@@ -58,7 +70,8 @@ function Failure({ code }: { code: string }) {
   return (
     <>
       <span class="dim">Error code</span> <Name text={code} />
-      {meaning !== null && ` · ${meaning}`} <Link href={path("/messages", { errorCode: code })}>messages with this code</Link>
+      {meaning !== null && ` · ${meaning}`}{" "}
+      <Link href={path("/messages", { errorCode: code })}>messages with this code</Link>
     </>
   );
 }

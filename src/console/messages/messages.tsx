@@ -43,12 +43,14 @@ const columns: readonly Column<RelayMessage>[] = [
     cell: ({ status, errorCode }) => (
       <>
         {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
-        {errorCode !== null && isStatus(messageStatuses, status) && messageStatuses[status].error && (
-          <span class="dim">
-            {" "}
-            <Name text={errorCode} />
-          </span>
-        )}
+        {errorCode !== null &&
+          isStatus(messageStatuses, status) &&
+          messageStatuses[status].error && (
+            <span class="dim">
+              {" "}
+              <Name text={errorCode} />
+            </span>
+          )}
       </>
     ),
   },
@@ -64,12 +66,18 @@ function MessageList() {
   const { q, status, account, errorCode, from, to, before } = query;
   const filter = { q, status, account, errorCode, from, to };
   const { data, problem, isLoading, reload } = useData(
-    () => relay.listMessages({ ...filter, ...reveal.query, before: before === undefined ? undefined : Number(before) }),
+    () =>
+      relay.listMessages({
+        ...filter,
+        ...reveal.query,
+        before: before === undefined ? undefined : Number(before),
+      }),
     JSON.stringify([filter, before, reveal.isRevealed]),
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
-  const isFiltered = Object.values(filter).some((value) => value !== undefined) || before !== undefined;
+  const isFiltered =
+    Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (
     <>
       <div class="page-head">
@@ -95,14 +103,16 @@ function MessageList() {
               rows={data.data}
               columns={columns}
               keyOf={({ account, wamid }) => `${account} ${wamid}`}
-              hrefOf={({ account, wamid }) => path(`/messages/${encodeURIComponent(wamid)}`, { account })}
+              hrefOf={({ account, wamid }) =>
+                path(`/messages/${encodeURIComponent(wamid)}`, { account })
+              }
             />
           </>
         ) : isFiltered ? (
           <Empty title="No message matches">
             <p>
-              Search finds a wamid, a masked id from a log line, the service's id, the beginning of a reference, or the last four digits of
-              a phone.
+              Search finds a wamid, a masked id from a log line, the service's id, the beginning of
+              a reference, or the last four digits of a phone.
             </p>
           </Empty>
         ) : (
@@ -118,12 +128,17 @@ function FirstMessage() {
   const command = `curl ${window.location.origin}/v1/messages/track -H "Authorization: Bearer $RELAY_TOKEN" -H "Content-Type: application/json" -d '${message}'`;
   return (
     <Empty title="No messages yet">
-      <p>A message appears here with its first status, or when you register it or send it through the relay. To register one:</p>
+      <p>
+        A message appears here with its first status, or when you register it or send it through the
+        relay. To register one:
+      </p>
       <Code text={command} label="Command" />
       <p>
         <Copy text={command} label="Copy" />
       </p>
-      <p class="dim">The token needs the scope “track”. Search also finds inbound messages without a status.</p>
+      <p class="dim">
+        The token needs the scope “track”. Search also finds inbound messages without a status.
+      </p>
     </Empty>
   );
 }

@@ -38,7 +38,11 @@ interface StoryPageProps {
 export function StoryPage({ what, name, names, subjectOf }: StoryPageProps) {
   const { account } = useQuery().query;
   const reveal = useReveal();
-  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: what, account, ...reveal.query });
+  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, {
+    as: what,
+    account,
+    ...reveal.query,
+  });
   const [story, ...others] = stories ?? [];
   const subject = story === undefined ? null : subjectOf(story);
   return (
@@ -59,14 +63,19 @@ export function StoryPage({ what, name, names, subjectOf }: StoryPageProps) {
       {others.length > 0 && stories !== null ? (
         <Choice what={what} subjects={stories.flatMap((each) => subjectOf(each) ?? [])} />
       ) : (
-        story !== undefined && <Story what={what} subject={subject} events={story.events} more={more} reload={reload} />
+        story !== undefined && (
+          <Story what={what} subject={subject} events={story.events} more={more} reload={reload} />
+        )
       )}
     </>
   );
 }
 
 /** Several messages share a reference, or several accounts a wamid. */
-function Choice({ what, subjects }: Pick<StoryPageProps, "what"> & { subjects: readonly Subject[] }) {
+function Choice({
+  what,
+  subjects,
+}: Pick<StoryPageProps, "what"> & { subjects: readonly Subject[] }) {
   return (
     <section>
       <h2>Several {what}s have this name</h2>
@@ -114,7 +123,9 @@ function Story({ what, subject, events, more, reload }: StoryProps) {
       )}
       <section>
         <h2>Events and deliveries</h2>
-        {events.length === 0 && <p class="dim">The relay has received no event about this {what}.</p>}
+        {events.length === 0 && (
+          <p class="dim">The relay has received no event about this {what}.</p>
+        )}
         <EventStories events={events} retry={retry} />
         {more !== null && (
           <button type="button" class="more" onClick={more}>
@@ -143,7 +154,11 @@ export function Fact({ name, text }: { name: string; text: string | null }) {
 export function CommonFacts({
   of: { reference, account, metadata },
 }: {
-  of: { readonly reference: string | null; readonly account: string; readonly metadata: object | null };
+  of: {
+    readonly reference: string | null;
+    readonly account: string;
+    readonly metadata: object | null;
+  };
 }) {
   return (
     <>
@@ -158,7 +173,13 @@ export function Registered({ at }: { at: string | null }) {
   return (
     <>
       <dt>Registered</dt>
-      <dd>{at === null ? <span class="dim">no; the relay knows it from events only</span> : <Time at={at} />}</dd>
+      <dd>
+        {at === null ? (
+          <span class="dim">no; the relay knows it from events only</span>
+        ) : (
+          <Time at={at} />
+        )}
+      </dd>
     </>
   );
 }
@@ -185,7 +206,12 @@ function useStories(name: string, filter: Omit<RequestOf<"explain">, "name">): S
       if (only === undefined || others.length > 0) return stories;
       let story = only;
       for (let page = 1; page < pages && story.next !== null; page += 1) {
-        const { data: later } = await relay.explain({ name, ...filter, limit: eventsPerPage, after: story.next });
+        const { data: later } = await relay.explain({
+          name,
+          ...filter,
+          limit: eventsPerPage,
+          after: story.next,
+        });
         const next = later[0];
         if (next === undefined) break;
         story = { ...story, events: [...story.events, ...next.events], next: next.next };
@@ -198,5 +224,12 @@ function useStories(name: string, filter: Omit<RequestOf<"explain">, "name">): S
     filter.reveal === true ? JSON.stringify([name, { ...filter, reveal: undefined }, pages]) : null,
   );
   const hasMore = data?.length === 1 && data[0]?.next !== null;
-  return { stories: data, problem, isMissing, isLoading, more: hasMore ? () => setPages(pages + 1) : null, reload };
+  return {
+    stories: data,
+    problem,
+    isMissing,
+    isLoading,
+    more: hasMore ? () => setPages(pages + 1) : null,
+    reload,
+  };
 }

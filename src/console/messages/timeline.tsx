@@ -15,7 +15,10 @@ export interface TimelineProps {
   readonly failure: ComponentChildren;
 }
 
-/** One row for each step, with its share of the whole time drawn to scale. Screen readers read a list. */
+/**
+ * One row for each step, with its share of the whole time drawn to scale. Screen readers read a
+ * list.
+ */
 export function Timeline({ steps, isOpen, failure }: TimelineProps) {
   if (steps.length === 0) return <p class="dim">No status yet.</p>;
   const bars = barsOf(steps, isOpen ? now() : null);
@@ -34,7 +37,9 @@ export function Timeline({ steps, isOpen, failure }: TimelineProps) {
             <Time at={at} />
             <span class="dim">
               {sinceMs !== null && `${duration(sinceMs)} later`}
-              {index === steps.length - 1 && isOpen && ` ${sinceMs === null ? "" : "· "}no step since`}
+              {index === steps.length - 1 &&
+                isOpen &&
+                ` ${sinceMs === null ? "" : "· "}no step since`}
             </span>
             <span class="dim origin">
               {origin !== null && `${originText(origin)} `}

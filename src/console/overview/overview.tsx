@@ -6,7 +6,13 @@ import { path, useData } from "../app/data.ts";
 import { useLive } from "../app/live.tsx";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
-import { isReleasable, releaseAction, resumeAction, retryAction, useObstacles } from "../parts/actions.ts";
+import {
+  isReleasable,
+  releaseAction,
+  resumeAction,
+  retryAction,
+  useObstacles,
+} from "../parts/actions.ts";
 import { Chart, Sparkline } from "../parts/chart.tsx";
 import { Invalid, PeriodFilter, periodRules, usePeriod } from "../parts/filters.tsx";
 import { FirstEventCommand } from "../parts/first-event.tsx";
@@ -121,13 +127,22 @@ function rowsOf({ kind, subject }: Attention): string {
   }
 }
 
-function Act({ attention: { kind, subject, action }, start }: { attention: Attention; start(action: Action): void }) {
+function Act({
+  attention: { kind, subject, action },
+  start,
+}: {
+  attention: Attention;
+  start(action: Action): void;
+}) {
   const { can } = useSession();
   const obstacles = useObstacles();
   if (action === null || !can("replay")) return null;
   if (action === "release") {
     return (
-      <button type="button" onClick={() => start(releaseAction(isReleasable(kind) ? kind : "quarantined"))}>
+      <button
+        type="button"
+        onClick={() => start(releaseAction(isReleasable(kind) ? kind : "quarantined"))}
+      >
         Release
       </button>
     );
@@ -143,7 +158,10 @@ function Act({ attention: { kind, subject, action }, start }: { attention: Atten
   }
   const state = kind === "dead-letters" ? "dead" : "waiting";
   return (
-    <button type="button" onClick={() => start(retryAction({ route: subject, state }, obstacles([subject])))}>
+    <button
+      type="button"
+      onClick={() => start(retryAction({ route: subject, state }, obstacles([subject])))}
+    >
       Retry now
     </button>
   );
@@ -152,13 +170,42 @@ function Act({ attention: { kind, subject, action }, start }: { attention: Atten
 function FigureRow({ figures }: { figures: Figures }) {
   const { eventsPerSecond, ackP99Ms, oldestDeliverySeconds, deliveredShare, deadLetters } = figures;
   const oldest =
-    oldestDeliverySeconds.value === null ? none : oldestDeliverySeconds.value === 0 ? "0 s" : duration(oldestDeliverySeconds.value * 1000);
+    oldestDeliverySeconds.value === null
+      ? none
+      : oldestDeliverySeconds.value === 0
+        ? "0 s"
+        : duration(oldestDeliverySeconds.value * 1000);
   const all = [
-    { name: "events/s", value: figure(eventsPerSecond.value), values: eventsPerSecond.lastHour, href: "/events" },
-    { name: "ack p99", value: duration(ackP99Ms.value), values: ackP99Ms.lastHour, href: "/settings" },
-    { name: "oldest delivery", value: oldest, values: oldestDeliverySeconds.lastHour, href: path("/deliveries", { state: "waiting" }) },
-    { name: "delivered", value: percent(deliveredShare.value), values: deliveredShare.lastHour, href: "/deliveries" },
-    { name: "dead letters", value: count(deadLetters.value), values: deadLetters.lastHour, href: path("/deliveries", { state: "dead" }) },
+    {
+      name: "events/s",
+      value: figure(eventsPerSecond.value),
+      values: eventsPerSecond.lastHour,
+      href: "/events",
+    },
+    {
+      name: "ack p99",
+      value: duration(ackP99Ms.value),
+      values: ackP99Ms.lastHour,
+      href: "/settings",
+    },
+    {
+      name: "oldest delivery",
+      value: oldest,
+      values: oldestDeliverySeconds.lastHour,
+      href: path("/deliveries", { state: "waiting" }),
+    },
+    {
+      name: "delivered",
+      value: percent(deliveredShare.value),
+      values: deliveredShare.lastHour,
+      href: "/deliveries",
+    },
+    {
+      name: "dead letters",
+      value: count(deadLetters.value),
+      values: deadLetters.lastHour,
+      href: path("/deliveries", { state: "dead" }),
+    },
   ];
   return (
     <section class="figures" aria-label="The last hour">
@@ -236,7 +283,10 @@ function Received() {
 function FirstEvent() {
   return (
     <Empty title="No events in this period">
-      <p>The relay counts every webhook that it accepts. To send one that is signed like the service's:</p>
+      <p>
+        The relay counts every webhook that it accepts. To send one that is signed like the
+        service's:
+      </p>
       <FirstEventCommand />
     </Empty>
   );
@@ -258,24 +308,44 @@ const columns: readonly Column<Destination>[] = [
       </span>
     ),
   },
-  { title: "Waiting", isNumber: true, cell: ({ waiting, held, route }) => <Rows value={waiting + held} route={route} state="waiting" /> },
+  {
+    title: "Waiting",
+    isNumber: true,
+    cell: ({ waiting, held, route }) => (
+      <Rows value={waiting + held} route={route} state="waiting" />
+    ),
+  },
   {
     title: "In flight",
     isNumber: true,
-    cell: ({ inFlight, route }) => (inFlight === null ? none : <Rows value={inFlight} route={route} state="waiting" />),
+    cell: ({ inFlight, route }) =>
+      inFlight === null ? none : <Rows value={inFlight} route={route} state="waiting" />,
   },
-  { title: "Dead", isNumber: true, cell: ({ dead, route }) => <Rows value={dead} route={route} state="dead" /> },
+  {
+    title: "Dead",
+    isNumber: true,
+    cell: ({ dead, route }) => <Rows value={dead} route={route} state="dead" />,
+  },
   { title: "Success 1 h", isNumber: true, cell: ({ successLastHour }) => percent(successLastHour) },
   {
     title: "Received to delivered, p50 / p99",
     isNumber: true,
-    cell: ({ p50Ms, p99Ms }) => (p50Ms === null && p99Ms === null ? none : `${duration(p50Ms)} / ${duration(p99Ms)}`),
+    cell: ({ p50Ms, p99Ms }) =>
+      p50Ms === null && p99Ms === null ? none : `${duration(p50Ms)} / ${duration(p99Ms)}`,
   },
-  { title: "Next retry", isNumber: true, cell: ({ nextAt }) => (nextAt === null ? none : <Ago at={nextAt} past="due" />) },
+  {
+    title: "Next retry",
+    isNumber: true,
+    cell: ({ nextAt }) => (nextAt === null ? none : <Ago at={nextAt} past="due" />),
+  },
 ];
 
 function Rows({ value, route, state }: { value: number; route: string; state: string }) {
-  return value === 0 ? <span class="dim">0</span> : <Link href={path("/deliveries", { route, state })}>{count(value)}</Link>;
+  return value === 0 ? (
+    <span class="dim">0</span>
+  ) : (
+    <Link href={path("/deliveries", { route, state })}>{count(value)}</Link>
+  );
 }
 
 function Destinations({ destinations }: { destinations: readonly Destination[] }) {
@@ -283,7 +353,8 @@ function Destinations({ destinations }: { destinations: readonly Destination[] }
     return (
       <Empty title="No routes">
         <p>
-          The relay stores and tracks every event, and forwards none. Add <code>routes</code> to the settings and reload them.
+          The relay stores and tracks every event, and forwards none. Add <code>routes</code> to the
+          settings and reload them.
         </p>
       </Empty>
     );

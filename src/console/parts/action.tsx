@@ -12,10 +12,16 @@ export interface Action {
   readonly text: ComponentChildren;
   /** The words of the button. */
   readonly verb: string;
-  /** Counted before anything happens; 0 disables the button, unless there is something to do then. */
+  /**
+   * Counted before anything happens; 0 disables the button, unless there is something to do then.
+   */
   readonly count?: () => Promise<number>;
   /** What a count of 0 means. There is still something to do, or `next`, unless it `isEnd`. */
-  readonly whenNone?: { readonly text: string; readonly next?: Action | undefined; readonly isEnd?: true };
+  readonly whenNone?: {
+    readonly text: string;
+    readonly next?: Action | undefined;
+    readonly isEnd?: true;
+  };
   /** Reports how many are done. Resolves with what happened. */
   run(progress: (done: number) => void, signal: AbortSignal): Promise<Result>;
   /** Called after it ran, however it ended. */
@@ -53,9 +59,19 @@ type State =
   | { readonly kind: "ended"; readonly result: Result }
   | { readonly kind: "failed"; readonly text: string };
 
-function Step({ action, proceed, cancel }: { action: Action; proceed(next: Action): void; cancel(): void }) {
+function Step({
+  action,
+  proceed,
+  cancel,
+}: {
+  action: Action;
+  proceed(next: Action): void;
+  cancel(): void;
+}) {
   const abort = useRef(new AbortController());
-  const [step, setStep] = useState<State>({ kind: action.count === undefined ? "ready" : "counting" });
+  const [step, setStep] = useState<State>({
+    kind: action.count === undefined ? "ready" : "counting",
+  });
   const [count, setCount] = useState<number | null>(null);
 
   useEffect(() => {
@@ -77,7 +93,13 @@ function Step({ action, proceed, cancel }: { action: Action; proceed(next: Actio
   async function run(): Promise<void> {
     setStep({ kind: "running", done: 0 });
     try {
-      setStep({ kind: "ended", result: await action.run((done) => setStep({ kind: "running", done }), abort.current.signal) });
+      setStep({
+        kind: "ended",
+        result: await action.run(
+          (done) => setStep({ kind: "running", done }),
+          abort.current.signal,
+        ),
+      });
     } catch (error) {
       reportError(error);
       setStep({ kind: "failed", text: errorText(error) });
@@ -86,7 +108,8 @@ function Step({ action, proceed, cancel }: { action: Action; proceed(next: Actio
   }
 
   const isNone = step.kind === "ready" && count === 0;
-  const next = step.kind === "ended" ? step.result.next : isNone ? action.whenNone?.next : undefined;
+  const next =
+    step.kind === "ended" ? step.result.next : isNone ? action.whenNone?.next : undefined;
   const isDone = step.kind === "ended" || step.kind === "failed" || next !== undefined;
   return (
     <>
@@ -100,13 +123,17 @@ function Step({ action, proceed, cancel }: { action: Action; proceed(next: Actio
             : `${count.toLocaleString()} ${count === 1 ? "matches" : "match"} now.`)}
         {step.kind === "running" && (
           <>
-            <progress value={count === null || count === 0 ? undefined : step.done} max={count ?? 1} />{" "}
+            <progress
+              value={count === null || count === 0 ? undefined : step.done}
+              max={count ?? 1}
+            />{" "}
             {step.done > 0 && step.done.toLocaleString()}
           </>
         )}
         {step.kind === "ended" && (
           <>
-            <span class={`tone-${step.result.tone}`}>{shapes[step.result.tone]}</span> {step.result.text}
+            <span class={`tone-${step.result.tone}`}>{shapes[step.result.tone]}</span>{" "}
+            {step.result.text}
           </>
         )}
         {step.kind === "failed" && <span class="problem">■ {step.text}</span>}
@@ -116,7 +143,10 @@ function Step({ action, proceed, cancel }: { action: Action; proceed(next: Actio
           <button
             type="button"
             class="primary"
-            disabled={step.kind !== "ready" || (isNone && (action.whenNone?.isEnd ?? action.whenNone === undefined))}
+            disabled={
+              step.kind !== "ready" ||
+              (isNone && (action.whenNone?.isEnd ?? action.whenNone === undefined))
+            }
             onClick={() => void run()}
           >
             {action.verb}

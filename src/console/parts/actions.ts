@@ -24,11 +24,18 @@ export interface Obstacles {
 export function useObstacles(): (routes: readonly string[]) => Obstacles {
   const { overview } = useLive();
   const routesOf = (...kinds: readonly string[]) =>
-    overview?.attention.filter(({ kind }) => kinds.includes(kind)).map(({ subject }) => subject) ?? [];
-  const [failing, blocked] = [routesOf("destination-failing"), routesOf("destination-stopped", "destination-paused")];
+    overview?.attention.filter(({ kind }) => kinds.includes(kind)).map(({ subject }) => subject) ??
+    [];
+  const [failing, blocked] = [
+    routesOf("destination-failing"),
+    routesOf("destination-stopped", "destination-paused"),
+  ];
   return (routes) => {
     const all = [...new Set(routes)];
-    return { failing: all.filter((route) => failing.includes(route)), blocked: all.filter((route) => blocked.includes(route)) };
+    return {
+      failing: all.filter((route) => failing.includes(route)),
+      blocked: all.filter((route) => blocked.includes(route)),
+    };
   };
 }
 
@@ -37,7 +44,11 @@ export const noCause = "none";
 
 const oldId = "under its old id, so that the receiver can drop what it has. You can repeat this.";
 
-export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles, ended?: () => void): Action {
+export function retryAction(
+  filter: RetryFilter,
+  { failing, blocked }: Obstacles,
+  ended?: () => void,
+): Action {
   const { state, ...more } = filter;
   const { route, cause, errorCode, from, to } = more;
   const which = { ...more, states: [state] };
@@ -55,14 +66,21 @@ export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles
   return {
     title: `Retry ${what}`,
     text:
-      (state === "dead" ? `Each goes out now, ${oldId}` : `Each that waits for a later attempt goes out now, ${oldId}`) +
+      (state === "dead"
+        ? `Each goes out now, ${oldId}`
+        : `Each that waits for a later attempt goes out now, ${oldId}`) +
       (failing.length === 0
         ? ""
         : ` To a destination that fails (${failing.join(", ")}) one goes out first. If it succeeds, the others follow.`),
     verb: "Retry",
     count: async () => (await relay.countReplay(which)).matching,
     ...(next !== undefined && state === "waiting"
-      ? { whenNone: { text: `Nothing waits for a later attempt. What is due goes out once you resume ${blocked[0]}.`, next } }
+      ? {
+          whenNone: {
+            text: `Nothing waits for a later attempt. What is due goes out once you resume ${blocked[0]}.`,
+            next,
+          },
+        }
       : failing.length > 0
         ? { whenNone: { text: "Everything that waits is due already." } }
         : {}),
@@ -79,7 +97,11 @@ export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles
         ? `What is due goes out to ${failing.join(", ")}.`
         : `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
       if (next !== undefined)
-        return { tone: "attention", text: `${done} ${blocked.join(", ")}: nothing goes out before you resume it.`, next };
+        return {
+          tone: "attention",
+          text: `${done} ${blocked.join(", ")}: nothing goes out before you resume it.`,
+          next,
+        };
       if (attempts === null) return { tone: "ok", text: done };
       return whatHappened(done, await attempts.reach(isTrial ? 1 : replayed, signal));
     },
@@ -108,7 +130,10 @@ export function retryDeliveries(
         retried.push(await relay.retryDelivery({ id }));
         progress(retried.length);
       }
-      return { ...(await resultsOf(first.event, retried, before, signal)), next: resumeOf(blocked, ended) };
+      return {
+        ...(await resultsOf(first.event, retried, before, signal)),
+        next: resumeOf(blocked, ended),
+      };
     },
     ended,
   };
@@ -138,10 +163,13 @@ async function resumeAccount(name: string): Promise<Result> {
 
 async function resumeRoute(route: string, signal: AbortSignal): Promise<Result> {
   const attempts = await attemptsSince(route);
-  if (!(await relay.resumeRoute({ route })).resumed) return { tone: "ok", text: `${route} was not stopped.` };
+  if (!(await relay.resumeRoute({ route })).resumed)
+    return { tone: "ok", text: `${route} was not stopped.` };
   const made = await attempts.reach(1, signal, route);
   if (made.stopped !== null) return { tone: "stopped", text: `It stopped again. ${made.stopped}` };
-  return made.waiting === 0 ? { tone: "ok", text: `${route} is resumed.` } : whatHappened(`${route} is resumed.`, made);
+  return made.waiting === 0
+    ? { tone: "ok", text: `${route} is resumed.` }
+    : whatHappened(`${route} is resumed.`, made);
 }
 
 const releaseTexts = {
@@ -156,19 +184,30 @@ const releaseTexts = {
 };
 
 type Releasable = keyof typeof releaseTexts;
-export const isReleasable = (disposition: string): disposition is Releasable => Object.hasOwn(releaseTexts, disposition);
+export const isReleasable = (disposition: string): disposition is Releasable =>
+  Object.hasOwn(releaseTexts, disposition);
 
-export function releaseAction(disposition: Releasable, filter: { source?: string; event?: number } = {}, ended?: () => void): Action {
+export function releaseAction(
+  disposition: Releasable,
+  filter: { source?: string; event?: number } = {},
+  ended?: () => void,
+): Action {
   const scope = { disposition, ...filter };
   return {
-    title: filter.event === undefined ? `Release ${disposition} events` : `Release ${disposition} event ${filter.event}`,
+    title:
+      filter.event === undefined
+        ? `Release ${disposition} events`
+        : `Release ${disposition} event ${filter.event}`,
     text: releaseTexts[disposition].text,
     verb: "Release",
     count: async () => (await relay.countReplay(scope)).matching,
     whenNone: { text: releaseTexts[disposition].none, isEnd: true },
     run: async (onProgress, signal) => {
       const { replayed, complete } = await relay.replay(scope, { onProgress, signal });
-      return { tone: "ok", text: `${plural(replayed, "event")} released${complete ? "" : ", then stopped"}.` };
+      return {
+        tone: "ok",
+        text: `${plural(replayed, "event")} released${complete ? "" : ", then stopped"}.`,
+      };
     },
     ended,
   };

@@ -30,19 +30,34 @@ interface ChartProps {
 const height = 200;
 const barPaths = uPlot.paths.bars?.({ size: [1, Number.POSITIVE_INFINITY], gap: 1 });
 /** Between two ticks: counts have no fractions. */
-const wholeSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
+const wholeSteps = Array.from({ length: 10 }, (_, power) =>
+  [1, 2, 5].map((each) => each * 10 ** power),
+).flat();
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+const clock = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  hour12: false,
+});
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
-const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", hour12: false });
+const dateTime = new Intl.DateTimeFormat(undefined, {
+  dateStyle: "medium",
+  timeStyle: "short",
+  hour12: false,
+});
 
 /** The time of a tick; midnight shows the day. */
 function tickText(at: number, stepS: number): string {
   const date = new Date(at);
-  return stepS >= 86_400 || (date.getHours() === 0 && date.getMinutes() === 0) ? day.format(date) : clock.format(date);
+  return stepS >= 86_400 || (date.getHours() === 0 && date.getMinutes() === 0)
+    ? day.format(date)
+    : clock.format(date);
 }
 
-/** Counts over time, as bars on top of each other. Its legend shows the totals, or the values at the pointer, and links to the rows. */
+/**
+ * Counts over time, as bars on top of each other. Its legend shows the totals, or the values at the
+ * pointer, and links to the rows.
+ */
 export function Chart({ label, from, stepMs, series, onPick }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const look = useLook();
@@ -57,7 +72,8 @@ export function Chart({ label, from, stepMs, series, onPick }: ChartProps) {
     series.map(({ values }) => values),
   );
   const begins = (bars.values[0] ?? []).map((_, bar) => bars.from + bar * bars.ms);
-  const spanOf = (bar: number) => [Math.max(from, begins[bar] ?? from), (begins[bar] ?? from) + bars.ms] as const;
+  const spanOf = (bar: number) =>
+    [Math.max(from, begins[bar] ?? from), (begins[bar] ?? from) + bars.ms] as const;
   const middles = begins.map((begin) => (begin + bars.ms / 2) / 1000);
   const data = [middles, ...stack(bars.values)] as uPlot.AlignedData;
   const latest = useRef({ data, begins, spanOf });
@@ -88,8 +104,18 @@ export function Chart({ label, from, stepMs, series, onPick }: ChartProps) {
           y: { range: (_plot, _low, high) => [0, Math.max(high * 1.05, 1)] },
         },
         axes: [
-          { ...axis, size: 28, values: (_plot, ticks, _axis, _space, stepS) => ticks.map((tick) => tickText(tick * 1000, stepS)) },
-          { ...axis, size: 56, incrs: wholeSteps, values: (_plot, ticks) => ticks.map((tick) => count(tick)) },
+          {
+            ...axis,
+            size: 28,
+            values: (_plot, ticks, _axis, _space, stepS) =>
+              ticks.map((tick) => tickText(tick * 1000, stepS)),
+          },
+          {
+            ...axis,
+            size: 56,
+            incrs: wholeSteps,
+            values: (_plot, ticks) => ticks.map((tick) => count(tick)),
+          },
         ],
         legend: { show: false },
         hooks: { setCursor: [({ cursor }) => setPointed(cursor.idx ?? null)] },
@@ -104,13 +130,17 @@ export function Chart({ label, from, stepMs, series, onPick }: ChartProps) {
           })),
         ],
         // Each bar begins where the one below it ends.
-        bands: series.slice(1).map((_, index) => ({ series: [index + 2, index + 1] as [number, number] })),
+        bands: series
+          .slice(1)
+          .map((_, index) => ({ series: [index + 2, index + 1] as [number, number] })),
       },
       latest.current.data,
       element,
     );
     plot.current = created;
-    const resize = new ResizeObserver(() => created.setSize({ width: element.clientWidth, height }));
+    const resize = new ResizeObserver(() =>
+      created.setSize({ width: element.clientWidth, height }),
+    );
     resize.observe(element);
     created.over.addEventListener("click", () => {
       const bar = created.cursor.idx;
@@ -127,13 +157,20 @@ export function Chart({ label, from, stepMs, series, onPick }: ChartProps) {
 
   return (
     <div class="chart">
-      <div class={onPick === undefined ? "plot" : "plot pickable"} ref={place} role="img" aria-label={label} />
+      <div
+        class={onPick === undefined ? "plot" : "plot pickable"}
+        ref={place}
+        role="img"
+        aria-label={label}
+      />
       <ul class="legend">
         {series.map(({ label: name, color, total, href }, index) => (
           <li key={name}>
             <span class="swatch" style={{ background: `var(${color})` }} aria-hidden="true" />
             {href === null ? name : <Link href={href}>{name}</Link>}{" "}
-            <span class="value">{count(pointed === null ? total : bars.values[index]?.[pointed])}</span>
+            <span class="value">
+              {count(pointed === null ? total : bars.values[index]?.[pointed])}
+            </span>
           </li>
         ))}
         {pointed !== null && <li class="dim">at {dateTime.formatRange(...spanOf(pointed))}</li>}
@@ -142,7 +179,10 @@ export function Chart({ label, from, stepMs, series, onPick }: ChartProps) {
   );
 }
 
-/** The color of a custom property as canvases understand it: the property itself may hold `light-dark()`. */
+/**
+ * The color of a custom property as canvases understand it: the property itself may hold
+ * `light-dark()`.
+ */
 function resolved(element: HTMLElement, name: string): string {
   const { color } = element.style;
   element.style.color = `var(${name})`;
@@ -156,7 +196,8 @@ function useLook(): string {
   const [look, setLook] = useState("");
   useEffect(() => {
     const dark = window.matchMedia("(prefers-color-scheme: dark)");
-    const read = () => setLook(`${dark.matches} ${document.documentElement.dataset["theme"] ?? ""}`);
+    const read = () =>
+      setLook(`${dark.matches} ${document.documentElement.dataset["theme"] ?? ""}`);
     read();
     dark.addEventListener("change", read);
     const observer = new MutationObserver(read);
@@ -170,11 +211,22 @@ function useLook(): string {
 }
 
 /** Sixty values as a line without axes. */
-export function Sparkline({ values, label }: { values: readonly (number | null)[]; label: string }) {
+export function Sparkline({
+  values,
+  label,
+}: {
+  values: readonly (number | null)[];
+  label: string;
+}) {
   const known = values.filter((value) => value !== null);
   const high = Math.max(...known, 0);
   const points = values.map((value, index) =>
-    value === null ? null : [(index / Math.max(values.length - 1, 1)) * 100, high === 0 ? 21 : 21 - (value / high) * 18],
+    value === null
+      ? null
+      : [
+          (index / Math.max(values.length - 1, 1)) * 100,
+          high === 0 ? 21 : 21 - (value / high) * 18,
+        ],
   );
   let line = "";
   let dots = "";
@@ -186,7 +238,13 @@ export function Sparkline({ values, label }: { values: readonly (number | null)[
     if (points[index - 1] == null && points[index + 1] == null) dots += `M${place}h.01`;
   });
   return (
-    <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
+    <svg
+      class="sparkline"
+      viewBox="0 0 100 24"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={label}
+    >
       <path
         d={line}
         fill="none"
@@ -196,7 +254,13 @@ export function Sparkline({ values, label }: { values: readonly (number | null)[
         stroke-linejoin="round"
         stroke-linecap="round"
       />
-      <path d={dots} stroke="currentColor" stroke-width="4" vector-effect="non-scaling-stroke" stroke-linecap="round" />
+      <path
+        d={dots}
+        stroke="currentColor"
+        stroke-width="4"
+        vector-effect="non-scaling-stroke"
+        stroke-linecap="round"
+      />
     </svg>
   );
 }

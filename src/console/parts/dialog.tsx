@@ -8,12 +8,16 @@ interface DialogProps {
   children(end: () => void): ComponentChildren;
 }
 
-/** Covers the page until it is closed; the focus returns to where it was. Another title is another step in the same dialog. */
+/**
+ * Covers the page until it is closed; the focus returns to where it was. Another title is another
+ * step in the same dialog.
+ */
 export function Dialog({ title, close, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     // The button that led to this step is gone.
-    if (dialog.current?.open) dialog.current.querySelector<HTMLElement>("button:not(:disabled)")?.focus();
+    if (dialog.current?.open)
+      dialog.current.querySelector<HTMLElement>("button:not(:disabled)")?.focus();
     else dialog.current?.showModal();
   }, [title]);
   return (

@@ -27,7 +27,8 @@ export function Invalid({ rules }: { rules: Rules | undefined }) {
   return Object.entries(invalid).map(([name, text]) => (
     <p key={name} class="tone-attention" role="status">
       <span aria-hidden="true">▲ </span>
-      <Name text={text} /> is not a valid {name}. The page ignores it. <Link href={path(page, query)}>Clear it</Link>
+      <Name text={text} /> is not a valid {name}. The page ignores it.{" "}
+      <Link href={path(page, query)}>Clear it</Link>
     </p>
   ));
 }
@@ -57,7 +58,11 @@ function useField(name: string) {
 }
 
 /** Takes what was typed once the typing pauses, or at Enter. */
-export function TextFilter({ label, name, placeholder }: FieldProps & { readonly placeholder?: string }) {
+export function TextFilter({
+  label,
+  name,
+  placeholder,
+}: FieldProps & { readonly placeholder?: string }) {
   const { value, change, leave } = useField(name);
   const [text, setText] = useState(value);
   // Before the first key: a later effect would undo it.
@@ -93,7 +98,9 @@ export function TimeFilter({ label, name }: FieldProps) {
       <input
         type="datetime-local"
         value={localTime(value)}
-        onChange={({ currentTarget: { value: local } }) => change(local === "" ? "" : new Date(local).toISOString())}
+        onChange={({ currentTarget: { value: local } }) =>
+          change(local === "" ? "" : new Date(local).toISOString())
+        }
         onBlur={leave}
       />
     </label>
@@ -117,7 +124,10 @@ export function ChoiceFilter({ label, name, choices }: ChoiceProps) {
   return (
     <label class="filter">
       <span>{label}</span>
-      <select value={query[name] ?? ""} onChange={({ currentTarget }) => set({ [name]: currentTarget.value, before: null })}>
+      <select
+        value={query[name] ?? ""}
+        onChange={({ currentTarget }) => set({ [name]: currentTarget.value, before: null })}
+      >
         <option value="">any</option>
         {choices.map((choice) => (
           <option key={choice} value={choice}>
@@ -152,7 +162,12 @@ export function ChipFilter({ label, name, choices }: ChoiceProps) {
   );
 }
 
-const periods = { "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000, "30d": 2_592_000_000 } as const;
+const periods = {
+  "1h": 3_600_000,
+  "24h": 86_400_000,
+  "7d": 604_800_000,
+  "30d": 2_592_000_000,
+} as const;
 type Period = keyof typeof periods;
 const names = Object.keys(periods) as Period[];
 export const periodRules: Rules = { period: names };
@@ -163,7 +178,10 @@ export function usePeriod(otherwise: Period) {
   const period = (query["period"] as Period | undefined) ?? otherwise;
   return {
     period,
-    range: () => ({ from: new Date(now() - periods[period]), step: period.endsWith("h") ? ("minute" as const) : ("hour" as const) }),
+    range: () => ({
+      from: new Date(now() - periods[period]),
+      step: period.endsWith("h") ? ("minute" as const) : ("hour" as const),
+    }),
   };
 }
 
@@ -174,7 +192,12 @@ export function PeriodFilter({ otherwise }: { otherwise: Period }) {
     <fieldset class="segments">
       <legend class="visually-hidden">Period</legend>
       {names.map((each) => (
-        <button key={each} type="button" aria-pressed={each === period} onClick={() => set({ period: each === otherwise ? null : each })}>
+        <button
+          key={each}
+          type="button"
+          aria-pressed={each === period}
+          onClick={() => set({ period: each === otherwise ? null : each })}
+        >
           {each.replace(/(\d+)/, "$1 ")}
         </button>
       ))}

@@ -7,7 +7,10 @@ import { Code } from "./notes.tsx";
 /** The command that posts an event to the relay's own source, without an account. */
 export function FirstEventCommand() {
   const { isLimited } = useSession();
-  const { data } = useData(async () => (isLimited ? [] : (await relay.listSources()).data), "sources");
+  const { data } = useData(
+    async () => (isLimited ? [] : (await relay.listSources()).data),
+    "sources",
+  );
   const formats = data?.map(({ format }) => format) ?? [];
   const isMeta = formats.includes("meta") && !formats.includes("standard");
   const command = `wamid-relay trigger ${isMeta ? "meta.status" : "message.status"}`;

@@ -32,7 +32,10 @@ export function duration(ms: number | null, format: (value: number) => string = 
     ["s", 1_000],
   ];
   // 120 s rather than 2 min: below two units the smaller one says more.
-  const [unit, size] = steps.find(([, size]) => ms >= (size === 1_000 ? size : 2 * size)) ?? ["ms", 1];
+  const [unit, size] = steps.find(([, size]) => ms >= (size === 1_000 ? size : 2 * size)) ?? [
+    "ms",
+    1,
+  ];
   return `${format(ms / size)} ${unit}`;
 }
 

@@ -20,8 +20,14 @@ interface List<Row> {
 /** Its first page is read again this often, until somebody reads older ones. */
 const refreshMs = 5_000;
 
-/** A list that grows by one page at a time. A short page with a next one is followed, up to a full page. */
-export function useList<Row, Next>(read: (before: Next | undefined) => Promise<ListPage<Row, Next>>, key: string): List<Row> {
+/**
+ * A list that grows by one page at a time. A short page with a next one is followed, up to a full
+ * page.
+ */
+export function useList<Row, Next>(
+  read: (before: Next | undefined) => Promise<ListPage<Row, Next>>,
+  key: string,
+): List<Row> {
   const [older, setOlder] = useState<{
     key: string;
     first: unknown;
@@ -42,7 +48,12 @@ export function useList<Row, Next>(read: (before: Next | undefined) => Promise<L
     const base = { key, first: first.data };
     try {
       const page = await read(next);
-      setOlder({ ...base, rows: [...(current?.rows ?? []), ...page.data], next: page.next, problem: null });
+      setOlder({
+        ...base,
+        rows: [...(current?.rows ?? []), ...page.data],
+        next: page.next,
+        problem: null,
+      });
     } catch (error) {
       reportError(error);
       setOlder({ ...base, rows: current?.rows ?? [], next, problem: errorText(error) });

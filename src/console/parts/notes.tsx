@@ -13,7 +13,15 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 /** Nothing has the name in the address. */
-export function Missing({ what, list, children }: { what: string; list: string; children?: ComponentChildren }) {
+export function Missing({
+  what,
+  list,
+  children,
+}: {
+  what: string;
+  list: string;
+  children?: ComponentChildren;
+}) {
   return (
     <Empty title={`No ${what} has this name`}>
       <p>{children}</p>
@@ -25,7 +33,13 @@ export function Missing({ what, list, children }: { what: string; list: string; 
 }
 
 /** A request failed. What was shown before stays. */
-export function Problem({ text, retry }: { text: string | null; retry?: (() => void) | undefined }) {
+export function Problem({
+  text,
+  retry,
+}: {
+  text: string | null;
+  retry?: (() => void) | undefined;
+}) {
   if (text === null) return null;
   return (
     <p class="problem" role="alert">
@@ -48,7 +62,9 @@ export function Loading({ isLoading }: { isLoading: boolean }) {
   ) : null;
 }
 
-/** A part of a page that waits for an answer: what went wrong, that it loads, or what was answered. */
+/**
+ * A part of a page that waits for an answer: what went wrong, that it loads, or what was answered.
+ */
 export function Answer<T>({ of, children }: { of: Data<T>; children(data: T): ComponentChildren }) {
   return (
     <>

@@ -29,7 +29,9 @@ export function RevealButton({ reveal: { isRevealed, set } }: { reveal: Reveal }
   );
 }
 
-/** An id or a name that others chose: one line, with the full text on hover and in the clipboard. */
+/**
+ * An id or a name that others chose: one line, with the full text on hover and in the clipboard.
+ */
 export function Name({ text }: { text: string }) {
   return (
     <bdi class="clip mono" title={text}>

@@ -3,11 +3,20 @@ import { messageStatuses, runStatuses, type StatusRule } from "../../model/statu
 /** What a status means for a person: shape and color say it together. */
 export type Tone = "ok" | "attention" | "stopped" | "open" | "quiet";
 
-export const shapes: Readonly<Record<Tone, string>> = { ok: "●", attention: "▲", stopped: "■", open: "○", quiet: "·" };
+export const shapes: Readonly<Record<Tone, string>> = {
+  ok: "●",
+  attention: "▲",
+  stopped: "■",
+  open: "○",
+  quiet: "·",
+};
 
 function tonesOf(rules: Readonly<Record<string, StatusRule>>): Record<string, Tone> {
   return Object.fromEntries(
-    Object.entries(rules).map(([status, { error, stage }]) => [status, error ? "stopped" : stage === "open" ? "open" : "ok"]),
+    Object.entries(rules).map(([status, { error, stage }]) => [
+      status,
+      error ? "stopped" : stage === "open" ? "open" : "ok",
+    ]),
   );
 }
 
@@ -42,7 +51,15 @@ const longWord = 24;
 export const toneOf = (word: string): Tone => tones[word] ?? "quiet";
 
 /** A word such as `delivered`, with its shape and color. */
-export function Status({ word, tone = toneOf(word), title }: { word: string; tone?: Tone; title?: string }) {
+export function Status({
+  word,
+  tone = toneOf(word),
+  title,
+}: {
+  word: string;
+  tone?: Tone;
+  title?: string;
+}) {
   return (
     <span class={`status ${tone}`} title={title ?? (word.length > longWord ? word : undefined)}>
       <span class="shape" aria-hidden="true">

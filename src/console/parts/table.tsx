@@ -39,7 +39,9 @@ const inOrder = (): Selectable[] =>
   [...tables]
     .map(({ current }) => current)
     .filter(({ count }) => count > 0)
-    .sort((a, b) => (a.element !== null && b.element !== null && follows(b.element, a.element) ? -1 : 1));
+    .sort((a, b) =>
+      a.element !== null && b.element !== null && follows(b.element, a.element) ? -1 : 1,
+    );
 
 const follows = (later: HTMLElement, earlier: HTMLElement): boolean =>
   (earlier.compareDocumentPosition(later) & Node.DOCUMENT_POSITION_FOLLOWING) !== 0;
@@ -59,7 +61,9 @@ function move(step: 1 | -1): void {
   }
 }
 
-/** Rows of 32 px. `j` and `k` move the selection, also between the tables of a page; Enter opens it. */
+/**
+ * Rows of 32 px. `j` and `k` move the selection, also between the tables of a page; Enter opens it.
+ */
 export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: TableProps<Row>) {
   const [, navigate] = useLocation();
   const [selected, setSelected] = useState<string | number | null>(null);
@@ -86,7 +90,9 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
     k: () => move(-1),
     // Without a selected row, Enter belongs to the link or button that has the focus.
     ...(row === undefined || hrefOf === undefined ? {} : { Enter: () => navigate(hrefOf(row)) }),
-    ...(row === undefined ? {} : Object.fromEntries(Object.entries(keys).map(([key, press]) => [key, () => press(row)]))),
+    ...(row === undefined
+      ? {}
+      : Object.fromEntries(Object.entries(keys).map(([key, press]) => [key, () => press(row)]))),
   });
   useEffect(() => {
     body.current?.children[index]?.scrollIntoView({ block: "nearest" });
@@ -110,8 +116,13 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
               {columns.map(({ title, cell, isNumber }, column) => {
                 const content = cell(each);
                 return (
-                  // On a narrow screen a row is a block: numbers need their title there, and nothing needs no place.
-                  <td key={title} class={`${isNumber ? "number" : ""}${content === none ? " none" : ""}`} data-title={isNumber && title}>
+                  // On a narrow screen a row is a block: numbers need their title there, and
+                  // nothing needs no place.
+                  <td
+                    key={title}
+                    class={`${isNumber ? "number" : ""}${content === none ? " none" : ""}`}
+                    data-title={isNumber && title}
+                  >
                     {column === 0 && hrefOf !== undefined ? (
                       <Link href={hrefOf(each)} class="row-link">
                         {content}

@@ -2,7 +2,12 @@ import { useEffect, useState } from "preact/hooks";
 import { now } from "../app/clock.ts";
 import { count, duration, none } from "./format.ts";
 
-const today = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const today = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hour12: false,
+});
 const otherDay = new Intl.DateTimeFormat(undefined, {
   month: "short",
   day: "numeric",
@@ -26,7 +31,10 @@ export function Time({ at }: { at: string | null }) {
 
 const whole = (value: number): string => count(Math.floor(value));
 
-/** `12 min ago`, or `in 40 s`; counts on while the page is shown. A time to come may have its own word once it has passed. */
+/**
+ * `12 min ago`, or `in 40 s`; counts on while the page is shown. A time to come may have its own
+ * word once it has passed.
+ */
 export function Ago({ at, past }: { at: string | null; past?: string }) {
   const current = useNow();
   if (at === null) return <span class="dim">{none}</span>;

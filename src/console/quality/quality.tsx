@@ -19,8 +19,16 @@ export function Quality() {
   const { account, route, reference } = useQuery().query;
   const { period, range } = usePeriod("24h");
   const key = JSON.stringify([period, account, route, reference]);
-  const quality = useData(() => relay.getQuality({ from: range().from, account, route, reference }), key, refreshMs);
-  const failures = useData(() => relay.getSeries({ name: "failures", by: "code", ...range() }), period, refreshMs);
+  const quality = useData(
+    () => relay.getQuality({ from: range().from, account, route, reference }),
+    key,
+    refreshMs,
+  );
+  const failures = useData(
+    () => relay.getSeries({ name: "failures", by: "code", ...range() }),
+    period,
+    refreshMs,
+  );
   const seen = quality.data?.sent ?? 0;
   const of = { from: range().from.toISOString(), account };
   const hasChart = account === undefined && route === undefined && reference === undefined;
@@ -66,7 +74,11 @@ function Funnel({ quality, of }: Figures) {
   const { sent, delivered, read, failed, pending, toDelivered, toRead } = quality;
   const share = (value: number) => percent(sent === 0 ? null : value / sent);
   const steps = [
-    { status: "sent", value: sent, note: pending === 0 ? "" : `${count(pending)} of them neither delivered nor failed yet` },
+    {
+      status: "sent",
+      value: sent,
+      note: pending === 0 ? "" : `${count(pending)} of them neither delivered nor failed yet`,
+    },
     {
       status: "delivered",
       value: delivered,
@@ -90,7 +102,12 @@ function Funnel({ quality, of }: Figures) {
             <Link href={path("/messages", { status, ...of })} class="number row-link">
               {count(value)}
             </Link>
-            <svg class={`bar ${toneOf(status)}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+            <svg
+              class={`bar ${toneOf(status)}`}
+              viewBox="0 0 100 8"
+              preserveAspectRatio="none"
+              aria-hidden="true"
+            >
               <rect width={(value / most) * 100} height="8" />
             </svg>
             <span class="dim">{note}</span>
@@ -107,13 +124,15 @@ function within({ p50, p90 }: RelayQuality["toRead"]): string {
 }
 
 function Failures({ series }: { series: RelaySeries }) {
-  const shown: ChartSeries[] = topSeries(series.series, codeColors.length).map(({ label, values, total }, index) => ({
-    label,
-    values,
-    total,
-    href: label === otherCodes ? null : path("/events", { errorCode: label, from: series.from }),
-    color: codeColors[index] ?? "--quiet",
-  }));
+  const shown: ChartSeries[] = topSeries(series.series, codeColors.length).map(
+    ({ label, values, total }, index) => ({
+      label,
+      values,
+      total,
+      href: label === otherCodes ? null : path("/events", { errorCode: label, from: series.from }),
+      color: codeColors[index] ?? "--quiet",
+    }),
+  );
   if (shown.length === 0) return null;
   return (
     <section>
@@ -131,7 +150,11 @@ function Failures({ series }: { series: RelaySeries }) {
 const columns: readonly Column<RelayQuality["errors"][number]>[] = [
   { title: "Error code", cell: ({ code }) => <bdi class="short">{code}</bdi> },
   { title: "Failures", isNumber: true, cell: (error) => count(error.count) },
-  { title: "Meaning", cell: ({ meaning }) => meaning ?? <span class="dim">The relay has no explanation of this code.</span> },
+  {
+    title: "Meaning",
+    cell: ({ meaning }) =>
+      meaning ?? <span class="dim">The relay has no explanation of this code.</span>,
+  },
 ];
 
 function Codes({ quality: { errors }, of }: Figures) {

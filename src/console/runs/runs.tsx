@@ -39,7 +39,11 @@ const rules: Rules = { status: statuses, before: isSeq };
 
 const columns: readonly Column<RelayRun>[] = [
   { title: "Run", cell: ({ runId }) => <Name text={runId} /> },
-  { title: "Status", cell: ({ status }) => (status === null ? <span class="dim">{none}</span> : <Status word={status} />) },
+  {
+    title: "Status",
+    cell: ({ status }) =>
+      status === null ? <span class="dim">{none}</span> : <Status word={status} />,
+  },
   { title: "Reference", cell: ({ reference }) => reference !== null && <Name text={reference} /> },
   { title: "Error", cell: ({ error }) => error !== null && <Name text={error} /> },
   { title: "Account", cell: ({ account }) => account },
@@ -52,12 +56,18 @@ function RunList() {
   const { q, status, account, before } = query;
   const filter = { q, status, account };
   const { data, problem, isLoading, reload } = useData(
-    () => relay.listRuns({ ...filter, ...reveal.query, before: before === undefined ? undefined : Number(before) }),
+    () =>
+      relay.listRuns({
+        ...filter,
+        ...reveal.query,
+        before: before === undefined ? undefined : Number(before),
+      }),
     JSON.stringify([filter, before, reveal.isRevealed]),
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
-  const isFiltered = Object.values(filter).some((value) => value !== undefined) || before !== undefined;
+  const isFiltered =
+    Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (
     <>
       <div class="page-head">
@@ -82,11 +92,16 @@ function RunList() {
           />
         ) : isFiltered ? (
           <Empty title="No run matches">
-            <p>Search finds a run id, a masked id from a log line, and the beginning of a reference.</p>
+            <p>
+              Search finds a run id, a masked id from a log line, and the beginning of a reference.
+            </p>
           </Empty>
         ) : (
           <Empty title="No runs yet">
-            <p>A run of an automation appears here when you start it through the relay, or when its result arrives. To send a result:</p>
+            <p>
+              A run of an automation appears here when you start it through the relay, or when its
+              result arrives. To send a result:
+            </p>
             <Code text="wamid-relay trigger automation.completed" label="Command" />
           </Empty>
         ))}

@@ -14,7 +14,8 @@ const columns: readonly Column<Destination>[] = [
   { title: "Destination", cell: ({ to }) => <bdi>{to}</bdi> },
   {
     title: "Done",
-    cell: ({ handshake }) => (handshake?.doneAt == null ? <span class="dim">not yet</span> : <Time at={handshake.doneAt} />),
+    cell: ({ handshake }) =>
+      handshake?.doneAt == null ? <span class="dim">not yet</span> : <Time at={handshake.doneAt} />,
   },
 ];
 
@@ -28,7 +29,10 @@ export function Handshakes() {
   const act: Column<Destination> = {
     title: "Action",
     cell: ({ route, handshake }) => (
-      <button type="button" onClick={() => setAction(handshakeAction(route, handshake?.doneAt != null))}>
+      <button
+        type="button"
+        onClick={() => setAction(handshakeAction(route, handshake?.doneAt != null))}
+      >
         {handshake?.doneAt == null ? "Perform" : "Repeat"}
       </button>
     ),
@@ -36,7 +40,12 @@ export function Handshakes() {
   return (
     <section>
       <h2>Handshakes</h2>
-      <Table label="Handshakes" rows={apps} columns={can("replay") ? [...columns, act] : columns} keyOf={({ route }) => route} />
+      <Table
+        label="Handshakes"
+        rows={apps}
+        columns={can("replay") ? [...columns, act] : columns}
+        keyOf={({ route }) => route}
+      />
       <ActionDialog action={action} close={() => setAction(null)} />
     </section>
   );
@@ -51,7 +60,9 @@ function handshakeAction(route: string, repeat: boolean): Action {
     verb: repeat ? "Repeat" : "Perform",
     run: async () => {
       const { problem } = await relay.performHandshake({ route, repeat });
-      return problem === null ? { tone: "ok", text: "The app accepted it." } : { tone: "attention", text: `It failed: ${problem}.` };
+      return problem === null
+        ? { tone: "ok", text: "The app accepted it." }
+        : { tone: "attention", text: `It failed: ${problem}.` };
     },
   };
 }

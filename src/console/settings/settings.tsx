@@ -105,7 +105,10 @@ function LastReload() {
             <Names title="Changed" names={data.changed} />
             <Names title="Need a restart" names={data.needRestart} />
             <Names title="Overridden by the environment" names={data.overridden} />
-            <Names title="Removed secrets that were in use" names={data.dropped.map(({ source, secret }) => `${source}: ${secret}`)} />
+            <Names
+              title="Removed secrets that were in use"
+              names={data.dropped.map(({ source, secret }) => `${source}: ${secret}`)}
+            />
             {data.faults.length > 0 && (
               <>
                 <dt>Faults</dt>
@@ -149,7 +152,11 @@ const secretColumns: readonly Column<SecretUse>[] = [
   },
   { title: "Events", isNumber: true, cell: ({ events }) => count(events) },
   { title: "Duplicates", isNumber: true, cell: ({ duplicates }) => count(duplicates) },
-  { title: "Last used", isNumber: true, cell: ({ lastAt }) => (lastAt === null ? none : <Ago at={lastAt} />) },
+  {
+    title: "Last used",
+    isNumber: true,
+    cell: ({ lastAt }) => (lastAt === null ? none : <Ago at={lastAt} />),
+  },
 ];
 
 /** Which secret verified webhooks, and when last: an unused one can go. */
@@ -165,7 +172,12 @@ function Secrets() {
               <p>A source needs a secret that verifies its webhooks.</p>
             </Empty>
           ) : (
-            <Table label="Webhook secrets" rows={data} columns={secretColumns} keyOf={({ source, secret }) => `${source} ${secret}`} />
+            <Table
+              label="Webhook secrets"
+              rows={data}
+              columns={secretColumns}
+              keyOf={({ source, secret }) => `${source} ${secret}`}
+            />
           )
         }
       </Answer>
@@ -183,9 +195,17 @@ const accountColumns: readonly Column<RelayAccount>[] = [
     isNumber: true,
     cell: ({ budget }) => (budget.pollsNow === null ? none : count(budget.pollsNow)),
   },
-  { title: "Last pass", isNumber: true, cell: ({ lastPass }) => (lastPass === null ? none : <Ago at={lastPass.endedAt} />) },
+  {
+    title: "Last pass",
+    isNumber: true,
+    cell: ({ lastPass }) => (lastPass === null ? none : <Ago at={lastPass.endedAt} />),
+  },
   { title: "Result", cell: ({ lastPass }) => (lastPass === null ? none : passOf(lastPass)) },
-  { title: "Next pass", isNumber: true, cell: ({ nextPassAt }) => (nextPassAt === null ? none : <Ago at={nextPassAt} />) },
+  {
+    title: "Next pass",
+    isNumber: true,
+    cell: ({ nextPassAt }) => (nextPassAt === null ? none : <Ago at={nextPassAt} />),
+  },
 ];
 
 function callsOf({ isCallable, stops }: RelayAccount) {
@@ -202,7 +222,13 @@ function monthOf({ polls, others, quota }: RelayAccount["budget"]): string {
   return quota === null ? count(polls + others) : `${count(polls + others)} of ${count(quota)}`;
 }
 
-function passOf({ polled, changed, failed, postponed, stopped }: NonNullable<RelayAccount["lastPass"]>): string {
+function passOf({
+  polled,
+  changed,
+  failed,
+  postponed,
+  stopped,
+}: NonNullable<RelayAccount["lastPass"]>): string {
   const facts = [`${count(polled)} polled`, `${count(changed)} repaired`];
   if (failed > 0) facts.push(`${count(failed)} failed`);
   if (postponed > 0) facts.push(`${count(postponed)} wait for the budget`);
@@ -210,7 +236,10 @@ function passOf({ polled, changed, failed, postponed, stopped }: NonNullable<Rel
   return facts.join(", ");
 }
 
-/** Whether the relay calls the service, what it may still call this month, and what reconciliation did. */
+/**
+ * Whether the relay calls the service, what it may still call this month, and what reconciliation
+ * did.
+ */
 function Accounts() {
   const accounts = useData(async () => (await relay.listAccounts()).data, "accounts", refreshMs);
   return (
@@ -221,7 +250,12 @@ function Accounts() {
           data.length === 0 ? (
             <p class="dim">The settings have no accounts.</p>
           ) : (
-            <Table label="Accounts" rows={data} columns={accountColumns} keyOf={({ account }) => account} />
+            <Table
+              label="Accounts"
+              rows={data}
+              columns={accountColumns}
+              keyOf={({ account }) => account}
+            />
           )
         }
       </Answer>
@@ -230,10 +264,18 @@ function Accounts() {
 }
 
 const listenerColumns: readonly Column<RelayListener>[] = [
-  { title: "Name", cell: ({ name }) => (name === null ? <span class="dim">no name</span> : <bdi>{name}</bdi>) },
+  {
+    title: "Name",
+    cell: ({ name }) => (name === null ? <span class="dim">no name</span> : <bdi>{name}</bdi>),
+  },
   {
     title: "Connected",
-    cell: ({ connectedAt }) => (connectedAt === null ? <span class="dim">not to this process</span> : <Ago at={connectedAt} />),
+    cell: ({ connectedAt }) =>
+      connectedAt === null ? (
+        <span class="dim">not to this process</span>
+      ) : (
+        <Ago at={connectedAt} />
+      ),
   },
   { title: "Position", isNumber: true, cell: ({ position }) => count(position) },
   { title: "Behind", isNumber: true, cell: ({ lag }) => count(lag) },
@@ -250,7 +292,8 @@ function Listeners() {
         {(data) =>
           data.length === 0 ? (
             <p class="dim">
-              No listener is connected. <code>wamid-relay listen</code> brings events to a development machine.
+              No listener is connected. <code>wamid-relay listen</code> brings events to a
+              development machine.
             </p>
           ) : (
             <Table

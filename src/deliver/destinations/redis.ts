@@ -1,6 +1,12 @@
 import type { Redis } from "ioredis";
 import { z } from "zod";
-import { type createRedisLinks, linkFaultOf, type RedisLink, redisErrorText, redisUrlSchema } from "../../net/redis.ts";
+import {
+  type createRedisLinks,
+  linkFaultOf,
+  type RedisLink,
+  redisErrorText,
+  redisUrlSchema,
+} from "../../net/redis.ts";
 import { tlsSchema } from "../../net/tls.ts";
 import {
   type AttemptOutcome,
@@ -15,13 +21,25 @@ import {
 } from "./destination.ts";
 
 export const redisSchema = commonSchema.extend({
-  redis: redisUrlSchema.describe("The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private."),
+  redis: redisUrlSchema.describe(
+    "The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private.",
+  ),
   timeout: timeoutSchema
     .prefault("5s")
-    .describe("Longest time of one attempt, 100ms to 5m. An attempt that timed out may still have succeeded."),
-  concurrency: z.number().int().min(1).max(1000).default(64).describe("Deliveries in flight at once."),
+    .describe(
+      "Longest time of one attempt, 100ms to 5m. An attempt that timed out may still have succeeded.",
+    ),
+  concurrency: z
+    .number()
+    .int()
+    .min(1)
+    .max(1000)
+    .default(64)
+    .describe("Deliveries in flight at once."),
   tls: tlsSchema.optional().describe("Authorities and client certificate, for https and rediss."),
-  breaker: breakerSchema("30s").prefault({}).describe("When attempts pause because the destination keeps failing."),
+  breaker: breakerSchema("30s")
+    .prefault({})
+    .describe("When attempts pause because the destination keeps failing."),
 });
 
 export type LinkTo = ReturnType<typeof createRedisLinks>;
@@ -32,7 +50,11 @@ interface Running {
 }
 
 /** The result is kept as the response. */
-type Command = (redis: Redis, delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null) => Promise<string | null>;
+type Command = (
+  redis: Redis,
+  delivery: OutgoingDelivery,
+  headers: Readonly<Record<string, string>> | null,
+) => Promise<string | null>;
 
 /** `finish` runs before the link is closed. */
 export function createRedisDestination(
@@ -44,7 +66,8 @@ export function createRedisDestination(
 ): Destination {
   const { timeout } = settings;
   const headersOf = createSignatureHeaders(settings);
-  // Not a Set: V8 replaces the table of a busy one often, and an old table that lives on keeps all later attempts in memory.
+  // Not a Set: V8 replaces the table of a busy one often, and an old table that lives on keeps all
+  // later attempts in memory.
   const running: Running[] = [];
   const idle = Promise.withResolvers<void>();
   let isClosed = false;
@@ -83,7 +106,8 @@ export function createRedisDestination(
           resolve(outcome);
         },
       };
-      const late = () => attempt.end(failedAttempt("hung", `Redis does not answer within ${timeout} ms`, tookMs()));
+      const late = () =>
+        attempt.end(failedAttempt("hung", `Redis does not answer within ${timeout} ms`, tookMs()));
       const deadline = setTimeout(late, timeout);
       running.push(attempt);
       link
@@ -109,37 +133,70 @@ export function createRedisDestination(
 }
 
 function taken(response: string | null, tookMs: number): AttemptOutcome {
-  return { result: { kind: "taken" }, tookMs, response: response === null ? null : Buffer.from(response) };
+  return {
+    result: { kind: "taken" },
+    tookMs,
+    response: response === null ? null : Buffer.from(response),
+  };
 }
 
 function failureOf(error: unknown, tookMs: number): AttemptOutcome {
   const fault = linkFaultOf(error);
   // Such as for a key of another type.
   if (fault === null) return failedAttempt("refused", redisErrorText(error), tookMs);
-  return failedAttempt(fault.kind, `${fault.message}${fault.mayBeDone ? "; it may have been done" : ""}`, tookMs);
+  return failedAttempt(
+    fault.kind,
+    `${fault.message}${fault.mayBeDone ? "; it may have been done" : ""}`,
+    tookMs,
+  );
 }
 
 export const streamDestinationSchema = redisSchema.extend({
-  stream: z.string().min(1).max(512).describe("Key of the Redis stream that gets an entry for each delivery."),
+  stream: z
+    .string()
+    .min(1)
+    .max(512)
+    .describe("Key of the Redis stream that gets an entry for each delivery."),
   maxLength: z
     .number()
     .int()
     .min(1)
     .optional()
-    .describe("Least number of entries kept. Redis trims whole nodes, so there may be some hundred more. Default: no limit."),
+    .describe(
+      "Least number of entries kept. Redis trims whole nodes, so there may be some hundred more. Default: no limit.",
+    ),
 });
 type StreamDestinationSettings = z.infer<typeof streamDestinationSchema>;
 
 /** Several entries when an answer got lost. */
-export function createStreamDestination(settings: StreamDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
+export function createStreamDestination(
+  settings: StreamDestinationSettings,
+  clock: () => number,
+  linkTo: LinkTo,
+): Destination {
   const trim = settings.maxLength === undefined ? [] : ["MAXLEN", "~", settings.maxLength];
-  return createRedisDestination(settings, clock, linkTo(settings.redis, settings.tls), async (redis, delivery, headers) =>
-    String(await redis.call("XADD", settings.stream, ...trim, "*", ...entryFields(delivery, headers))),
+  return createRedisDestination(
+    settings,
+    clock,
+    linkTo(settings.redis, settings.tls),
+    async (redis, delivery, headers) =>
+      String(
+        await redis.call("XADD", settings.stream, ...trim, "*", ...entryFields(delivery, headers)),
+      ),
   );
 }
 
 /** docs/reference/event-formats.md */
-export function jobFields({ id, event, eventId, attempt, replays, contentType, contentEncoding, traceparent }: OutgoingDelivery) {
+export function jobFields({
+  id,
+  event,
+  eventId,
+  attempt,
+  replays,
+  contentType,
+  contentEncoding,
+  traceparent,
+}: OutgoingDelivery) {
   return {
     deliveryId: id,
     event,
@@ -153,7 +210,10 @@ export function jobFields({ id, event, eventId, attempt, replays, contentType, c
 }
 
 /** The body is the original bytes. */
-function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
+function entryFields(
+  delivery: OutgoingDelivery,
+  headers: Readonly<Record<string, string>> | null,
+): (string | Buffer)[] {
   const fields = Object.entries(jobFields(delivery)).filter(([, value]) => value !== null);
   return [
     ...fields.flatMap(([name, value]) => [name, String(value)]),

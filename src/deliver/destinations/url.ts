@@ -5,7 +5,12 @@ import { asciiJson } from "../../model/json.ts";
 import { headerName, headerValue, Secret, secretSchema } from "../../model/secret.ts";
 import { durationSchema } from "../../model/units.ts";
 import { relayVersion } from "../../model/version.ts";
-import { ConnectionFailed, hasCredentials, isUnixSocket, unixSocketFault } from "../../net/addresses.ts";
+import {
+  ConnectionFailed,
+  hasCredentials,
+  isUnixSocket,
+  unixSocketFault,
+} from "../../net/addresses.ts";
 import { type ConnectorOptions, createPool } from "../../net/connect.ts";
 import { type Exchanged, exchange, retryAfterMs } from "../../net/exchange.ts";
 import { tlsSchema } from "../../net/tls.ts";
@@ -32,26 +37,43 @@ export const urlDestinationSchema = commonSchema.extend({
   url: z
     .url({ protocol: /^https?$/, error: "is not an http or https URL" })
     .refine((text) => !isUnixSocket(text), unixSocketFault)
-    .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
+    .refine(
+      (text) => !hasCredentials(text),
+      "holds a user or password; put them into headers (authorization)",
+    )
     .describe("Where deliveries are posted: an http or https URL without user and password."),
-  headers: headersSchema.prefault({}).describe("Headers added to each request. Values are secrets and never printed."),
+  headers: headersSchema
+    .prefault({})
+    .describe("Headers added to each request. Values are secrets and never printed."),
   timeout: timeoutSchema
     .prefault("15s")
-    .describe("Longest time of one attempt, 100ms to 5m, from connecting to the last byte of the answer."),
+    .describe(
+      "Longest time of one attempt, 100ms to 5m, from connecting to the last byte of the answer.",
+    ),
   maxRetryAfter: durationSchema
     .refine((ms) => ms <= 86_400_000, "must be at most 24h")
     .prefault("1h")
-    .describe("Longest Retry-After that the relay honors, at most 24h. A longer one counts as this. 0s: ignore all."),
+    .describe(
+      "Longest Retry-After that the relay honors, at most 24h. A longer one counts as this. 0s: ignore all.",
+    ),
   tls: tlsSchema.optional().describe("Authorities and client certificate, for https and rediss."),
-  allowPrivate: z.boolean().default(false).describe("Allows loopback, private and other non-public addresses."),
+  allowPrivate: z
+    .boolean()
+    .default(false)
+    .describe("Allows loopback, private and other non-public addresses."),
 });
 
 const metaSignatureSchema = z.strictObject({
-  preset: z.enum(["meta"]).describe("meta: X-Hub-Signature-256 over the body in ASCII, as Meta's Cloud API signs."),
+  preset: z
+    .enum(["meta"])
+    .describe("meta: X-Hub-Signature-256 over the body in ASCII, as Meta's Cloud API signs."),
   secret: secretSchema.describe("The secret that the destination has as the app secret."),
 });
 
-/** With these texts, apps answer 200 to a webhook that they dropped. As in their sources on the date. */
+/**
+ * With these texts, apps answer 200 to a webhook that they dropped. As in their sources on the
+ * date.
+ */
 export const rejectionPresets = {
   n8n: { asOf: "2026-11-23", texts: ["Webhook call received"] },
   odoo: { asOf: "2026-11-23", texts: ['"error"'] },
@@ -66,18 +88,30 @@ const failIfBodySchema = z
       .enum(Object.keys(rejectionPresets) as [RejectionPreset, ...RejectionPreset[]])
       .optional()
       .describe("An app whose texts the relay knows."),
-    contains: z.array(z.string().min(1).max(256)).min(1).max(20).optional().describe("Texts, as they stand in the body."),
+    contains: z
+      .array(z.string().min(1).max(256))
+      .min(1)
+      .max(20)
+      .optional()
+      .describe("Texts, as they stand in the body."),
   })
-  .refine(({ preset, contains }) => preset !== undefined || contains !== undefined, "must have preset or contains");
+  .refine(
+    ({ preset, contains }) => preset !== undefined || contains !== undefined,
+    "must have preset or contains",
+  );
 
 /** For apps that expect what Meta's Cloud API sends. */
 export const routeUrlSchema = urlDestinationSchema.extend({
   signature: metaSignatureSchema
     .optional()
-    .describe("Instead of secret: signs as Meta's Cloud API does, for apps that take Meta's webhooks."),
+    .describe(
+      "Instead of secret: signs as Meta's Cloud API does, for apps that take Meta's webhooks.",
+    ),
   verifyToken: secretSchema
     .optional()
-    .describe("The app's verify token, for Meta's handshake: doctor, the console and POST /v1/routes/:route/handshake perform it."),
+    .describe(
+      "The app's verify token, for Meta's handshake: doctor, the console and POST /v1/routes/:route/handshake perform it.",
+    ),
   failIfBody: failIfBodySchema
     .optional()
     .describe(
@@ -98,9 +132,20 @@ interface UrlRequest {
 }
 
 /** `clock` gives unix ms. `connector` is for tests. */
-function openUrl(to: UrlDestinationSettings, clock: () => number, keep: number, connector?: ConnectorOptions) {
+function openUrl(
+  to: UrlDestinationSettings,
+  clock: () => number,
+  keep: number,
+  connector?: ConnectorOptions,
+) {
   const { concurrency, timeout, maxRetryAfter, allowPrivate, tls } = to;
-  const options = { connections: concurrency, connectWithin: timeout, allowPrivate, tls, ...connector };
+  const options = {
+    connections: concurrency,
+    connectWithin: timeout,
+    allowPrivate,
+    tls,
+    ...connector,
+  };
   const pool = createPool(new URL(to.url), options);
   let isClosed = false;
 
@@ -109,11 +154,17 @@ function openUrl(to: UrlDestinationSettings, clock: () => number, keep: number, 
     async request(request: UrlRequest, maySend?: () => boolean): Promise<UrlOutcome> {
       if (isClosed) return abortedAttempt();
       const startedAt = performance.now();
-      const limits = { timeoutMs: timeout, maxBytes: keep, resends, ...(maySend === undefined ? {} : { maySend }) };
+      const limits = {
+        timeoutMs: timeout,
+        maxBytes: keep,
+        resends,
+        ...(maySend === undefined ? {} : { maySend }),
+      };
       const exchanged = await exchange(pool, request, limits);
       const tookMs = Math.round(performance.now() - startedAt);
       if (exchanged.kind === "answered") return answered(exchanged, tookMs, clock(), maxRetryAfter);
-      if (exchanged.kind === "timeout") return failedAttempt("timeout", timeoutText(exchanged, timeout), tookMs);
+      if (exchanged.kind === "timeout")
+        return failedAttempt("timeout", timeoutText(exchanged, timeout), tookMs);
       if (exchanged.kind === "aborted" || isClosed) return abortedAttempt(tookMs);
       const { error, text } = failureOf(exchanged.error);
       return failedAttempt(error, text, tookMs);
@@ -141,7 +192,10 @@ export function createUrlDestination(
     async send(delivery, maySend) {
       const { body, ...sent } = settings.signature === undefined ? delivery : asMetaSends(delivery);
       const headers = headersOf({ ...sent, body }, clock());
-      const outcome = await request({ method: "POST", path: `${pathname}${search}`, headers, body }, maySend);
+      const outcome = await request(
+        { method: "POST", path: `${pathname}${search}`, headers, body },
+        maySend,
+      );
       return rejection === null ? outcome : rejection(outcome);
     },
     retire,
@@ -151,9 +205,18 @@ export function createUrlDestination(
 
 type Answered = Extract<Exchanged, { kind: "answered" }>;
 
-function answered({ status, headers, body }: Answered, tookMs: number, now: number, longestRetryAfter: number): UrlOutcome {
+function answered(
+  { status, headers, body }: Answered,
+  tookMs: number,
+  now: number,
+  longestRetryAfter: number,
+): UrlOutcome {
   return {
-    result: { kind: "answered", status, retryAfterMs: retryAfterMs(headers["retry-after"], now, longestRetryAfter) },
+    result: {
+      kind: "answered",
+      status,
+      retryAfterMs: retryAfterMs(headers["retry-after"], now, longestRetryAfter),
+    },
     tookMs,
     response: body.length === 0 ? null : body,
     responseType: firstOf(headers["content-type"]),
@@ -165,7 +228,10 @@ function firstOf(header: string | string[] | undefined): string | null {
   return (typeof header === "string" ? header : header?.[0])?.slice(0, 256) ?? null;
 }
 
-function timeoutText({ step, status }: Extract<Exchanged, { kind: "timeout" }>, timeout: number): string {
+function timeoutText(
+  { step, status }: Extract<Exchanged, { kind: "timeout" }>,
+  timeout: number,
+): string {
   const until = `within ${timeout} ms`;
   const texts = {
     waiting: `no free connection ${until}`,
@@ -176,24 +242,41 @@ function timeoutText({ step, status }: Extract<Exchanged, { kind: "timeout" }>, 
   return texts[step];
 }
 
-const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED"]);
+const protocolCodes = new Set([
+  "UND_ERR_HEADERS_OVERFLOW",
+  "UND_ERR_INVALID_ARG",
+  "UND_ERR_NOT_SUPPORTED",
+]);
 const protocolMessages = new Set(["bad response", "bad upgrade"]);
 
 export function failureOf(error: Error): { readonly error: AttemptError; readonly text: string } {
   if (error instanceof ConnectionFailed) return { error: error.error, text: error.message };
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   if (code === "TOO_MANY_INTERIM_ANSWERS") return { error: "protocol", text: error.message };
-  if (error.name === "HTTPParserError" || protocolCodes.has(code) || protocolMessages.has(error.message)) {
-    return { error: "protocol", text: `the answer is not valid HTTP/1.1: ${error.message.slice(0, 300)}` };
+  if (
+    error.name === "HTTPParserError" ||
+    protocolCodes.has(code) ||
+    protocolMessages.has(error.message)
+  ) {
+    return {
+      error: "protocol",
+      text: `the answer is not valid HTTP/1.1: ${error.message.slice(0, 300)}`,
+    };
   }
   // With TLS 1.3 a server refuses a missing client certificate only after the handshake.
-  if (/^ERR_(SSL|TLS)/.test(code)) return { error: "tls", text: `TLS failed (${code}): ${error.message.slice(0, 300)}` };
-  return { error: "reset", text: `the connection was closed before the answer was complete (${code === "" ? error.message : code})` };
+  if (/^ERR_(SSL|TLS)/.test(code))
+    return { error: "tls", text: `TLS failed (${code}): ${error.message.slice(0, 300)}` };
+  return {
+    error: "reset",
+    text: `the connection was closed before the answer was complete (${code === "" ? error.message : code})`,
+  };
 }
 
 const resends = (error: Error): boolean => failureOf(error).error === "reset";
 
-/** Consumers of Meta compare media types, and some escape the body before they verify its signature. */
+/**
+ * Consumers of Meta compare media types, and some escape the body before they verify its signature.
+ */
 function asMetaSends(delivery: OutgoingDelivery): OutgoingDelivery {
   return { ...delivery, body: asciiBody(delivery.body), contentType: "application/json" };
 }
@@ -210,12 +293,23 @@ export function asciiBody(body: Buffer): Buffer {
   return Buffer.from(asciiJson(text), "latin1");
 }
 
-function createRejection({ preset, contains = [] }: z.infer<typeof failIfBodySchema>): (outcome: UrlOutcome) => UrlOutcome {
+function createRejection({
+  preset,
+  contains = [],
+}: z.infer<typeof failIfBodySchema>): (outcome: UrlOutcome) => UrlOutcome {
   const texts = [...(preset === undefined ? [] : rejectionPresets[preset].texts), ...contains];
   return (outcome) => {
     const { result, response } = outcome;
-    if (response === null || result.kind !== "answered" || result.status < 200 || result.status >= 300) return outcome;
-    return texts.some((text) => response.includes(text)) ? { ...outcome, result: { kind: "failed", error: "rejected" } } : outcome;
+    if (
+      response === null ||
+      result.kind !== "answered" ||
+      result.status < 200 ||
+      result.status >= 300
+    )
+      return outcome;
+    return texts.some((text) => response.includes(text))
+      ? { ...outcome, result: { kind: "failed", error: "rejected" } }
+      : outcome;
   };
 }
 
@@ -231,12 +325,27 @@ export function fingerprintOf({ url, verifyToken }: App): string {
   return new Secret(`${url}\0${verifyToken.reveal()}`).fingerprint();
 }
 
-/** Returns what is wrong, without quoting the body, which may hold secrets; null: the app knows the token. */
-export async function shakeHands(to: UrlDestinationSettings, verifyToken: string, challenge: string): Promise<string | null> {
-  const app = openUrl({ ...to, concurrency: 1, timeout: Math.min(to.timeout, longestMs) }, Date.now, keep);
+/**
+ * Returns what is wrong, without quoting the body, which may hold secrets; null: the app knows the
+ * token.
+ */
+export async function shakeHands(
+  to: UrlDestinationSettings,
+  verifyToken: string,
+  challenge: string,
+): Promise<string | null> {
+  const app = openUrl(
+    { ...to, concurrency: 1, timeout: Math.min(to.timeout, longestMs) },
+    Date.now,
+    keep,
+  );
   const path = handshakePath(new URL(to.url), verifyToken, challenge);
   try {
-    const outcome = await app.request({ method: "GET", path, headers: [...fixedHeaders(to, relayVersion())].flat() });
+    const outcome = await app.request({
+      method: "GET",
+      path,
+      headers: [...fixedHeaders(to, relayVersion())].flat(),
+    });
     return problemOf(outcome, challenge);
   } finally {
     await app.close();
@@ -249,14 +358,19 @@ function handshakePath({ pathname, search }: URL, verifyToken: string, challenge
   return `${pathname}${own}hub.mode=subscribe&hub.challenge=${challenge}&hub.verify_token=${encodeURIComponent(verifyToken)}`;
 }
 
-function problemOf({ result, response, responseType }: UrlOutcome, challenge: string): string | null {
+function problemOf(
+  { result, response, responseType }: UrlOutcome,
+  challenge: string,
+): string | null {
   if (result.kind === "failed") return `no answer: ${response?.toString() ?? result.error}`;
   const { status } = result;
   const isChallenge = response?.toString("latin1") === challenge;
   if (status === 200 && isChallenge) return null;
-  if (status === 200) return `it answered 200 with ${bodyText(response, responseType)} instead of the challenge`;
+  if (status === 200)
+    return `it answered 200 with ${bodyText(response, responseType)} instead of the challenge`;
   if (isChallenge) return `it answered ${status} with the challenge, which Meta takes as a refusal`;
-  if (status >= 300 && status < 400) return `it answered ${status}, a redirect, which neither Meta nor the relay follows`;
+  if (status >= 300 && status < 400)
+    return `it answered ${status}, a redirect, which neither Meta nor the relay follows`;
   return `it answered ${status} instead of 200`;
 }
 

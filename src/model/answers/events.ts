@@ -7,13 +7,17 @@ import { count, foreignText, foreignWord, nextSeq, nextText, route, seq, text } 
 export const eventSchema = component("Event", "A received event.", {
   seq: seq.describe("The relay's own number of the event, which grows."),
   id: pii("event", text).describe("The envelope's id; null when quarantined."),
-  event: pii("kind", text).describe("The event kind, such as `message.status`; null when quarantined."),
+  event: pii("kind", text).describe(
+    "The event kind, such as `message.status`; null when quarantined.",
+  ),
   account: z.string().describe("The account of its source."),
   source: z.string().describe("The source that received it."),
   origin: z.string().describe("Where it comes from: `webhook`, `hydrate`, `reconcile` and others."),
   receivedAt: time.describe("When the relay received it."),
   createdAt: time.nullable().describe("When the service created it; null when quarantined."),
-  secret: text.describe("Fingerprint of the secret that verified it; null when the relay made the event."),
+  secret: text.describe(
+    "Fingerprint of the secret that verified it; null when the relay made the event.",
+  ),
   subject: pii(
     "subject",
     z.object({
@@ -33,23 +37,35 @@ export const eventSchema = component("Event", "A received event.", {
   conflicts: count.describe("How many of the duplicates had other bytes."),
   fault: foreignText.describe("Why a quarantined body is not a valid envelope; else null."),
   releasedAs: seq.nullable().describe("For a released body: the seq of the event that it became."),
-  releasedFrom: seq.nullable().describe("For an event released from quarantine: the seq of its body."),
+  releasedFrom: seq
+    .nullable()
+    .describe("For an event released from quarantine: the seq of its body."),
   size: count.describe("Bytes of the body."),
 });
 export type EventView = View<typeof eventSchema>;
 
-const deliveryCountsSchema = component("DeliveryCounts", "Number of deliveries in each state; a state without deliveries has no field.", {
-  waiting: count.exactOptional().describe("Waiting deliveries."),
-  held: count.exactOptional().describe("Held deliveries."),
-  delivered: count.exactOptional().describe("Delivered deliveries."),
-  dead: count.exactOptional().describe("Dead letters."),
-} satisfies Record<DeliveryState, unknown>);
+const deliveryCountsSchema = component(
+  "DeliveryCounts",
+  "Number of deliveries in each state; a state without deliveries has no field.",
+  {
+    waiting: count.exactOptional().describe("Waiting deliveries."),
+    held: count.exactOptional().describe("Held deliveries."),
+    delivered: count.exactOptional().describe("Delivered deliveries."),
+    dead: count.exactOptional().describe("Dead letters."),
+  } satisfies Record<DeliveryState, unknown>,
+);
 
-export const listedEventSchema = component("ListedEvent", "An event in a list, with the number of its deliveries.", {
-  ...eventSchema.shape,
-  deliveries: deliveryCountsSchema.describe("Its deliveries by state."),
-  cause: text.describe("Why the last attempt of a dead delivery failed, or else of a waiting one, such as `503`; null: none failed."),
-});
+export const listedEventSchema = component(
+  "ListedEvent",
+  "An event in a list, with the number of its deliveries.",
+  {
+    ...eventSchema.shape,
+    deliveries: deliveryCountsSchema.describe("Its deliveries by state."),
+    cause: text.describe(
+      "Why the last attempt of a dead delivery failed, or else of a waiting one, such as `503`; null: none failed.",
+    ),
+  },
+);
 export type ListedEventView = View<typeof listedEventSchema>;
 export type DeliveryCounts = Pick<ListedEventView, "deliveries" | "cause">;
 export type RelayEvent = z.infer<typeof listedEventSchema>;
@@ -59,28 +75,37 @@ export const eventPageSchema = component("EventPage", "One page of events.", {
   next: nextSeq,
 });
 
-const hydrationSchema = component("Hydration", "What the relay found through the service's API for a truncated event.", {
-  state: z.enum(hydrationStates).describe("Whether the relay still polls for it."),
-  reason: z.enum(giveUpReasons).nullable().describe("Why the relay gave up; null when it did not."),
-  polled: count.describe("Number of messages polled."),
-  found: z
-    .array(
-      z.object({
-        id: pii("event", z.string()).describe("Event id of the change."),
-        seq: seq.describe("Seq of the change's event."),
-        wamid: pii("wamid", text).describe("The message that changed."),
-        status: foreignWord.describe("Its new status."),
-      }),
-    )
-    .describe("The changes found, as the events that they became; the first hundred."),
-  foundCount: count.describe("Number of changes found."),
-  unknown: count.nullable().describe("Candidates that were not polled; null when not counted."),
-  settledAt: time.nullable().describe("When the hydration ended; null while it goes on."),
-});
+const hydrationSchema = component(
+  "Hydration",
+  "What the relay found through the service's API for a truncated event.",
+  {
+    state: z.enum(hydrationStates).describe("Whether the relay still polls for it."),
+    reason: z
+      .enum(giveUpReasons)
+      .nullable()
+      .describe("Why the relay gave up; null when it did not."),
+    polled: count.describe("Number of messages polled."),
+    found: z
+      .array(
+        z.object({
+          id: pii("event", z.string()).describe("Event id of the change."),
+          seq: seq.describe("Seq of the change's event."),
+          wamid: pii("wamid", text).describe("The message that changed."),
+          status: foreignWord.describe("Its new status."),
+        }),
+      )
+      .describe("The changes found, as the events that they became; the first hundred."),
+    foundCount: count.describe("Number of changes found."),
+    unknown: count.nullable().describe("Candidates that were not polled; null when not counted."),
+    settledAt: time.nullable().describe("When the hydration ended; null while it goes on."),
+  },
+);
 export type HydrationView = View<typeof hydrationSchema>;
 
 export const deliverySchema = component("Delivery", "One event for one route.", {
-  id: pii("delivery", z.string()).describe("The delivery's id, which the destination receives as `webhook-id`."),
+  id: pii("delivery", z.string()).describe(
+    "The delivery's id, which the destination receives as `webhook-id`.",
+  ),
   event: seq.describe("Seq of its event."),
   eventId: pii("event", z.string()).describe("Id of its event."),
   route: z.string().describe("The route; `proxy:{source}` for a proxied exchange."),
@@ -90,7 +115,9 @@ export const deliverySchema = component("Delivery", "One event for one route.", 
   nextAt: time.nullable().describe("When the next attempt is due; null when none is."),
   settledAt: time.nullable().describe("When it was delivered or died; null before."),
   reason: foreignText.describe("Why it is dead; else null."),
-  cause: text.describe("Why its last failed attempt failed: an HTTP status such as `503`, or a word such as `timeout`; null: none failed."),
+  cause: text.describe(
+    "Why its last failed attempt failed: an HTTP status such as `503`, or a word such as `timeout`; null: none failed.",
+  ),
 });
 export type DeliveryView = View<typeof deliverySchema>;
 export type RelayDelivery = z.infer<typeof deliverySchema>;
@@ -100,20 +127,30 @@ export const deliveryPageSchema = component("DeliveryPage", "One page of deliver
   next: nextText,
 });
 
-export const deliveryGroupsSchema = component("DeliveryGroups", "Undelivered deliveries by route, state and cause.", {
-  data: z
-    .array(
-      component("DeliveryGroup", "The undelivered deliveries of a route with the same state and cause.", {
-        route,
-        state: z.enum(deliveryStates).describe("Their state; `delivered` ones are not grouped."),
-        cause: text.describe("Why the last failed attempt of each failed; null: none failed."),
-        count: count.describe("Number of deliveries."),
-        oldestAt: time.nullable().describe("When the oldest of their events was received."),
-        newestAt: time.nullable().describe("When the newest of their events was received."),
-      }),
-    )
-    .describe("Largest first."),
-});
+export const deliveryGroupsSchema = component(
+  "DeliveryGroups",
+  "Undelivered deliveries by route, state and cause.",
+  {
+    data: z
+      .array(
+        component(
+          "DeliveryGroup",
+          "The undelivered deliveries of a route with the same state and cause.",
+          {
+            route,
+            state: z
+              .enum(deliveryStates)
+              .describe("Their state; `delivered` ones are not grouped."),
+            cause: text.describe("Why the last failed attempt of each failed; null: none failed."),
+            count: count.describe("Number of deliveries."),
+            oldestAt: time.nullable().describe("When the oldest of their events was received."),
+            newestAt: time.nullable().describe("When the newest of their events was received."),
+          },
+        ),
+      )
+      .describe("Largest first."),
+  },
+);
 export type DeliveryGroup = z.infer<typeof deliveryGroupsSchema>["data"][number];
 export type DeliveryGroupView = View<typeof deliveryGroupsSchema>["data"][number];
 
@@ -131,7 +168,9 @@ export type AttemptView = View<typeof attemptSchema>;
 const requestSchema = component("EventRequest", "The request that brought an event, and others.", {
   digest: z.string().describe("SHA-256 of the request's body, in hex."),
   bytes: count.describe("Size of the request's body."),
-  events: count.describe("How many events the request had, with those that were duplicates or quarantined."),
+  events: count.describe(
+    "How many events the request had, with those that were duplicates or quarantined.",
+  ),
   place: z.int().describe("This event's place among them, from 1."),
 });
 export type EventRequest = z.infer<typeof requestSchema>;
@@ -140,8 +179,12 @@ export const routedEvent = {
   ...eventSchema.shape,
   request: requestSchema
     .nullable()
-    .describe("The request that brought it with other events, which `GET /v1/events?request={digest}` lists; null: it came alone."),
-  hydration: hydrationSchema.nullable().describe("Hydration of a truncated event; null for all others."),
+    .describe(
+      "The request that brought it with other events, which `GET /v1/events?request={digest}` lists; null: it came alone.",
+    ),
+  hydration: hydrationSchema
+    .nullable()
+    .describe("Hydration of a truncated event; null for all others."),
   routes: z
     .array(
       component("Verdict", "What a route did with an event.", {
@@ -154,8 +197,21 @@ export const routedEvent = {
 };
 
 export const nextStepSchema = component("NextStep", "The next step of a delivery.", {
-  kind: z.enum(["attempt", "due", "exchange", "held", "breaker", "paused", "stopped", "no route", "dead", "done"]).describe(
-    `Why it waits, or that it does not.
+  kind: z
+    .enum([
+      "attempt",
+      "due",
+      "exchange",
+      "held",
+      "breaker",
+      "paused",
+      "stopped",
+      "no route",
+      "dead",
+      "done",
+    ])
+    .describe(
+      `Why it waits, or that it does not.
 
 | kind | meaning |
 |---|---|
@@ -169,7 +225,7 @@ export const nextStepSchema = component("NextStep", "The next step of a delivery
 | \`no route\` | its route is not in the settings |
 | \`dead\` | nothing, until you retry it |
 | \`done\` | nothing |`,
-  ),
+    ),
   at: time.nullable().describe("When; null where the kind has no time."),
   behind: seq.nullable().describe("For `held`: seq of the event whose delivery goes out first."),
   ahead: count.describe("For `held`: number of other deliveries before it."),
@@ -177,33 +233,46 @@ export const nextStepSchema = component("NextStep", "The next step of a delivery
 });
 export type NextStep = View<typeof nextStepSchema>;
 
-export const eventDetailSchema = component("EventDetail", "An event with its bytes, the verdicts of the routes, and its deliveries.", {
-  ...routedEvent,
-  headers: pii("json", z.record(z.string(), z.string())).describe("The stored request headers: those that the signature covers."),
-  body: pii("bytes", z.string()).describe("The received bytes, in base64."),
-  text: pii("body", text).describe("The body as text; null when it is not UTF-8."),
-  deliveries: z
-    .array(
-      component("AttemptedDelivery", "A delivery with its attempts.", {
-        ...deliverySchema.shape,
-        attemptHistory: z.array(attemptSchema).describe("Its attempts, oldest first."),
-        next: nextStepSchema.describe("What happens next."),
-      }),
-    )
-    .describe("Its deliveries with their attempts."),
-});
+export const eventDetailSchema = component(
+  "EventDetail",
+  "An event with its bytes, the verdicts of the routes, and its deliveries.",
+  {
+    ...routedEvent,
+    headers: pii("json", z.record(z.string(), z.string())).describe(
+      "The stored request headers: those that the signature covers.",
+    ),
+    body: pii("bytes", z.string()).describe("The received bytes, in base64."),
+    text: pii("body", text).describe("The body as text; null when it is not UTF-8."),
+    deliveries: z
+      .array(
+        component("AttemptedDelivery", "A delivery with its attempts.", {
+          ...deliverySchema.shape,
+          attemptHistory: z.array(attemptSchema).describe("Its attempts, oldest first."),
+          next: nextStepSchema.describe("What happens next."),
+        }),
+      )
+      .describe("Its deliveries with their attempts."),
+  },
+);
 export type RelayEventDetail = z.infer<typeof eventDetailSchema>;
 /** With the bytes as received. */
-export interface EventDetail extends Omit<View<typeof eventDetailSchema>, "deliveries" | "text" | "body"> {
+export interface EventDetail
+  extends Omit<View<typeof eventDetailSchema>, "deliveries" | "text" | "body"> {
   readonly body: Buffer;
 }
 
 export const retriedSchema = component("RetriedDelivery", "A delivery after a retry.", {
   id: pii("delivery", z.string()).describe("The delivery."),
   route: z.string().describe("Its route."),
-  state: z.string().describe("`waiting`: goes out now. `held`: waits for an earlier delivery of its message."),
+  state: z
+    .string()
+    .describe("`waiting`: goes out now. `held`: waits for an earlier delivery of its message."),
   previousState: z.string().describe("Its state before the retry."),
   stopped: foreignText.describe("Why the destination is stopped; null when it is not."),
-  pausedUntil: time.nullable().describe("Until when the destination is paused (429 with `Retry-After`); null when it is not."),
+  pausedUntil: time
+    .nullable()
+    .describe(
+      "Until when the destination is paused (429 with `Retry-After`); null when it is not.",
+    ),
 });
 export type Retried = z.infer<typeof retriedSchema>;

@@ -1,13 +1,21 @@
 import { z } from "zod";
 import { type ErrorCode, errorCodes } from "../errors.ts";
 import { component, foreign, pii, time, type View } from "../view.ts";
-import { attemptSchema, deliverySchema, type EventDetail, nextStepSchema, routedEvent } from "./events.ts";
+import {
+  attemptSchema,
+  deliverySchema,
+  type EventDetail,
+  nextStepSchema,
+  routedEvent,
+} from "./events.ts";
 import { count, foreignText, foreignWord, nextSeq, seq, text } from "./fields.ts";
 
 const trackedFields = {
   account: z.string().describe("Its account."),
   reference: foreignText.describe("Your own reference, from the registration."),
-  metadata: pii("metadata", z.record(z.string(), z.unknown())).nullable().describe("Your metadata, from the registration."),
+  metadata: pii("metadata", z.record(z.string(), z.unknown()))
+    .nullable()
+    .describe("Your metadata, from the registration."),
   status: foreignWord.describe("The current status; null before the first event."),
   times: z.record(pii("word", z.string()), time).describe("When each status was first seen."),
   updatedAt: time.describe("When it changed last."),
@@ -16,7 +24,9 @@ const trackedFields = {
 export const messageSchema = component("Message", "A tracked message.", {
   ...trackedFields,
   wamid: pii("wamid", z.string()).describe("Its wamid."),
-  phone: pii("phone", z.string()).nullable().describe("The phone number in the wamid; null without one."),
+  phone: pii("phone", z.string())
+    .nullable()
+    .describe("The phone number in the wamid; null without one."),
   id: pii("message", text).describe("The service's message id."),
   conversationId: pii("message", text).describe("The service's conversation id."),
   errorCode: foreignWord.describe("Why it failed; null when it did not."),
@@ -35,7 +45,9 @@ const runSchema = component("Run", "A tracked automation run.", {
   ...trackedFields,
   runId: pii("run", z.string()).describe("The service's run id."),
   error: foreignWord.describe("Why it failed; null when it did not."),
-  registeredAt: time.nullable().describe("When it was started through the relay; null when it was only seen."),
+  registeredAt: time
+    .nullable()
+    .describe("When it was started through the relay; null when it was only seen."),
 });
 export type RunView = View<typeof runSchema>;
 export type RelayRun = z.infer<typeof runSchema>;
@@ -68,11 +80,19 @@ const storySchema = component("Story", "One message or run with its events, or o
 export type RelayStory = z.infer<typeof storySchema>;
 export type EventStory = EventDetail & Pick<View<typeof eventStorySchema>, "deliveries">;
 /** With the bytes of its events. */
-export type Story = Omit<View<typeof storySchema>, "events"> & { readonly events: readonly EventStory[] };
+export type Story = Omit<View<typeof storySchema>, "events"> & {
+  readonly events: readonly EventStory[];
+};
 
-export const explainedSchema = component("Stories", "The stories of everything that has the name.", {
-  data: z.array(storySchema).describe("Several stories when accounts, or messages with one reference, share the name."),
-});
+export const explainedSchema = component(
+  "Stories",
+  "The stories of everything that has the name.",
+  {
+    data: z
+      .array(storySchema)
+      .describe("Several stories when accounts, or messages with one reference, share the name."),
+  },
+);
 export type RelayExplained = z.infer<typeof explainedSchema>;
 
 export const trackedSchema = component("Tracked", "The result of a registration.", {
@@ -102,7 +122,10 @@ export type TrackSums = z.infer<typeof trackSumsSchema>;
 
 export const trackEndSchema = component("TrackEnd", "The last line of NDJSON: the sums.", {
   ...trackSumsSchema.shape,
-  stoppedAt: z.int().exactOptional().describe("The first line that was not registered. Only when the relay stopped early."),
+  stoppedAt: z
+    .int()
+    .exactOptional()
+    .describe("The first line that was not registered. Only when the relay stopped early."),
   error: foreign.exactOptional().describe("Why the relay stopped early, for people."),
   code: z
     .enum(Object.keys(errorCodes) as ErrorCode[])
@@ -113,7 +136,9 @@ export type TrackEnd = z.infer<typeof trackEndSchema>;
 
 const stored = z
   .boolean()
-  .describe("False: done at the service, but the relay's store is unavailable. Keep the ids, and do not repeat the request.");
+  .describe(
+    "False: done at the service, but the relay's store is unavailable. Keep the ids, and do not repeat the request.",
+  );
 
 export const sentMessageSchema = component("SentMessage", "A message that was sent.", {
   account: z.string().describe("The account that sent it."),

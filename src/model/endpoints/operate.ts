@@ -1,6 +1,12 @@
 import { z } from "zod";
 import { accountsSchema, reconciledSchema, reconcilePlanSchema } from "../answers/accounts.ts";
-import { accountResumedSchema, handshakeSchema, replayCountSchema, replayedSchema, resumedSchema } from "../answers/actions.ts";
+import {
+  accountResumedSchema,
+  handshakeSchema,
+  replayCountSchema,
+  replayedSchema,
+  resumedSchema,
+} from "../answers/actions.ts";
 import { retriedSchema } from "../answers/events.ts";
 import { count } from "../answers/fields.ts";
 import {
@@ -57,7 +63,9 @@ export const readinessSchema = component(
     settings: z
       .object({
         loadedAt: time.describe("When they were read."),
-        refusedAt: time.nullable().describe("When a reload was refused; null when the last one was applied."),
+        refusedAt: time
+          .nullable()
+          .describe("When a reload was refused; null when the last one was applied."),
         faults: count.describe("Number of faults of the refused settings."),
         needRestart: z.array(z.string()).describe("Changed settings that need a restart."),
       })
@@ -71,7 +79,9 @@ const openApiSchema = z
     openapi: z.string().describe("The version of OpenAPI."),
     info: z.record(z.string(), z.unknown()).describe("Title and version of the relay."),
     paths: z.record(z.string(), z.unknown()).describe("The operations by path."),
-    components: z.record(z.string(), z.unknown()).describe("The schemas and answers that the operations refer to."),
+    components: z
+      .record(z.string(), z.unknown())
+      .describe("The schemas and answers that the operations refer to."),
   })
   .meta({ id: "OpenApi", description: "A document of OpenAPI 3.1." });
 
@@ -89,10 +99,14 @@ export const operating = {
     accounts: "none",
     open: true,
     summary: "Whether the relay can store events and is not stopping",
-    description: "With `server.control`, the answer on `server.port` has only `ready` and `draining`.",
+    description:
+      "With `server.control`, the answer on `server.port` has only `ready` and `draining`.",
     answers: {
       200: { text: "It is ready.", schema: readinessSchema },
-      503: { text: "It is starting or stopping, or its store is unavailable.", schema: readinessSchema },
+      503: {
+        text: "It is starting or stopping, or its store is unavailable.",
+        schema: readinessSchema,
+      },
     },
   },
   describe: {
@@ -110,14 +124,16 @@ export const operating = {
   listSources: {
     scope: "read",
     accounts: "whole",
-    summary: "The sources of the settings, with Meta's handshakes and the numbers that events came for",
+    summary:
+      "The sources of the settings, with Meta's handshakes and the numbers that events came for",
     answers: { 200: { schema: sourcesSchema } },
   },
   checkSource: {
     scope: "replay",
     accounts: "whole",
     summary: "Asks Meta's Graph API whether the webhooks of a source go to it",
-    description: "For a source with `graph`. Reads subscribed apps, callbacks and their overrides, and changes nothing.",
+    description:
+      "For a source with `graph`. Reads subscribed apps, callbacks and their overrides, and changes nothing.",
     params: z.strictObject({ source: z.string().describe("The source's name.") }),
     answers: { 200: { schema: sourceCheckSchema } },
     errors: ["not_found", "conflict"],
@@ -132,7 +148,8 @@ export const operating = {
     scope: "replay",
     accounts: "whole",
     summary: "Reads the settings, the env file and the secret files again, as SIGHUP does",
-    description: "Applies to the process that answers. If anything is faulty, that process keeps the settings that it has.",
+    description:
+      "Applies to the process that answers. If anything is faulty, that process keeps the settings that it has.",
     answers: { 200: { schema: reloadSchema } },
     errors: ["settings_refused", "conflict"],
   },
@@ -146,21 +163,24 @@ export const operating = {
     scope: "read",
     accounts: "whole",
     summary: "The settings in effect, with secrets masked",
-    description: "As `wamid-relay config print` shows them. Sections that need a restart are those of the start.",
+    description:
+      "As `wamid-relay config print` shows them. Sections that need a restart are those of the start.",
     answers: { 200: { schema: settingsViewSchema } },
   },
   listListeners: {
     scope: "read",
     accounts: "whole",
     summary: "Connected listeners, and the cursors of others",
-    description: "Several processes share the cursors. A listener is connected to one of them, which alone lists the connection.",
+    description:
+      "Several processes share the cursors. A listener is connected to one of them, which alone lists the connection.",
     answers: { 200: { schema: listenersSchema } },
   },
   retryDelivery: {
     scope: "replay",
     accounts: "narrowed",
     summary: "Sends a delivery now",
-    description: "A settled delivery waits again, under the same id. A held one stays held behind its message's earlier delivery.",
+    description:
+      "A settled delivery waits again, under the same id. A held one stays held behind its message's earlier delivery.",
     params: z.strictObject({ id: z.string().describe("The delivery's id.") }),
     answers: { 200: { schema: retriedSchema } },
     errors: ["not_found", "conflict"],
@@ -183,7 +203,8 @@ export const operating = {
   resumeRoute: {
     scope: "replay",
     accounts: "whole",
-    summary: "Tries a destination now that stopped (410), paused (429 with Retry-After) or fails (its breaker is open)",
+    summary:
+      "Tries a destination now that stopped (410), paused (429 with Retry-After) or fails (its breaker is open)",
     params: z.strictObject({ route: z.string().describe("The route's name.") }),
     answers: { 200: { schema: resumedSchema } },
     errors: ["not_found"],
@@ -196,7 +217,12 @@ export const operating = {
       "Sends `GET <url>?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`. It succeeds if the destination answers 200 and the challenge. A success is stored and not repeated, because some apps delete the token with it.",
     params: z.strictObject({ route: z.string().describe("The route's name.") }),
     body: z
-      .strictObject({ repeat: z.boolean().default(false).describe("Performs it again although an earlier one succeeded.") })
+      .strictObject({
+        repeat: z
+          .boolean()
+          .default(false)
+          .describe("Performs it again although an earlier one succeeded."),
+      })
       .prefault({}),
     answers: { 200: { schema: handshakeSchema } },
     errors: ["not_found", "conflict"],
@@ -205,7 +231,8 @@ export const operating = {
     scope: "replay",
     accounts: "narrowed",
     summary: "Ends the stops of an account's used-up quotas",
-    description: "Also discards smaller per-minute caps that the service reported. The next refused call stops the account again.",
+    description:
+      "Also discards smaller per-minute caps that the service reported. The next refused call stops the account again.",
     params: z.strictObject({ account: z.string().describe("The account's name.") }),
     answers: { 200: { schema: accountResumedSchema } },
     errors: ["not_found"],
@@ -220,10 +247,18 @@ export const operating = {
       .strictObject({
         account: z.string().optional().describe("Only this account."),
         dryRun: z.boolean().default(false).describe("Only return the plan."),
-        dueBy: givenTime.nullable().default(null).describe("`dueBy` of the previous answer, to continue the same pass."),
+        dueBy: givenTime
+          .nullable()
+          .default(null)
+          .describe("`dueBy` of the previous answer, to continue the same pass."),
       })
       .prefault({}),
-    answers: { 200: { text: "The results by account.", schema: z.union([reconciledSchema, reconcilePlanSchema]) } },
+    answers: {
+      200: {
+        text: "The results by account.",
+        schema: z.union([reconciledSchema, reconcilePlanSchema]),
+      },
+    },
     errors: ["shutting_down"],
   },
   listAccounts: {
@@ -244,8 +279,16 @@ export const sessions = {
     description:
       "Sets a cookie for 12 hours. A request with the cookie needs the header `x-wamid-relay: console`. Changing or removing the token ends its sessions. A bad token or code counts toward `control.badTokenLimit`.",
     body: z.union([
-      z.strictObject({ token: z.string().min(1).max(4096).describe("A token of `control.tokens`.") }),
-      z.strictObject({ code: z.string().min(1).max(256).describe("A code of `POST /v1/session/code`. It works once, for 60 seconds.") }),
+      z.strictObject({
+        token: z.string().min(1).max(4096).describe("A token of `control.tokens`."),
+      }),
+      z.strictObject({
+        code: z
+          .string()
+          .min(1)
+          .max(256)
+          .describe("A code of `POST /v1/session/code`. It works once, for 60 seconds."),
+      }),
     ]),
     answers: { 200: { schema: sessionSchema } },
   },
@@ -268,7 +311,8 @@ export const sessions = {
     scope: null,
     accounts: "none",
     summary: "A one-time code that signs in to the console",
-    description: "For 60 seconds, with the rights of the bearer token. A session cannot create one.",
+    description:
+      "For 60 seconds, with the rights of the bearer token. A session cannot create one.",
     answers: { 200: { schema: sessionCodeSchema } },
   },
 } as const;

@@ -1,7 +1,17 @@
 import { z } from "zod";
-import { deliveryGroupsSchema, deliveryPageSchema, eventDetailSchema, eventPageSchema } from "../answers/events.ts";
+import {
+  deliveryGroupsSchema,
+  deliveryPageSchema,
+  eventDetailSchema,
+  eventPageSchema,
+} from "../answers/events.ts";
 import { statsSchema } from "../answers/relay.ts";
-import { explainedSchema, messagePageSchema, messageSchema, runPageSchema } from "../answers/subjects.ts";
+import {
+  explainedSchema,
+  messagePageSchema,
+  messageSchema,
+  runPageSchema,
+} from "../answers/subjects.ts";
 import { auditProgressSchema, auditSchema } from "../audit.ts";
 import { qualitySchema, seriesSchema, seriesTable } from "../history.ts";
 import { overviewSchema } from "../overview.ts";
@@ -22,18 +32,34 @@ import { component, foreign, pii, time, type View } from "../view.ts";
 
 const searchHitSchema = component("SearchHit", "One thing that a search found.", {
   kind: z.enum(["message", "run", "event", "delivery"]).describe("What was found."),
-  id: pii("hit", z.string()).describe("The wamid, run id, event id or delivery id; of a quarantined body its seq."),
-  seq: z.int().min(0).nullable().describe("The seq of the event, or of the delivery's event; null for messages and runs."),
+  id: pii("hit", z.string()).describe(
+    "The wamid, run id, event id or delivery id; of a quarantined body its seq.",
+  ),
+  seq: z
+    .int()
+    .min(0)
+    .nullable()
+    .describe("The seq of the event, or of the delivery's event; null for messages and runs."),
   account: z.string().describe("The account that it belongs to."),
-  label: foreign.describe("The reference of a message or run, the kind of an event, the route of a delivery; empty when there is none."),
-  status: foreign.nullable().describe("The status; of a delivery its state, of an event without a status its disposition."),
-  at: time.describe("When the message or run changed, the event was received, or the delivery settled."),
+  label: foreign.describe(
+    "The reference of a message or run, the kind of an event, the route of a delivery; empty when there is none.",
+  ),
+  status: foreign
+    .nullable()
+    .describe("The status; of a delivery its state, of an event without a status its disposition."),
+  at: time.describe(
+    "When the message or run changed, the event was received, or the delivery settled.",
+  ),
 });
 export type SearchHitView = View<typeof searchHitSchema>;
 export type SearchHit = z.infer<typeof searchHitSchema>;
 
 export const searchSchema = component("SearchHits", "What a search found.", {
-  data: z.array(searchHitSchema).describe("At most 20, best first: what has exactly this name, then phone numbers, then references."),
+  data: z
+    .array(searchHitSchema)
+    .describe(
+      "At most 20, best first: what has exactly this name, then phone numbers, then references.",
+    ),
   more: z.boolean().describe("Whether there may be more. The lists have all of them."),
 });
 
@@ -42,7 +68,8 @@ export const reading = {
     scope: "read",
     accounts: "whole",
     summary: "What needs action, the figures of the last hour, and the state of each destination",
-    description: "`GET /v1/live` sends it whenever it changes. Counts of deliveries are at most five seconds old.",
+    description:
+      "`GET /v1/live` sends it whenever it changes. Counts of deliveries are at most five seconds old.",
     answers: { 200: { schema: overviewSchema } },
   },
   getSeries: {
@@ -111,7 +138,9 @@ ${seriesTable}`,
     accounts: "narrowed",
     summary: "One message with its status, registered or only seen",
     description: "When several messages have the name, `bad_request` lists them.",
-    params: z.strictObject({ wamid: z.string().describe("Its wamid, else the service's id, else its reference.") }),
+    params: z.strictObject({
+      wamid: z.string().describe("Its wamid, else the service's id, else its reference."),
+    }),
     query: accountQuery,
     answers: { 200: { schema: messageSchema } },
     errors: ["not_found", "too_many_guesses"],
@@ -128,7 +157,8 @@ ${seriesTable}`,
     scope: "read",
     accounts: "narrowed",
     summary: "What a text can name: messages, runs, events and deliveries",
-    description: "For a search box. `q` of `GET /v1/messages`, `/v1/runs` and `/v1/events` finds all rows, page by page.",
+    description:
+      "For a search box. `q` of `GET /v1/messages`, `/v1/runs` and `/v1/events` finds all rows, page by page.",
     query: searchQuery,
     answers: { 200: { schema: searchSchema } },
     errors: ["too_many_guesses"],
@@ -144,7 +174,8 @@ ${seriesTable}`,
     scope: "read",
     accounts: "whole",
     summary: "Whether everything that was received is accounted for",
-    description: "202 with the progress when the audit takes longer than `wait`. Repeat the request to join the same audit.",
+    description:
+      "202 with the progress when the audit takes longer than `wait`. Repeat the request to join the same audit.",
     query: auditQuery,
     answers: {
       200: { schema: auditSchema },

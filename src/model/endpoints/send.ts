@@ -1,18 +1,30 @@
 import { z } from "zod";
-import { sentMessageSchema, startedRunSchema, trackEndSchema, trackedLineSchema, trackedSchema } from "../answers/subjects.ts";
+import {
+  sentMessageSchema,
+  startedRunSchema,
+  trackEndSchema,
+  trackedLineSchema,
+  trackedSchema,
+} from "../answers/subjects.ts";
 import { maxIdLength } from "../ids.ts";
 import { givenTime, idText } from "../queries.ts";
 import { metadataSchema } from "../tracking.ts";
 import { durationSchema } from "../units.ts";
 
-/** The service's rules (messaging-service-api.md, "POST /messages"), so that a request it would refuse costs no call. */
+/**
+ * The service's rules (messaging-service-api.md, "POST /messages"), so that a request it would
+ * refuse costs no call.
+ */
 const phone = z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)");
 /** A lone surrogate has no UTF-8 form: the customer would get U+FFFD. */
 const text = z.string().refine((given) => given.isWellFormed(), "is not well-formed text");
 const texts = z.record(z.string(), text);
-const accountOf = (what: string) => z.string().min(1).optional().describe(`${what}. Required when the settings have several.`);
+const accountOf = (what: string) =>
+  z.string().min(1).optional().describe(`${what}. Required when the settings have several.`);
 const reference = idText.optional().describe("Your own reference, such as an order number.");
-const metadata = metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`.");
+const metadata = metadataSchema
+  .optional()
+  .describe("Your own data, for routes and `payload: enriched`.");
 
 export const messageBody = z
   .strictObject({
@@ -22,7 +34,9 @@ export const messageBody = z
       .min(1)
       .max(4096)
       .optional()
-      .describe("The text. The service accepts it only within 24 hours of the customer's last message."),
+      .describe(
+        "The text. The service accepts it only within 24 hours of the customer's last message.",
+      ),
     template: z
       .strictObject({
         id: z.string().min(1).describe("The template's id."),
@@ -30,18 +44,29 @@ export const messageBody = z
       })
       .optional()
       .describe("An approved template, instead of `text`."),
-    phoneNumberId: z.string().min(1).optional().describe("The sending number, if several are connected."),
+    phoneNumberId: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("The sending number, if several are connected."),
     reference,
     metadata,
   })
-  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template")
+  .refine(
+    ({ text, template }) => (text === undefined) !== (template === undefined),
+    "needs exactly one of text and template",
+  )
   .meta({ oneOf: [{ required: ["text"] }, { required: ["template"] }] });
 
 export const runBody = z.strictObject({
   account: accountOf("The account that starts it"),
   reference: idText.describe("The business record. It starts one run, once and for all."),
   // The service documents no format.
-  phone: z.string().min(1).max(maxIdLength).describe("The customer's phone number, in the service's format."),
+  phone: z
+    .string()
+    .min(1)
+    .max(maxIdLength)
+    .describe("The customer's phone number, in the service's format."),
   name: text.min(1).optional().describe("The customer's name."),
   data: texts.optional().describe("Values for the automation."),
   metadata,
@@ -53,11 +78,15 @@ const sendQuery = z.strictObject({
     .int()
     .min(1)
     .optional()
-    .describe("`details.resend` of the error `outcome_unknown`: sends again although the first attempt may have succeeded."),
+    .describe(
+      "`details.resend` of the error `outcome_unknown`: sends again although the first attempt may have succeeded.",
+    ),
   maxWait: durationSchema
     .refine((ms) => ms <= 5 * 60_000, "must be at most 5m")
     .optional()
-    .describe("Longest wait for a slot under the account's caps, at most `5m`. Default: `send.maxWait`."),
+    .describe(
+      "Longest wait for a slot under the account's caps, at most `5m`. Default: `send.maxWait`.",
+    ),
 });
 
 const sendHeaders = z.object({
@@ -93,7 +122,10 @@ export const registration = z.strictObject({
 });
 export type Registration = z.infer<typeof registration>;
 
-export const trackBody = z.union([registration.transform((one) => [one]), z.array(registration).min(1).max(1000)]);
+export const trackBody = z.union([
+  registration.transform((one) => [one]),
+  z.array(registration).min(1).max(1000),
+]);
 
 const ndjson = "application/x-ndjson";
 
@@ -103,7 +135,8 @@ export const sending = {
     scope: "send",
     accounts: "narrowed",
     summary: "Sends a message, once per Idempotency-Key",
-    description: "The relay registers what it sent. With every error but `outcome_unknown`, nothing was sent.",
+    description:
+      "The relay registers what it sent. With every error but `outcome_unknown`, nothing was sent.",
     query: sendQuery,
     headers: sendHeaders,
     body: messageBody,

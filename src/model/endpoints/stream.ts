@@ -8,17 +8,27 @@ import type { View } from "../view.ts";
 const seq = z.coerce.number<number>().int().min(0);
 const words = z
   .union([z.string(), z.array(z.string())])
-  .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((text) => text.split(",")).map((text) => text.trim()))
+  .transform((given) =>
+    (Array.isArray(given) ? given : [given])
+      .flatMap((text) => text.split(","))
+      .map((text) => text.trim()),
+  )
   .refine((list) => list.every((word) => word !== ""), "has an empty word")
   .refine((list) => list.length <= 100, "has more than 100 words");
 
-const listenerName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
+const listenerName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
 const listenQuery = z.strictObject({
   source: words.optional().describe("Only from these sources, separated by commas."),
-  events: words.optional().describe("Only these event kinds, with `*` as in routes, separated by commas."),
+  events: words
+    .optional()
+    .describe("Only these event kinds, with `*` as in routes, separated by commas."),
   status: words.optional().describe("Only with these statuses, separated by commas."),
-  tracked: flag.optional().describe("`true`: only messages and runs that are registered now. `false`: only others."),
+  tracked: flag
+    .optional()
+    .describe("`true`: only messages and runs that are registered now. `false`: only others."),
   where: z.string().optional().describe("JSON: a condition on `data`, as in routes."),
   since: z
     .union([durationSchema, z.iso.datetime({ offset: true }).transform((text) => new Date(text))], {
@@ -28,13 +38,20 @@ const listenQuery = z.strictObject({
     .describe("Start with the events received since this time, or in this duration before now."),
   latest: flag.optional().describe("Start now, whatever the cursor is."),
   after: seq.optional().describe("Start after this seq."),
-  as: listenerName.optional().describe("Start at the cursor of this name. Without one, start now and create it."),
+  as: listenerName
+    .optional()
+    .describe("Start at the cursor of this name. Without one, start now and create it."),
 });
 export type ListenQuery = z.infer<typeof listenQuery>;
 
-const cursorBody = z.strictObject({ seq: z.number().int().min(0).describe("Everything up to this seq is done.") });
+const cursorBody = z.strictObject({
+  seq: z.number().int().min(0).describe("Everything up to this seq is done."),
+});
 
-/** Browsers send an empty one for none. An invalid one is refused: beginning elsewhere would skip events. */
+/**
+ * Browsers send an empty one for none. An invalid one is refused: beginning elsewhere would skip
+ * events.
+ */
 const lastEventId = z
   .string()
   .regex(/^(?:\d{1,15})?$/, "is not the id of an event of this stream (a whole number)")
@@ -43,7 +60,16 @@ const lastEventId = z
 
 /** An event as `GET /v1/listen` sends it (docs/how-to/develop-with-production-events.md). */
 export const listenedEventSchema = eventSchema
-  .pick({ seq: true, source: true, account: true, origin: true, receivedAt: true, disposition: true, status: true, subject: true })
+  .pick({
+    seq: true,
+    source: true,
+    account: true,
+    origin: true,
+    receivedAt: true,
+    disposition: true,
+    status: true,
+    subject: true,
+  })
   .extend({
     id: z.string().describe("The envelope's id."),
     event: z.string().describe("The event kind."),
@@ -93,7 +119,12 @@ export const streaming = {
 | a comment | | every 15 s while nothing else comes |`,
     query: listenQuery,
     headers: z.object({ "last-event-id": lastEventId }),
-    answers: { 200: { text: "Server-sent events: `hello`, `event`, `gap`, `at`, `bye`.", types: ["text/event-stream"] } },
+    answers: {
+      200: {
+        text: "Server-sent events: `hello`, `event`, `gap`, `at`, `bye`.",
+        types: ["text/event-stream"],
+      },
+    },
     errors: ["too_many_listeners", "shutting_down"],
     head: false,
   },
@@ -108,7 +139,8 @@ export const streaming = {
   live: {
     scope: "read",
     accounts: "narrowed",
-    summary: "The overview whenever it changes, and events as they are stored, until either side ends it",
+    summary:
+      "The overview whenever it changes, and events as they are stored, until either side ends it",
     description: `Begins now, or after \`Last-Event-ID\`: no event is missing, and none comes twice. At most 100 connections.
 
 | \`event:\` | \`id:\` | \`data:\`, as JSON |
@@ -119,7 +151,12 @@ export const streaming = {
 | \`bye\` | | \`{reason}\`: the relay stops, or the token or session has ended |`,
     query: liveQuery,
     headers: z.object({ "last-event-id": lastEventId }),
-    answers: { 200: { text: "Server-sent events: `overview`, `events`, `bye`.", types: ["text/event-stream"] } },
+    answers: {
+      200: {
+        text: "Server-sent events: `overview`, `events`, `bye`.",
+        types: ["text/event-stream"],
+      },
+    },
     errors: ["too_many_listeners", "shutting_down"],
     head: false,
   },

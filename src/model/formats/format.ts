@@ -8,7 +8,10 @@ export type ItemContent =
 export interface Item {
   /** Its own bytes: a request with this item only, which reads as the same item. */
   readonly body: Buffer;
-  /** Ids of the business number and account that it came for, the more exact one first. They select the relay's account. */
+  /**
+   * Ids of the business number and account that it came for, the more exact one first. They select
+   * the relay's account.
+   */
   readonly numbers: readonly string[];
   readonly content: ItemContent;
 }
@@ -31,7 +34,10 @@ export interface ReadingOf {
 /** How the signed bodies of one kind of sender are read. Pure, and never throws. */
 export interface Format {
   items(body: Buffer, of: ReadingOf): readonly Item[];
-  /** The sender's item in the valid body of one item, as {@link parseVerbatim} reads it. Absent: the whole body is. */
+  /**
+   * The sender's item in the valid body of one item, as {@link parseVerbatim} reads it. Absent: the
+   * whole body is.
+   */
   raw?(body: Buffer): unknown;
   /** Bytes of the largest body, where the sender says it. `server.bodyLimit` may be larger. */
   readonly largestBody?: number;

@@ -8,7 +8,9 @@ const standard: Format = {
     const parsed = parseEnvelope(body);
     if (!parsed.ok) return [{ body, numbers: [], content: parsed }];
     const { envelope } = parsed;
-    return [{ body, numbers: [], content: { ok: true, envelope, subject: subjectOf(envelope, fields) } }];
+    return [
+      { body, numbers: [], content: { ok: true, envelope, subject: subjectOf(envelope, fields) } },
+    ];
   },
 };
 
@@ -25,13 +27,22 @@ interface StoredBody {
   readonly receivedAt: number;
 }
 
-export function readStoredItems({ format, source, body, request, place, receivedAt }: StoredBody, fields: FieldPaths): readonly Item[] {
-  const from = request === null || place === null ? {} : { from: { digest: readRequestText(request).digest, place } };
+export function readStoredItems(
+  { format, source, body, request, place, receivedAt }: StoredBody,
+  fields: FieldPaths,
+): readonly Item[] {
+  const from =
+    request === null || place === null
+      ? {}
+      : { from: { digest: readRequestText(request).digest, place } };
   return formatOf(format).items(body, { source, fields, receivedAt, ...from });
 }
 
 /** The kind and data of a stored event, as routes match them. Null: its body is not an event. */
-export function readContent(format: string | null | undefined, body: Buffer): Omit<Envelope, "id"> | null {
+export function readContent(
+  format: string | null | undefined,
+  body: Buffer,
+): Omit<Envelope, "id"> | null {
   const [item] = formatOf(format).items(body, { source: "", fields: noFields });
   return item?.content.ok === true ? item.content.envelope : null;
 }
@@ -41,19 +52,27 @@ const noFields: FieldPaths = { wamid: [], status: [], errorCode: [], runId: [], 
 export function formatOf(name: string | null | undefined): Format {
   const format = name ?? "standard";
   if (Object.hasOwn(formats, format)) return formats[format as FormatName];
-  return { items: (body) => [{ body, numbers: [], content: { ok: false, error: `this relay has no format "${format}"` } }] };
+  return {
+    items: (body) => [
+      { body, numbers: [], content: { ok: false, error: `this relay has no format "${format}"` } },
+    ],
+  };
 }
 
 /** The account of an item. Null: none has its numbers, and there is no default. */
 export function accountOf(
-  { account, accounts }: { readonly account: string; readonly accounts: Readonly<Record<string, string>> },
+  {
+    account,
+    accounts,
+  }: { readonly account: string; readonly accounts: Readonly<Record<string, string>> },
   numbers: readonly string[],
 ): string | null {
   const number = numbers.find((each) => Object.hasOwn(accounts, each));
   return number === undefined ? account || null : (accounts[number] as string);
 }
 
-export const noAccountText = (numbers: readonly string[]): string => `no account has the number ${numbers.join(" or ")}`;
+export const noAccountText = (numbers: readonly string[]): string =>
+  `no account has the number ${numbers.join(" or ")}`;
 
 interface RequestFacts {
   readonly digest: string;

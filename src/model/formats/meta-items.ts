@@ -2,7 +2,10 @@ import { codeText, type Subject } from "../event.ts";
 import { cutText, hasIdLength, isStorable, maxIdLength, type Wamid } from "../ids.ts";
 import { isObject } from "../json.ts";
 
-/** The event kinds of Meta's webhook fields, as public as the endpoints. A field that is not here becomes `meta.<field>`. */
+/**
+ * The event kinds of Meta's webhook fields, as public as the endpoints. A field that is not here
+ * becomes `meta.<field>`.
+ */
 export const metaKinds: Readonly<Record<string, string>> = {
   account_alerts: "account.alert",
   account_review_update: "account.review",
@@ -58,7 +61,10 @@ export type List = (typeof lists)[number];
 
 export const isList = (key: string): key is List => (lists as readonly string[]).includes(key);
 
-/** Where an item is in a request. Without `change` it is the entry; without `list` what the change has beside its lists. */
+/**
+ * Where an item is in a request. Without `change` it is the entry; without `list` what the change
+ * has beside its lists.
+ */
 export interface Place {
   readonly entry: number;
   readonly change?: number;
@@ -68,10 +74,19 @@ export interface Place {
   readonly isSplit?: boolean;
 }
 
-/** An item before it has an id. `key`: what identifies it; null: nothing does. `at`: its time, as sent. */
+/**
+ * An item before it has an id. `key`: what identifies it; null: nothing does. `at`: its time, as
+ * sent.
+ */
 export type Found =
   | { readonly error: string }
-  | { readonly kind: string; readonly key: string | null; readonly at: unknown; readonly data: Json; readonly subject: Subject };
+  | {
+      readonly kind: string;
+      readonly key: string | null;
+      readonly at: unknown;
+      readonly data: Json;
+      readonly subject: Subject;
+    };
 
 export interface About {
   readonly phoneNumberId?: string;
@@ -89,7 +104,9 @@ export function readItem(list: List, item: unknown, parts: ItemParts): Found {
   if (!isObject(item)) return { error: `${parts.where} is not an object` };
   switch (list) {
     case "statuses":
-      return item["type"] === "call" || parts.field === "calls" ? call(item, parts, "status") : status(item, parts);
+      return item["type"] === "call" || parts.field === "calls"
+        ? call(item, parts, "status")
+        : status(item, parts);
     case "messages":
       return message(metaItemKinds.messages, item, parts);
     case "message_echoes":
@@ -112,11 +129,13 @@ const statusWords: ReadonlyMap<string, string> = new Map([["played", "read"]]);
 function status(item: Json, { about, where }: ItemParts): Found {
   const wamid = textOf(item["id"]);
   const word = textOf(item["status"]);
-  if (wamid === null || !isId(wamid)) return { error: `${where}.id ${wamid === null ? "is missing" : "is not a message id"}` };
+  if (wamid === null || !isId(wamid))
+    return { error: `${where}.id ${wamid === null ? "is missing" : "is not a message id"}` };
   if (word === null) return { error: `${where}.status is missing` };
   const status = cutText(statusWords.get(word) ?? word, maxIdLength);
   const errors = Array.isArray(item["errors"]) ? item["errors"].filter(isObject) : [];
-  const participant = textOf(item["recipient_participant_id"]) ?? textOf(item["recipient_participant_user_id"]);
+  const participant =
+    textOf(item["recipient_participant_id"]) ?? textOf(item["recipient_participant_user_id"]);
   const { errorCode, ...reasons } = firstError(errors);
   const reference = textOf(item["biz_opaque_callback_data"]);
   const conversation = item["conversation"];
@@ -135,7 +154,9 @@ function status(item: Json, { about, where }: ItemParts): Found {
     raw: item,
   };
   // Two participants of a group have one message. A message fails for each of its reasons once.
-  const key = [wamid, word, participant ?? "", word === "failed" ? (errorCode ?? "") : ""].join("\0");
+  const key = [wamid, word, participant ?? "", word === "failed" ? (errorCode ?? "") : ""].join(
+    "\0",
+  );
   const subject: Subject = {
     type: "message",
     wamid: wamid as Wamid,
@@ -160,7 +181,10 @@ function message(kind: string, item: Json, { about }: ItemParts): Found {
     }),
     raw: item,
   };
-  const subject: Subject = wamid === null ? none : { type: "message", wamid: wamid as Wamid, status: null, errorCode: null };
+  const subject: Subject =
+    wamid === null
+      ? none
+      : { type: "message", wamid: wamid as Wamid, status: null, errorCode: null };
   return { kind, key: wamid, at: item["timestamp"], data, subject };
 }
 
@@ -173,9 +197,18 @@ const callKinds: ReadonlyMap<string | null, string> = new Map([
 function call(item: Json, { about }: ItemParts, member: "event" | "status"): Found {
   const id = textOf(item["id"]);
   const word = textOf(item[member]);
-  const kind = member === "status" ? metaItemKinds.callStatus : (callKinds.get(word) ?? metaItemKinds.callOther);
+  const kind =
+    member === "status"
+      ? metaItemKinds.callStatus
+      : (callKinds.get(word) ?? metaItemKinds.callOther);
   const data = { ...about, ...present({ callId: id, [member]: word }), raw: item };
-  return { kind, key: id === null ? null : `${id}\0${word ?? ""}`, at: item["timestamp"], data, subject: none };
+  return {
+    kind,
+    key: id === null ? null : `${id}\0${word ?? ""}`,
+    at: item["timestamp"],
+    data,
+    subject: none,
+  };
 }
 
 function firstError([error = {}]: readonly Json[]) {
@@ -189,7 +222,12 @@ function firstError([error = {}]: readonly Json[]) {
 
 /** Keys of phone numbers and user ids. */
 const people = [
-  ...["recipient_participant_id", "recipient_participant_user_id", "recipient_id", "recipient_user_id"],
+  ...[
+    "recipient_participant_id",
+    "recipient_participant_user_id",
+    "recipient_id",
+    "recipient_user_id",
+  ],
   ...["from", "from_user_id", "to", "to_user_id"],
 ];
 
@@ -213,11 +251,15 @@ export function contactFinder(contacts: unknown): (item: unknown) => number | un
 export const none: Subject = { type: "none" };
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
-export const textOf = (value: unknown): string | null => (isText(value) ? value : typeof value === "number" ? String(value) : null);
+export const textOf = (value: unknown): string | null =>
+  isText(value) ? value : typeof value === "number" ? String(value) : null;
 const isId = (text: string): boolean => hasIdLength(text) && isStorable(text);
 
-export function present<T extends Readonly<Record<string, unknown>>>(members: T): { readonly [K in keyof T]?: NonNullable<T[K]> } {
+export function present<T extends Readonly<Record<string, unknown>>>(
+  members: T,
+): { readonly [K in keyof T]?: NonNullable<T[K]> } {
   const found: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(members)) if (value !== null && value !== undefined) found[key] = value;
+  for (const [key, value] of Object.entries(members))
+    if (value !== null && value !== undefined) found[key] = value;
   return found as never;
 }

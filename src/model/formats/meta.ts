@@ -33,9 +33,19 @@ const hourMs = 3_600_000;
 /** Most items of a request; Meta sends 1,000. */
 const mostItems = 10_000;
 
-const listFields: ReadonlySet<unknown> = new Set(["messages", "calls", "message_echoes", "smb_message_echoes"]);
+const listFields: ReadonlySet<unknown> = new Set([
+  "messages",
+  "calls",
+  "message_echoes",
+  "smb_message_echoes",
+]);
 /** Members of `value` that say what its items are about. */
-const shared: ReadonlySet<string> = new Set(["messaging_product", "metadata", "contacts", ...lists]);
+const shared: ReadonlySet<string> = new Set([
+  "messaging_product",
+  "metadata",
+  "contacts",
+  ...lists,
+]);
 
 interface Part extends Place {
   readonly numbers: readonly string[];
@@ -55,19 +65,24 @@ export const meta: Format = {
 };
 
 function readMeta(body: Buffer, { source, receivedAt = 0, from }: ReadingOf): readonly Item[] {
-  const invalid = (error: string): readonly Item[] => [{ body, numbers: [], content: { ok: false, error } }];
+  const invalid = (error: string): readonly Item[] => [
+    { body, numbers: [], content: { ok: false, error } },
+  ];
   const parsed = parseWithin(body, bodyLimits);
   if ("fault" in parsed) return invalid(`the body ${parsed.fault}`);
   const root = parsed.value;
   if (!isObject(root) || typeof root["object"] !== "string" || !Array.isArray(root["entry"])) {
     const other = otherEnvelope(root);
     return invalid(
-      other === undefined ? "the body is not {object, entry}" : `the body is an envelope of ${other}; this source reads Meta's`,
+      other === undefined
+        ? "the body is not {object, entry}"
+        : `the body is an envelope of ${other}; this source reads Meta's`,
     );
   }
   const parts: Part[] = [];
   for (const part of partsOf(root["object"], root["entry"])) {
-    if (parts.length === mostItems) return invalid(`the body has more than ${mostItems.toLocaleString("en")} updates`);
+    if (parts.length === mostItems)
+      return invalid(`the body has more than ${mostItems.toLocaleString("en")} updates`);
     parts.push(part);
   }
   if (parts.length === 0) return invalid("the body has no updates");
@@ -83,7 +98,10 @@ function readMeta(body: Buffer, { source, receivedAt = 0, from }: ReadingOf): re
   });
 }
 
-/** Writes requests with one item each in ASCII, and with `\/` for slashes where the request has it, as Meta's do. */
+/**
+ * Writes requests with one item each in ASCII, and with `\/` for slashes where the request has it,
+ * as Meta's do.
+ */
 function createWriting(body: Buffer): (place: Place) => Buffer {
   const text = body.toString("utf8");
   const request = parseVerbatim(text) as Request;
@@ -101,13 +119,18 @@ interface Naming {
   readonly place: number;
 }
 
-function contentOf({ content, numbers }: Part, { source, receivedAt, digestOfAll, place }: Naming): ItemContent {
+function contentOf(
+  { content, numbers }: Part,
+  { source, receivedAt, digestOfAll, place }: Naming,
+): ItemContent {
   if ("error" in content) return { ok: false, error: content.error };
   const { kind, key, at, data, subject } = content;
   // Without a time, the next error has the bytes of the last one.
   const hour = key === null && at === undefined ? `\0${Math.floor(receivedAt / hourMs)}` : "";
   const name = key ?? `${digestOfAll()}\0${place}${hour}`;
-  const id = derivedUuid(`wamid-relay meta\0${source}\0${numbers[0] ?? ""}\0${kind}\0${name}`) as EventId;
+  const id = derivedUuid(
+    `wamid-relay meta\0${source}\0${numbers[0] ?? ""}\0${kind}\0${name}`,
+  ) as EventId;
   const envelope: Envelope = { id, event: kind, createdAt: readTime(at), data };
   return { ok: true, envelope, subject };
 }
@@ -124,11 +147,14 @@ function* partsOf(object: string, entries: readonly unknown[]): Generator<Part> 
     if (!Array.isArray(changes)) {
       // Other products of the same app, and webhooks without values.
       const content =
-        object === "whatsapp_business_account" && !Array.isArray(raw["changed_fields"]) ? missing(entry) : otherEntry(object, raw);
+        object === "whatsapp_business_account" && !Array.isArray(raw["changed_fields"])
+          ? missing(entry)
+          : otherEntry(object, raw);
       yield { entry, numbers, content };
       continue;
     }
-    for (const [change, one] of changes.entries()) yield* partsOfChange({ entry, change }, one, { account, numbers, time, object });
+    for (const [change, one] of changes.entries())
+      yield* partsOfChange({ entry, change }, one, { account, numbers, time, object });
   }
 }
 
@@ -136,7 +162,13 @@ const missing = (entry: number): Found => ({ error: `entry[${entry}].changes is 
 
 function otherEntry(object: string, raw: Json): Found {
   const kind = object === "whatsapp_business_account" ? "meta.changed_fields" : otherKind(object);
-  return { kind, key: null, at: raw["time"], data: { wabaId: textOf(raw["id"]), raw }, subject: none };
+  return {
+    kind,
+    key: null,
+    at: raw["time"],
+    data: { wabaId: textOf(raw["id"]), raw },
+    subject: none,
+  };
 }
 
 interface Around {
@@ -146,7 +178,11 @@ interface Around {
   readonly object: string;
 }
 
-function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, around: Around): Generator<Part> {
+function* partsOfChange(
+  place: Pick<Part, "entry" | "change">,
+  change: unknown,
+  around: Around,
+): Generator<Part> {
   const field = isObject(change) ? change["field"] : undefined;
   if (!isObject(change) || typeof field !== "string" || field === "") {
     const error = `entry[${place.entry}].changes[${place.change}] has no field`;
@@ -155,7 +191,9 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
   }
   const { value } = change;
   const members = isObject(value) ? value : {};
-  const number = isObject(members["metadata"]) ? textOf(members["metadata"]["phone_number_id"]) : null;
+  const number = isObject(members["metadata"])
+    ? textOf(members["metadata"]["phone_number_id"])
+    : null;
   // Of a partner's updates, the entry is the business that owns the account.
   const owned = isObject(members["waba_info"]) ? textOf(members["waba_info"]["waba_id"]) : null;
   const numbers = [number, owned, ...around.numbers].filter((id) => id !== null);
@@ -167,13 +205,25 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
   const contactOf = contactFinder(members["contacts"]);
   for (const list of lists) {
     for (const [index, item] of itemsOf(members[list]).entries()) {
-      const content = readItem(list, item, { field, about, where: `${list}[${index}]`, time: around.time });
+      const content = readItem(list, item, {
+        field,
+        about,
+        where: `${list}[${index}]`,
+        time: around.time,
+      });
       yield { ...place, list, index, contact: contactOf(item), isSplit: true, numbers, content };
     }
   }
-  const rest = Object.entries(members).filter(([key, each]) => key !== "contacts" && !(isList(key) && Array.isArray(each)));
+  const rest = Object.entries(members).filter(
+    ([key, each]) => key !== "contacts" && !(isList(key) && Array.isArray(each)),
+  );
   if (rest.every(([key]) => shared.has(key) && !isList(key))) return;
-  yield { ...place, isSplit: true, numbers, content: readChange(field, Object.fromEntries(rest), about, around) };
+  yield {
+    ...place,
+    isSplit: true,
+    numbers,
+    content: readChange(field, Object.fromEntries(rest), about, around),
+  };
 }
 
 const itemsOf = (list: unknown): readonly unknown[] => (Array.isArray(list) ? list : []);
@@ -183,12 +233,23 @@ function readChange(field: string, raw: unknown, about: About, { object, time }:
   const named = isMeta && Object.hasOwn(metaKinds, field) ? metaKinds[field] : undefined;
   const key = `${field}\0${String(time)}\0${hash("sha256", canonical(raw))}`;
   const data = { ...about, field, raw };
-  return { kind: named ?? otherKind(isMeta ? field : `${object}.${field}`), key, at: time, data, subject: none };
+  return {
+    kind: named ?? otherKind(isMeta ? field : `${object}.${field}`),
+    key,
+    at: time,
+    data,
+    subject: none,
+  };
 }
 
-/** JSON with the keys of every object in order: a repeated update is one event, however it was written. */
+/**
+ * JSON with the keys of every object in order: a repeated update is one event, however it was
+ * written.
+ */
 function canonical(value: unknown): string {
   return JSON.stringify(value ?? null, (_key, each: unknown) =>
-    isObject(each) ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1))) : each,
+    isObject(each)
+      ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : each,
   );
 }

@@ -28,7 +28,10 @@ export interface NamedValue {
 
 /** A digest that a header holds. */
 interface Candidate {
-  readonly settings: { readonly header: string; readonly algorithm: SignatureAlgorithm } & SignatureSettings;
+  readonly settings: {
+    readonly header: string;
+    readonly algorithm: SignatureAlgorithm;
+  } & SignatureSettings;
   readonly bytes: Buffer;
   /** Inside the same header, as `t=…`. */
   readonly timestamps: readonly NamedValue[];
@@ -91,7 +94,10 @@ const templates = [
   "{timestamp}\n{method}\n{url}\n{body}",
 ];
 
-/** Every way to verify the request, each as the fewest settings, the simplest first. Each is checked with the relay's own verifier. */
+/**
+ * Every way to verify the request, each as the fewest settings, the simplest first. Each is checked
+ * with the relay's own verifier.
+ */
 export function searchSignatures(request: CapturedRequest, secret: string): SignatureSettings[] {
   const headers = listHeaders(request.headers);
   const keys = readKeys(secret);
@@ -105,7 +111,12 @@ export function searchSignatures(request: CapturedRequest, secret: string): Sign
         const cacheKey = JSON.stringify([algorithm, secretEncoding, content]);
         const { timestamp, id } = content;
         const digest =
-          digests.get(cacheKey) ?? computeSignature(resolveScheme(settings), createHmacKey(algorithm, key), { ...request, timestamp, id });
+          digests.get(cacheKey) ??
+          computeSignature(resolveScheme(settings), createHmacKey(algorithm, key), {
+            ...request,
+            timestamp,
+            id,
+          });
         digests.set(cacheKey, digest);
         if (!digest.equals(candidate.bytes)) continue;
         const simplest = simplify(request, secret, settings, timestamp);
@@ -119,33 +130,44 @@ export function searchSignatures(request: CapturedRequest, secret: string): Sign
 /** Names in lower case. A header given twice is joined as Node does. */
 export function listHeaders(headers: IncomingHttpHeaders): NamedValue[] {
   return Object.entries(headers).flatMap(([name, value]) =>
-    value === undefined ? [] : [{ name: name.toLowerCase(), value: typeof value === "string" ? value : value.join(", ") }],
+    value === undefined
+      ? []
+      : [{ name: name.toLowerCase(), value: typeof value === "string" ? value : value.join(", ") }],
   );
 }
 
 /** The plainest way first. */
 export function findCandidates({ name, value }: NamedValue): Candidate[] {
   const whole = readEntry(name, value);
-  return whole.length > 0 ? whole : separators.flatMap((separator) => findInEntries(name, value, separator));
+  return whole.length > 0
+    ? whole
+    : separators.flatMap((separator) => findInEntries(name, value, separator));
 }
 
 function findInEntries(header: string, value: string, separator: string): Candidate[] {
   const entries = value.split(separator).map((entry) => entry.trim());
   const read = entries.map((entry) => readEntry(header, entry));
   // An entry that is neither a signature nor a word with a value rules this separator out.
-  const isList = entries.every((entry, place) => wordBefore.test(entry) || read[place]?.length !== 0);
+  const isList = entries.every(
+    (entry, place) => wordBefore.test(entry) || read[place]?.length !== 0,
+  );
   if (entries.length === 1 || entries.length > 32 || !isList) return [];
   const timestamps = entries.flatMap((entry) => {
     const [, name, time] = fieldWithTime.exec(entry) ?? [];
     return name === undefined || time === undefined ? [] : [{ name, value: time }];
   });
-  return read.flat().map(({ settings, bytes }) => ({ settings: { ...settings, separator }, bytes, timestamps }));
+  return read
+    .flat()
+    .map(({ settings, bytes }) => ({ settings: { ...settings, separator }, bytes, timestamps }));
 }
 
 function readEntry(header: string, entry: string): Candidate[] {
   const prefixes = new Set(["", wordBefore.exec(entry)?.[0] ?? ""]);
-  // base64 is mostly padded and base64url mostly not, which decides the order where a text could be both.
-  const encodings: readonly SignatureEncoding[] = /=$/.test(entry) ? signatureEncodings : ["hex", "base64url", "base64"];
+  // base64 is mostly padded and base64url mostly not, which decides the order where a text could be
+  // both.
+  const encodings: readonly SignatureEncoding[] = /=$/.test(entry)
+    ? signatureEncodings
+    : ["hex", "base64url", "base64"];
   return [...prefixes].flatMap((prefix) =>
     encodings.flatMap((encoding): Candidate[] => {
       const bytes = decodeStrictly(entry.slice(prefix.length), encoding);
@@ -167,15 +189,23 @@ function contentsOf(
   headers: readonly NamedValue[],
 ): Content[] {
   const others = headers.filter(({ name }) => name !== header);
-  const timed = ({ value }: NamedValue, settings: SignatureSettings): Filled => ({ value, settings: { ...settings, ...unitOf(value) } });
+  const timed = ({ value }: NamedValue, settings: SignatureSettings): Filled => ({
+    value,
+    settings: { ...settings, ...unitOf(value) },
+  });
   const timestamps = [
     ...inside.map((field) => timed(field, { timestampField: field.name })),
     ...timestampHeaders(others).map((field) => timed(field, { timestampHeader: field.name })),
   ];
-  const ids = idHeaders(others).map(({ name, value }): Filled => ({ value, settings: { idHeader: name } }));
-  const urls = listPublicUrls(request).map((publicUrl): Filled => ({ value: "", settings: publicUrl === null ? {} : { publicUrl } }));
+  const ids = idHeaders(others).map(
+    ({ name, value }): Filled => ({ value, settings: { idHeader: name } }),
+  );
+  const urls = listPublicUrls(request).map(
+    (publicUrl): Filled => ({ value: "", settings: publicUrl === null ? {} : { publicUrl } }),
+  );
   return templates.flatMap((content) => {
-    const fill = (place: string, values: readonly Filled[]) => (content.includes(place) ? values : [{ settings: {}, value: "" }]);
+    const fill = (place: string, values: readonly Filled[]) =>
+      content.includes(place) ? values : [{ settings: {}, value: "" }];
     return fill("{timestamp}", timestamps).flatMap((timestamp) =>
       fill("{id}", ids).flatMap((id) =>
         fill("{url}", urls).map((url) => ({
@@ -196,7 +226,9 @@ function timestampHeaders(headers: readonly NamedValue[]): NamedValue[] {
 
 function idHeaders(headers: readonly NamedValue[]): NamedValue[] {
   const isId = ({ name, value }: NamedValue): boolean =>
-    /(?:^|[-_])(?:u?u?id|nonce|delivery)(?:[-_]|$)/.test(name) && value !== "" && value.length <= 256;
+    /(?:^|[-_])(?:u?u?id|nonce|delivery)(?:[-_]|$)/.test(name) &&
+    value !== "" &&
+    value.length <= 256;
   return headers.filter(isId).slice(0, mostOfAKind);
 }
 
@@ -204,7 +236,9 @@ function idHeaders(headers: readonly NamedValue[]): NamedValue[] {
 function listPublicUrls({ url, headers }: CapturedRequest): (string | null)[] {
   const origin = /^https?:\/\/[^/?#]+/i.exec(url)?.[0];
   if (origin !== undefined) return [null, origin];
-  const hosts = [headers["x-forwarded-host"], headers.host].filter((host) => typeof host === "string" && /^[A-Za-z0-9.:[\]-]+$/.test(host));
+  const hosts = [headers["x-forwarded-host"], headers.host].filter(
+    (host) => typeof host === "string" && /^[A-Za-z0-9.:[\]-]+$/.test(host),
+  );
   return [null, ...[...new Set(hosts)].flatMap((host) => [`https://${host}`, `http://${host}`])];
 }
 
@@ -228,7 +262,12 @@ function readKeys(secret: string): [SecretEncoding, Buffer][] {
 }
 
 /** Starting from nothing and from each preset; undefined when none verifies the request. */
-function simplify(request: CapturedRequest, secret: string, settings: SignatureSettings, timestamp: string): SignatureSettings | undefined {
+function simplify(
+  request: CapturedRequest,
+  secret: string,
+  settings: SignatureSettings,
+  timestamp: string,
+): SignatureSettings | undefined {
   const { timestampUnit: unit } = settings;
   const nowMs = unit === undefined ? 0 : timestampMs(timestamp, unit);
   const verifies = (tried: SignatureSettings): boolean => {
@@ -243,7 +282,8 @@ function simplify(request: CapturedRequest, secret: string, settings: SignatureS
     const start: SignatureSettings = preset === undefined ? settings : { preset, ...settings };
     if (!verifies(start)) return [];
     const least = leaveOut(start, verifies);
-    // A preset stands for a family of services. Naming it for a different signed content would mislead.
+    // A preset stands for a family of services. Naming it for a different signed content would
+    // mislead.
     if (preset !== undefined && least.content !== undefined) return [];
     const service = /^x-([a-z0-9-]+)-signature$/.exec(least.header ?? "")?.[1];
     if (service === undefined) return [least];
@@ -253,20 +293,30 @@ function simplify(request: CapturedRequest, secret: string, settings: SignatureS
   return options.sort((a, b) => weight(a) - weight(b))[0];
 }
 
-function leaveOut(start: SignatureSettings, verifies: (settings: SignatureSettings) => boolean): SignatureSettings {
+function leaveOut(
+  start: SignatureSettings,
+  verifies: (settings: SignatureSettings) => boolean,
+): SignatureSettings {
   let least = start;
   for (const key of Object.keys(start) as (keyof SignatureSettings)[]) {
     if (key === "preset") continue;
     const { [key]: _, ...fewer } = least;
-    // Every request verifies without a tolerance, so it is left out only when the preset has its own.
-    if (key === "tolerance" && (fewer.preset === undefined || presetAxes[fewer.preset].tolerance === undefined)) continue;
+    // Every request verifies without a tolerance, so it is left out only when the preset has its
+    // own.
+    if (
+      key === "tolerance" &&
+      (fewer.preset === undefined || presetAxes[fewer.preset].tolerance === undefined)
+    )
+      continue;
     // This signature may have no character that tells base64 from base64url; others will.
     if (verifies(fewer) && resolveScheme(fewer).encoding === start.encoding) least = fewer;
   }
   return least;
 }
 
-/** A preset with its own header is preferred; with another header it must replace several settings. */
+/**
+ * A preset with its own header is preferred; with another header it must replace several settings.
+ */
 function weight({ tolerance: _, ...settings }: SignatureSettings): number {
   const isOwnHeader = settings.header === undefined && settings.service === undefined;
   return Object.keys(settings).length + (settings.preset === undefined ? 0.5 : isOwnHeader ? 0 : 2);

@@ -44,7 +44,9 @@ export function createApiApp(service: Service, { failed, routes }: ApiParts): Fa
       }
     },
   });
-  addJsonBodies(app, "application/json", () => invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
+  addJsonBodies(app, "application/json", () =>
+    invalid([{ path: [], message: "El cuerpo no es JSON válido." }]),
+  );
   app.addHook("onRequest", (_request, reply, done) => {
     reply.header("date", date());
     done();
@@ -66,20 +68,35 @@ export function createApiApp(service: Service, { failed, routes }: ApiParts): Fa
 }
 
 /** Bodies of this content type are JSON; `faultOf` makes the answer to others. */
-export function addJsonBodies(app: FastifyInstance, type: string, faultOf: (why: string) => ApiFault, bodyLimit?: number): void {
+export function addJsonBodies(
+  app: FastifyInstance,
+  type: string,
+  faultOf: (why: string) => ApiFault,
+  bodyLimit?: number,
+): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser(type, { parseAs: "buffer", ...(bodyLimit && { bodyLimit }) }, (_request, body, done) => {
-    const read = body.length === 0 ? { value: undefined } : parseWithin(body as Buffer, bodyLimits);
-    if ("value" in read) done(null, read.value);
-    else done(faultOf(read.fault));
-  });
+  app.addContentTypeParser(
+    type,
+    { parseAs: "buffer", ...(bodyLimit && { bodyLimit }) },
+    (_request, body, done) => {
+      const read =
+        body.length === 0 ? { value: undefined } : parseWithin(body as Buffer, bodyLimits);
+      if ("value" in read) done(null, read.value);
+      else done(faultOf(read.fault));
+    },
+  );
 }
 
 /**
- * Every request, unknown paths included, must bring a valid key and find room under its account's limits. Only what was let in, and
- * whose body could be read, meets a fault: it has been counted. `shape` gives a fault its form.
+ * Every request, unknown paths included, must bring a valid key and find room under its account's
+ * limits. Only what was let in, and whose body could be read, meets a fault: it has been counted.
+ * `shape` gives a fault its form.
  */
-export function addGate(api: FastifyInstance, { limits, random, faults }: Service, shape = (fault: ApiFault): ApiFault => fault): void {
+export function addGate(
+  api: FastifyInstance,
+  { limits, random, faults }: Service,
+  shape = (fault: ApiFault): ApiFault => fault,
+): void {
   api.decorateRequest("account", null);
   api.addHook("onRequest", (request, _reply, done) => {
     request.setDecorator("account", letIn(limits, request));
@@ -95,7 +112,8 @@ function letIn(limits: Limits, request: FastifyRequest): AccountRecord {
   return account;
 }
 
-const providerText = "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
+const providerText =
+  "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
 const cutJson = '{"id":"019';
 
 /** `faults` gives the same objects until they are set anew: `times` is counted by them. */
@@ -111,7 +129,10 @@ function addApiFaults(
 
   const pick = (request: FastifyRequest): ApiFaultSettings | undefined => {
     const fault = faults().find(
-      (one) => (struck.get(one) ?? 0) < (one.times ?? Number.POSITIVE_INFINITY) && isFor(one, request) && random.chance(one.share),
+      (one) =>
+        (struck.get(one) ?? 0) < (one.times ?? Number.POSITIVE_INFINITY) &&
+        isFor(one, request) &&
+        random.chance(one.share),
     );
     if (fault !== undefined) struck.set(fault, (struck.get(fault) ?? 0) + 1);
     return fault;
@@ -125,7 +146,10 @@ function addApiFaults(
     const fault = pick(request);
     if (fault === undefined) {
       done();
-    } else if (typeof fault.answer === "number" && (fault.when === "before" || fault.answer === 429)) {
+    } else if (
+      typeof fault.answer === "number" &&
+      (fault.when === "before" || fault.answer === 429)
+    ) {
       done(answerOf(fault, request));
     } else {
       spoilt.set(request, fault);
@@ -154,12 +178,21 @@ function addApiFaults(
   });
 }
 
-function answerOf({ answer, error, retryAfter }: ApiFaultSettings, request: FastifyRequest): ApiFault {
-  if (answer === 429) return capReached("requests", plans[callerOf(request).plan].requests, retryAfter);
-  return answer === 502 ? refused(502, error ?? providerText) : refused(500, error ?? unexpectedText);
+function answerOf(
+  { answer, error, retryAfter }: ApiFaultSettings,
+  request: FastifyRequest,
+): ApiFault {
+  if (answer === 429)
+    return capReached("requests", plans[callerOf(request).plan].requests, retryAfter);
+  return answer === 502
+    ? refused(502, error ?? providerText)
+    : refused(500, error ?? unexpectedText);
 }
 
-function isFor({ endpoint }: ApiFaultSettings, { method, routeOptions: { url = "" } }: FastifyRequest): boolean {
+function isFor(
+  { endpoint }: ApiFaultSettings,
+  { method, routeOptions: { url = "" } }: FastifyRequest,
+): boolean {
   const path = url === graphMessages ? "/messages" : url.slice(apiRoot.length);
   return endpoint === undefined || endpointKey(endpoint) === endpointKey(`${method} ${path}`);
 }

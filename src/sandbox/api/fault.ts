@@ -6,7 +6,10 @@ interface FaultBody {
   readonly cause?: unknown;
 }
 
-/** An answer that is no success, in the shapes of messaging-service-api.md, "Errors". Its message is the text in the body. */
+/**
+ * An answer that is no success, in the shapes of messaging-service-api.md, "Errors". Its message is
+ * the text in the body.
+ */
 export class ApiFault extends Error {
   override readonly name = "ApiFault";
   readonly status: number;
@@ -30,7 +33,11 @@ export function invalid(problems: readonly Problem[]): ApiFault {
   return new ApiFault(400, { error: { message: JSON.stringify(problems) } });
 }
 
-export function refused(status: 400 | 401 | 404 | 405 | 409 | 413 | 500 | 502, error: string, headers?: Record<string, string>): ApiFault {
+export function refused(
+  status: 400 | 401 | 404 | 405 | 409 | 413 | 500 | 502,
+  error: string,
+  headers?: Record<string, string>,
+): ApiFault {
   return new ApiFault(status, { error, cause: null }, headers);
 }
 
@@ -44,7 +51,10 @@ interface PlanCause {
 
 export function planRefused(status: 402 | 429, error: string, cause: PlanCause): ApiFault {
   const suggested = suggestedPlan[cause.plan];
-  return new ApiFault(status, { error, cause: { type: "upgrade", reason: "limit", limit: 0, used: 0, ...cause, suggested } });
+  return new ApiFault(status, {
+    error,
+    cause: { type: "upgrade", reason: "limit", limit: 0, used: 0, ...cause, suggested },
+  });
 }
 
 export const unexpectedText = "Ocurrió un error inesperado. Probá de nuevo en unos minutos.";
@@ -59,21 +69,31 @@ export function answerTo(error: unknown, failed: (error: unknown) => void): ApiF
   const code = String((error as { code?: unknown } | null)?.code);
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return refused(413, "El cuerpo es demasiado grande.");
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
-    return invalid([{ path: [], message: "El cuerpo tiene que ser JSON, con Content-Type: application/json." }]);
-  if (code.startsWith("FST_ERR_CTP_")) return invalid([{ path: [], message: "El cuerpo no llegó entero." }]);
+    return invalid([
+      { path: [], message: "El cuerpo tiene que ser JSON, con Content-Type: application/json." },
+    ]);
+  if (code.startsWith("FST_ERR_CTP_"))
+    return invalid([{ path: [], message: "El cuerpo no llegó entero." }]);
   failed(error);
   return refused(500, unexpectedText);
 }
 
 export function problemLines({ issues }: z.ZodError): string {
-  return issues.map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`)).join("; ");
+  return issues
+    .map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+    .join("; ");
 }
 
 const { localeError: inSpanish } = z.locales.es();
 const problemText: z.core.$ZodErrorMap = (issue) =>
-  issue.code === "invalid_type" && issue.input === undefined ? "Falta este campo." : inSpanish(issue);
+  issue.code === "invalid_type" && issue.input === undefined
+    ? "Falta este campo."
+    : inSpanish(issue);
 
-/** The value as the schema gives it. Throws the 400 that lists each problem with its `path` (messaging-service-api.md, "Errors"). */
+/**
+ * The value as the schema gives it. Throws the 400 that lists each problem with its `path`
+ * (messaging-service-api.md, "Errors").
+ */
 export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const { success, data, error } = schema.safeParse(value, { error: problemText });
   if (success) return data;

@@ -1,7 +1,12 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { parsePhone } from "../messaging/lives.ts";
-import { approvedTemplates, outgoingBodySchema, receiptOf, templateView } from "../messaging/messaging.ts";
+import {
+  approvedTemplates,
+  outgoingBodySchema,
+  receiptOf,
+  templateView,
+} from "../messaging/messaging.ts";
 import type { Service } from "../service.ts";
 import { firstAfter } from "../table.ts";
 import { type AutomationRecord, accountOf, type ContactRecord } from "../world.ts";
@@ -35,9 +40,16 @@ const runBody = z.object({
 
 const latest = 100;
 
-export function addApiRoutes(api: FastifyInstance, { world, messaging, automations, events }: Service): void {
+export function addApiRoutes(
+  api: FastifyInstance,
+  { world, messaging, automations, events }: Service,
+): void {
   api.post("/messages", async (request, reply) => {
-    const message = messaging.send(callerOf(request).id, checked(outgoingBodySchema, request.body), "api");
+    const message = messaging.send(
+      callerOf(request).id,
+      checked(outgoingBodySchema, request.body),
+      "api",
+    );
     const receipt = receiptOf(message);
     await events.meta?.answerAfter(message);
     return reply.code(201).send(receipt);
@@ -45,9 +57,24 @@ export function addApiRoutes(api: FastifyInstance, { world, messaging, automatio
   api.get<{ Params: { id: string } }>("/messages/:id", (request, reply) => {
     const message = world.messages.of(callerOf(request).id, request.params.id.toLowerCase());
     if (message === undefined) throw refused(404, "No encontramos ese mensaje en tu cuenta.");
-    const { errorCode, contactId, phone, phoneNumberId, text, templateId, campaignId, createdAt, statusAt } = message;
+    const {
+      errorCode,
+      contactId,
+      phone,
+      phoneNumberId,
+      text,
+      templateId,
+      campaignId,
+      createdAt,
+      statusAt,
+    } = message;
     const more = { errorCode, contactId, phone, phoneNumberId, text, templateId, campaignId };
-    return reply.send({ ...receiptOf(message), ...more, createdAt: iso(createdAt), statusAt: iso(statusAt) });
+    return reply.send({
+      ...receiptOf(message),
+      ...more,
+      createdAt: iso(createdAt),
+      statusAt: iso(statusAt),
+    });
   });
 
   api.get("/contacts", (request, reply) => {
@@ -69,24 +96,37 @@ export function addApiRoutes(api: FastifyInstance, { world, messaging, automatio
     return reply.code(isNew ? 201 : 200).send(contactView(contact));
   });
 
-  api.get("/templates", (request, reply) => reply.send({ data: approvedTemplates(world, callerOf(request).id).map(templateView) }));
+  api.get("/templates", (request, reply) =>
+    reply.send({ data: approvedTemplates(world, callerOf(request).id).map(templateView) }),
+  );
   api.get("/campaigns", (request, reply) => {
     const campaigns = world.campaigns.list(callerOf(request).id).slice(-latest).reverse();
     return reply.send({
-      data: campaigns.map(({ account: _, perSecond: __, createdAt, ...shown }) => ({ ...shown, createdAt: iso(createdAt) })),
+      data: campaigns.map(({ account: _, perSecond: __, createdAt, ...shown }) => ({
+        ...shown,
+        createdAt: iso(createdAt),
+      })),
     });
   });
   api.get("/me", (request, reply) => {
     const { id, plan, contactLimit, isConnected, numbers, createdAt } = callerOf(request);
     const contacts = { used: world.contacts.list(id).length, limit: contactLimit };
-    return reply.send({ name: id, plan, isConnected, numbers, contacts, createdAt: iso(createdAt) });
+    return reply.send({
+      name: id,
+      plan,
+      isConnected,
+      numbers,
+      contacts,
+      createdAt: iso(createdAt),
+    });
   });
 
   api.post<{ Params: { id: string } }>("/automations/:id/runs", (request, reply) => {
     const order = checked(runBody, request.body);
     const automation = world.automations.of(callerOf(request).id, request.params.id.toLowerCase());
     if (automation === undefined) throw refused(404, "No existe esa automatización en tu cuenta.");
-    if (automation.trigger !== "manual") throw refused(409, "La automatización no tiene el disparador de inicio manual.");
+    if (automation.trigger !== "manual")
+      throw refused(409, "La automatización no tiene el disparador de inicio manual.");
     return reply.code(201).send({ runId: automations.start(automation, order).id });
   });
 }
@@ -103,10 +143,15 @@ export function hookPath({ hookId }: AutomationRecord): string {
 
 const hookBody = z.looseObject(runBody.pick({ phone: true, name: true }).shape);
 
-/** Incoming webhooks of automations (messaging-service-api.md). The path is the secret; calls count as API calls of the account. */
+/**
+ * Incoming webhooks of automations (messaging-service-api.md). The path is the secret; calls count
+ * as API calls of the account.
+ */
 export function addHookRoutes(app: FastifyInstance, { world, limits, automations }: Service): void {
   const behind = (request: FastifyRequest) => {
-    const automation = world.automations.findAnywhere((request.params as { hookId: string }).hookId);
+    const automation = world.automations.findAnywhere(
+      (request.params as { hookId: string }).hookId,
+    );
     if (automation?.trigger === "incoming-webhook") return automation;
     throw refused(404, "No existe ese webhook.");
   };
@@ -117,8 +162,15 @@ export function addHookRoutes(app: FastifyInstance, { world, limits, automations
     },
     handler(request, reply) {
       const { phone, name, ...rest } = checked(hookBody, request.body);
-      const texts = Object.entries(rest).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]);
-      const run = automations.start(behind(request), { phone, name, data: Object.fromEntries(texts) });
+      const texts = Object.entries(rest).map(([key, value]) => [
+        key,
+        typeof value === "string" ? value : JSON.stringify(value),
+      ]);
+      const run = automations.start(behind(request), {
+        phone,
+        name,
+        data: Object.fromEntries(texts),
+      });
       return reply.code(201).send({ runId: run.id });
     },
   });

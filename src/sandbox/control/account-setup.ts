@@ -6,19 +6,44 @@ import { noUsage } from "../limits.ts";
 import type { Memory } from "../memory.ts";
 import type { sandboxOptionsSchema, WebhookOptions } from "../options.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
-import { type AccountRecord, type automationOrder, type Core, mainAccount, type Plan, plans, templateOrder, wabaIdOf } from "../world.ts";
+import {
+  type AccountRecord,
+  type automationOrder,
+  type Core,
+  mainAccount,
+  type Plan,
+  plans,
+  templateOrder,
+  wabaIdOf,
+} from "../world.ts";
 
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
 
 /** `service` names the signature's header and begins keys; `secret` signs where none is given. */
 export function createAccountSetup(
   { world, clock, owned }: Core,
-  { service, secret, verifyToken }: { readonly service: string; readonly secret: string; readonly verifyToken: string | null },
+  {
+    service,
+    secret,
+    verifyToken,
+  }: { readonly service: string; readonly secret: string; readonly verifyToken: string | null },
 ) {
   return {
-    addAccount(name: string, plan: Plan, contactLimit: number | null, phoneNumberId?: string): AccountRecord {
+    addAccount(
+      name: string,
+      plan: Plan,
+      contactLimit: number | null,
+      phoneNumberId?: string,
+    ): AccountRecord {
       const own = { id: name, account: name, createdAt: clock.now() };
-      const account = { ...own, plan, contactLimit, isConnected: true, numbers: [], usage: noUsage };
+      const account = {
+        ...own,
+        plan,
+        contactLimit,
+        isConnected: true,
+        numbers: [],
+        usage: noUsage,
+      };
       this.addNumber(account, phoneNumberId);
       return account;
     },
@@ -29,30 +54,68 @@ export function createAccountSetup(
       return number;
     },
     addKey(account: AccountRecord, label: string) {
-      mustFit(account, "keys", world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length);
+      mustFit(
+        account,
+        "keys",
+        world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length,
+      );
       return this.giveKey(account, label);
     },
     /** Past the maximum, so that a plan without the API has a key to be refused with. */
-    giveKey({ id }: AccountRecord, label: string, key = `${service}_live_${randomBytes(20).toString("hex")}`) {
+    giveKey(
+      { id }: AccountRecord,
+      label: string,
+      key = `${service}_live_${randomBytes(20).toString("hex")}`,
+    ) {
       return world.keys.put({ ...owned(id), key, label, revokedAt: null });
     },
     addWebhook(account: AccountRecord, { url, events, ...order }: WebhookOptions) {
       mustFit(account, "urls", world.webhooks.list(account.id).length);
-      const signature = order.signature ?? (verifyToken === null ? { service } : { preset: "meta" as const });
-      const meta = verifyToken === null ? undefined : { verifyToken: order.verifyToken ?? verifyToken, isVerified: false };
+      const signature =
+        order.signature ?? (verifyToken === null ? { service } : { preset: "meta" as const });
+      const meta =
+        verifyToken === null
+          ? undefined
+          : { verifyToken: order.verifyToken ?? verifyToken, isVerified: false };
       const own = keyFor(signature, order.secret ?? secret);
-      return world.webhooks.put({ ...owned(account.id), url, events, secret: own, signature, isEnabled: true, meta });
+      return world.webhooks.put({
+        ...owned(account.id),
+        url,
+        events,
+        secret: own,
+        signature,
+        isEnabled: true,
+        meta,
+      });
     },
     addApp(account: AccountRecord, name: string) {
       mustFit(account, "apps", world.apps.list(account.id).length);
-      return world.apps.put({ ...owned(account.id), name, token: `mcp_${randomBytes(18).toString("hex")}` });
+      return world.apps.put({
+        ...owned(account.id),
+        name,
+        token: `mcp_${randomBytes(18).toString("hex")}`,
+      });
     },
     addTemplate({ id }: AccountRecord, order: z.output<typeof templateOrder>) {
-      return world.templates.put({ ...owned(id), ...order, metaName: metaNameOf(order.name), wabaId: wabaIdOf(id) });
+      return world.templates.put({
+        ...owned(id),
+        ...order,
+        metaName: metaNameOf(order.name),
+        wabaId: wabaIdOf(id),
+      });
     },
-    addAutomation({ id }: AccountRecord, { signature = { service }, ...order }: z.output<typeof automationOrder>) {
+    addAutomation(
+      { id }: AccountRecord,
+      { signature = { service }, ...order }: z.output<typeof automationOrder>,
+    ) {
       const token = keyFor(signature, `ats_${randomBytes(18).toString("hex")}`);
-      return world.automations.put({ ...owned(id), ...order, token, hookId: randomBytes(12).toString("hex"), signature });
+      return world.automations.put({
+        ...owned(id),
+        ...order,
+        token,
+        hookId: randomBytes(12).toString("hex"),
+        signature,
+      });
     },
   };
 }
@@ -80,8 +143,14 @@ function mustFit({ plan }: AccountRecord, what: keyof typeof capped, used: numbe
   const [resource, words] = capped[what];
   const limit = plans[plan][what];
   if (used < limit) return;
-  if (limit === 0) throw planRefused(402, `Tu plan no incluye ${words}.`, { reason: "feature", plan, resource });
-  throw planRefused(402, `Tu plan permite hasta ${limit} ${words}.`, { plan, resource, limit, used });
+  if (limit === 0)
+    throw planRefused(402, `Tu plan no incluye ${words}.`, { reason: "feature", plan, resource });
+  throw planRefused(402, `Tu plan permite hasta ${limit} ${words}.`, {
+    plan,
+    resource,
+    limit,
+    used,
+  });
 }
 
 function metaNameOf(name: string): string {
@@ -95,7 +164,11 @@ function metaNameOf(name: string): string {
 type Settings = z.output<typeof sandboxOptionsSchema>;
 
 /** At every start: adds what the options ask of `main` and is not there yet. */
-export function seedWorld({ world, secret, formerSecret }: Memory, setup: AccountSetup, settings: Settings): void {
+export function seedWorld(
+  { world, secret, formerSecret }: Memory,
+  setup: AccountSetup,
+  settings: Settings,
+): void {
   const { plan, key, webhooks, phoneNumberIds } = settings;
   const account = world.accounts.get(mainAccount) ?? newMain(setup, settings);
   if (plan !== undefined) world.accounts.update(account, { plan });
@@ -103,23 +176,41 @@ export function seedWorld({ world, secret, formerSecret }: Memory, setup: Accoun
   if (known !== undefined) world.keys.update(known, { revokedAt: null });
   else if (key !== undefined) setup.giveKey(account, "given", key);
   for (const id of phoneNumberIds) {
-    if (!account.numbers.some(({ phoneNumberId }) => phoneNumberId === id)) setup.addNumber(account, id);
+    if (!account.numbers.some(({ phoneNumberId }) => phoneNumberId === id))
+      setup.addNumber(account, id);
   }
   for (const webhook of world.webhooks.all()) {
-    if (webhook.secret === formerSecret) world.webhooks.update(webhook, { secret: keyFor(webhook.signature, secret) });
+    if (webhook.secret === formerSecret)
+      world.webhooks.update(webhook, { secret: keyFor(webhook.signature, secret) });
   }
   for (const webhook of webhooks) {
-    if (!world.webhooks.list(mainAccount).some(({ url }) => url === webhook.url)) setup.addWebhook(account, webhook);
+    if (!world.webhooks.list(mainAccount).some(({ url }) => url === webhook.url))
+      setup.addWebhook(account, webhook);
   }
 }
 
-function newMain(setup: AccountSetup, { plan = "escala", key, phoneNumberIds }: Settings): AccountRecord {
+function newMain(
+  setup: AccountSetup,
+  { plan = "escala", key, phoneNumberIds }: Settings,
+): AccountRecord {
   const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
   setup.giveKey(account, "first", key);
-  const [welcome] = templates.map((order) => setup.addTemplate(account, templateOrder.parse(order)));
+  const [welcome] = templates.map((order) =>
+    setup.addTemplate(account, templateOrder.parse(order)),
+  );
   const steps = [{ type: "send" as const, templateId: welcome?.id ?? "" }];
-  setup.addAutomation(account, { status: "published", name: "Bienvenida", trigger: "manual", steps });
-  setup.addAutomation(account, { status: "published", name: "Pedido recibido", trigger: "incoming-webhook", steps });
+  setup.addAutomation(account, {
+    status: "published",
+    name: "Bienvenida",
+    trigger: "manual",
+    steps,
+  });
+  setup.addAutomation(account, {
+    status: "published",
+    name: "Pedido recibido",
+    trigger: "incoming-webhook",
+    steps,
+  });
   return account;
 }
 

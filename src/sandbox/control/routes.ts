@@ -35,7 +35,10 @@ function read<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
 
 export const wholeNumber = (most: number) => z.coerce.number().int().min(0).max(most);
 
-export const pageQuery = z.strictObject({ limit: wholeNumber(1_000).min(1).default(100), after: z.string().default("") });
+export const pageQuery = z.strictObject({
+  limit: wholeNumber(1_000).min(1).default(100),
+  after: z.string().default(""),
+});
 
 export function pageOf<T extends { readonly id: string }>(
   list: readonly T[],
@@ -57,8 +60,15 @@ export const none = z.unknown();
 
 export type Call<S extends z.ZodType = typeof none> = ReturnType<typeof callOf<S>>;
 
-/** `input`: the query of a GET, the body of others. Read when it is looked at: an unknown account or record is found first. */
-function callOf<S extends z.ZodType>(world: World, schema: S, { method, query, params, body }: FastifyRequest) {
+/**
+ * `input`: the query of a GET, the body of others. Read when it is looked at: an unknown account or
+ * record is found first.
+ */
+function callOf<S extends z.ZodType>(
+  world: World,
+  schema: S,
+  { method, query, params, body }: FastifyRequest,
+) {
   const { account = mainAccount, ...filters } = query as { readonly account?: string };
   return {
     get account() {
@@ -77,13 +87,21 @@ export type Routes = ReturnType<typeof createRoutes>;
 
 export function createRoutes(app: FastifyInstance, world: World) {
   app.setErrorHandler((error: FastifyError, _request, reply) => {
-    if (error instanceof ApiFault) return reply.code(error.status).headers(error.headers).send(error.body);
+    if (error instanceof ApiFault)
+      return reply.code(error.status).headers(error.headers).send(error.body);
     const { statusCode = 500, message, stack } = error;
-    return reply.code(statusCode).send({ error: statusCode < 500 ? message : `the sandbox failed: ${stack}` });
+    return reply
+      .code(statusCode)
+      .send({ error: statusCode < 500 ? message : `the sandbox failed: ${stack}` });
   });
   // Read as JSON whatever the header says: curl -d says something else.
   addJsonBodies(app, "*", (why) => refusal(400, `the body ${why}`), 64 * 1024 ** 2);
-  const add = <S extends z.ZodType>(status: number, route: string, schema: S, act: (call: Call<S>) => unknown): void => {
+  const add = <S extends z.ZodType>(
+    status: number,
+    route: string,
+    schema: S,
+    act: (call: Call<S>) => unknown,
+  ): void => {
     const [method = "", path = ""] = route.split(" ");
     app.route({
       method,
@@ -95,15 +113,24 @@ export function createRoutes(app: FastifyInstance, world: World) {
       },
     });
   };
-  const on = <S extends z.ZodType>(route: `${Method} /${string}` | "GET ", schema: S, act: (call: Call<S>) => unknown): void =>
-    add(route.startsWith("DELETE") ? 204 : 200, route, schema, act);
+  const on = <S extends z.ZodType>(
+    route: `${Method} /${string}` | "GET ",
+    schema: S,
+    act: (call: Call<S>) => unknown,
+  ): void => add(route.startsWith("DELETE") ? 204 : 200, route, schema, act);
   return {
     on,
-    create: <S extends z.ZodType>(path: string, schema: S, act: (call: Call<S>) => unknown): void => add(201, `POST ${path}`, schema, act),
+    create: <S extends z.ZodType>(path: string, schema: S, act: (call: Call<S>) => unknown): void =>
+      add(201, `POST ${path}`, schema, act),
     /** Adds `GET /{name}s`. Returns what finds the record of a path's `:id`. */
-    listed<T extends Stored>(name: string, table: Table<T>, shown: (record: T) => unknown = (record) => record) {
+    listed<T extends Stored>(
+      name: string,
+      table: Table<T>,
+      shown: (record: T) => unknown = (record) => record,
+    ) {
       on(`GET /${name}s`, none, ({ account }) => ({ data: table.list(account.id).map(shown) }));
-      return ({ account, id }: Pick<Call, "account" | "id">): T => found(table.of(account.id, id), `${name} ${id}`);
+      return ({ account, id }: Pick<Call, "account" | "id">): T =>
+        found(table.of(account.id, id), `${name} ${id}`);
     },
   };
 }

@@ -19,7 +19,9 @@ export function createFaultDraw(random: Random) {
     drop: of("drop").chance(shares.drop),
     truncate: of("truncate").chance(shares.truncate),
     wrongSignature: of("wrong-signature").chance(shares.wrongSignature),
-    malformed: of("malformed").chance(shares.malformed) ? of("malformation").pick(malformations) : null,
+    malformed: of("malformed").chance(shares.malformed)
+      ? of("malformation").pick(malformations)
+      : null,
     /** From the first try, at speed 1; null: no copy. */
     duplicateAfterMs: of("duplicate").chance(shares.duplicate) ? drawGap(of("gap")) : null,
     reorder: of("reorder").chance(shares.reorder),
@@ -27,18 +29,34 @@ export function createFaultDraw(random: Random) {
   });
 }
 
-export const noFaults: DeliveryFaults = createFaultDraw(createRandom(0))(eventFaultsSchema.parse({}));
+export const noFaults: DeliveryFaults = createFaultDraw(createRandom(0))(
+  eventFaultsSchema.parse({}),
+);
 
-/** Half the copies travel side by side with the first: those defeat a receiver that looks before it stores. */
+/**
+ * Half the copies travel side by side with the first: those defeat a receiver that looks before it
+ * stores.
+ */
 function drawGap(random: Random): number {
   const later = 1 + random.below(longestGapMs);
   return random.chance(0.5) ? 0 : later;
 }
 
-export const malformations = ["broken-json", "no-object", "wrong-id-type", "wrong-data-type", "missing-field", "invalid-utf8"] as const;
+export const malformations = [
+  "broken-json",
+  "no-object",
+  "wrong-id-type",
+  "wrong-data-type",
+  "missing-field",
+  "invalid-utf8",
+] as const;
 type Malformation = (typeof malformations)[number];
 
-export function malformedBody(event: SandboxEvent, malformation: Malformation, random: Random): Buffer {
+export function malformedBody(
+  event: SandboxEvent,
+  malformation: Malformation,
+  random: Random,
+): Buffer {
   const json = (value: unknown) => Buffer.from(JSON.stringify(value), "utf8");
   switch (malformation) {
     case "broken-json":
@@ -56,7 +74,11 @@ export function malformedBody(event: SandboxEvent, malformation: Malformation, r
     case "invalid-utf8": {
       const body = bodyOf(event);
       const inText = body.indexOf('"event":"') + '"event":"'.length;
-      return Buffer.concat([body.subarray(0, inText), Buffer.from([0xc3, 0x28]), body.subarray(inText)]);
+      return Buffer.concat([
+        body.subarray(0, inText),
+        Buffer.from([0xc3, 0x28]),
+        body.subarray(inText),
+      ]);
     }
   }
 }

@@ -1,7 +1,15 @@
 import type { EventFaults, MetaFaults } from "../faults.ts";
 import type { Limits } from "../limits.ts";
 import { createMetaPublisher } from "../meta/publisher.ts";
-import { type AccountRecord, accountOf, type Core, type DeliveryRecord, type EventRecord, hasApi, type WebhookRecord } from "../world.ts";
+import {
+  type AccountRecord,
+  accountOf,
+  type Core,
+  type DeliveryRecord,
+  type EventRecord,
+  hasApi,
+  type WebhookRecord,
+} from "../world.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
 import { createPoster, metaRetry, type ObservedPost, usualEventRetry } from "./poster.ts";
 import { createPosting } from "./posting.ts";
@@ -28,14 +36,20 @@ export function createEvents(core: Core, settings: EventsSettings) {
     settings.onPost?.(post);
   };
   const poster = createPoster({ baseClock, timeoutMs, connections: atOnce, onPost });
-  const posting = createPosting({ ...core, random }, { poster, atOnce, retry: metaFaults === null ? usualEventRetry : metaRetry });
+  const posting = createPosting(
+    { ...core, random },
+    { poster, atOnce, retry: metaFaults === null ? usualEventRetry : metaRetry },
+  );
 
   const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
     const drawn = draw(faults());
     const dropped = (): string | null => {
-      if (!limits.spend(account, "webhookDeliveries")) return "monthly quota of webhook deliveries used up";
+      if (!limits.spend(account, "webhookDeliveries"))
+        return "monthly quota of webhook deliveries used up";
       if (drawn.drop) return "fault: drop";
-      return posting.waitingFor(webhook.id) < mostWaiting ? null : "too many deliveries wait for this URL";
+      return posting.waitingFor(webhook.id) < mostWaiting
+        ? null
+        : "too many deliveries wait for this URL";
     };
     const reason = dropped();
     const delivery: DeliveryRecord = {
@@ -50,19 +64,31 @@ export function createEvents(core: Core, settings: EventsSettings) {
     };
     world.deliveries.put(delivery);
     // Requests of Meta are not truncated, and have a wrong item instead of a wrong body.
-    if (reason === null) posting.add(delivery, metaFaults === null ? drawn : { ...drawn, truncate: false, malformed: null });
+    if (reason === null)
+      posting.add(
+        delivery,
+        metaFaults === null ? drawn : { ...drawn, truncate: false, malformed: null },
+      );
   };
   const emit = (event: EventRecord): void => {
     world.events.put(event);
     const owner = accountOf(world, event.account);
     if (!hasApi(owner)) return;
     for (const webhook of world.webhooks.list(owner.id)) {
-      if (isOn(webhook) && isSubscribed(webhook.events, event.event)) deliver(owner, webhook, event);
+      if (isOn(webhook) && isSubscribed(webhook.events, event.event))
+        deliver(owner, webhook, event);
     }
   };
   const hasReceiver = () => [...world.webhooks.all()].some(isOn);
   const meta =
-    metaFaults === null ? null : createMetaPublisher(core, { emit, faults: metaFaults, malformed: () => faults().malformed, hasReceiver });
+    metaFaults === null
+      ? null
+      : createMetaPublisher(core, {
+          emit,
+          faults: metaFaults,
+          malformed: () => faults().malformed,
+          hasReceiver,
+        });
   return {
     publisher: meta?.publisher ?? createPublisher(core, emit),
     posting,
@@ -80,5 +106,10 @@ function isOn({ isEnabled, meta }: WebhookRecord): boolean {
 }
 
 export function isSubscribed(kinds: readonly string[], event: string): boolean {
-  return kinds.some((kind) => kind === event || kind === "*" || (kind.endsWith(".*") && event.startsWith(kind.slice(0, -1))));
+  return kinds.some(
+    (kind) =>
+      kind === event ||
+      kind === "*" ||
+      (kind.endsWith(".*") && event.startsWith(kind.slice(0, -1))),
+  );
 }

@@ -35,10 +35,14 @@ interface PendingPost {
 }
 
 /**
- * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …, and may end at each step. The
- * records say how far it is, for a restart. Side posts are what faults add: once each, and on no record.
+ * A delivery is held back (by faults only) → in its message's line → tried → waits → tried again …,
+ * and may end at each step. The records say how far it is, for a restart. Side posts are what
+ * faults add: once each, and on no record.
  */
-export function createPosting(core: Core, { poster, retry, atOnce }: { poster: Poster; retry: EventRetry; atOnce: number }) {
+export function createPosting(
+  core: Core,
+  { poster, retry, atOnce }: { poster: Poster; retry: EventRetry; atOnce: number },
+) {
   const { world, clock, baseClock, random, speed } = core;
   const queues = createQueues(atOnce);
   const idlers: (() => void)[] = [];
@@ -47,9 +51,14 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
   const passed = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
   const waiting = () => queues.waiting() + sidePosts;
   const wake = (): void => {
-    if (idlers.length > 0 && (isClosed || waiting() === 0)) for (const idler of idlers.splice(0)) idler();
+    if (idlers.length > 0 && (isClosed || waiting() === 0))
+      for (const idler of idlers.splice(0)) idler();
   };
-  const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
+  const end = (
+    post: PendingPost,
+    status: "delivered" | "failed" | "dropped",
+    reason: string | null,
+  ): void => {
     post.queue.all.delete(post);
     world.deliveries.update(post.delivery, { status, reason });
     wake();
@@ -62,7 +71,11 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     end(post, "dropped", order);
     return null;
   };
-  const beside = async (post: PendingPost, afterMs: number, spoil: (order: PostOrder) => PostOrder): Promise<void> => {
+  const beside = async (
+    post: PendingPost,
+    afterMs: number,
+    spoil: (order: PostOrder) => PostOrder,
+  ): Promise<void> => {
     sidePosts += 1;
     if (afterMs > 0) await passed(afterMs);
     await post.queue.run(async () => {
@@ -83,7 +96,13 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     if (answer === null) return null;
     delivery.tries += 1;
     delivery.answered = answer.kind === "answered" ? answer.status : null;
-    const { status, reason, waitMs } = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
+    const { status, reason, waitMs } = afterTry(
+      answer,
+      delivery.tries,
+      retry,
+      speed,
+      baseClock.now(),
+    );
     if (status !== "waiting") end(post, status, reason);
     // The webhook may have been deleted meanwhile.
     if (waitMs === null || orderOf(post) === null) return null;
@@ -96,7 +115,8 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     const { queue, line, faults } = post;
     const { duplicateAfterMs, malformed, wrongSignature } = faults;
     if (duplicateAfterMs !== null) void beside(post, duplicateAfterMs / speed, (right) => right);
-    if (malformed !== null) void beside(post, 0, (right) => malformedOrder(right, malformed, random));
+    if (malformed !== null)
+      void beside(post, 0, (right) => malformedOrder(right, malformed, random));
     post.isPosting = true;
     if (wrongSignature) await poster.post({ ...order, sort: "wrongly-signed" });
     const waitMs = await attempt(post, order);
@@ -105,10 +125,20 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     if (held !== undefined && held.eventId < order.eventId) held.release();
     return waitMs;
   };
-  const follow = async (delivery: DeliveryRecord, faults: DeliveryFaults, firstMs: number): Promise<void> => {
+  const follow = async (
+    delivery: DeliveryRecord,
+    faults: DeliveryFaults,
+    firstMs: number,
+  ): Promise<void> => {
     const event = world.events.get(delivery.eventId);
     const queue = queues.of(delivery.webhookId);
-    const post = { delivery, queue, line: event?.wamid ?? event?.runId ?? delivery.eventId, faults, isPosting: false };
+    const post = {
+      delivery,
+      queue,
+      line: event?.wamid ?? event?.runId ?? delivery.eventId,
+      faults,
+      isPosting: false,
+    };
     queue.all.add(post);
     if (firstMs > 0) await passed(firstMs);
     if (faults.reorder) await hold(post, (release) => clock.after(longestHoldMs / speed, release));
@@ -128,9 +158,13 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
     resume(): void {
       const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
       // Faults were drawn before the restart, and are over.
-      for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) void follow(delivery, noFaults, delivery.nextAt - clock.now());
+      for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1)))
+        void follow(delivery, noFaults, delivery.nextAt - clock.now());
     },
-    /** After a webhook was disabled or deleted: drops what waits for it. A post in flight ends with its answer. */
+    /**
+     * After a webhook was disabled or deleted: drops what waits for it. A post in flight ends with
+     * its answer.
+     */
     webhookChanged(webhookId: string): void {
       for (const post of queues.of(webhookId).all) if (!post.isPosting) orderOf(post);
     },
@@ -150,7 +184,10 @@ export function createPosting(core: Core, { poster, retry, atOnce }: { poster: P
   };
 }
 
-async function hold({ delivery: { eventId }, queue: { held }, line }: PendingPost, atLatest: (release: () => void) => void): Promise<void> {
+async function hold(
+  { delivery: { eventId }, queue: { held }, line }: PendingPost,
+  atLatest: (release: () => void) => void,
+): Promise<void> {
   if (held.has(line)) return;
   await new Promise<void>((release) => {
     held.set(line, { eventId, release });
@@ -159,12 +196,23 @@ async function hold({ delivery: { eventId }, queue: { held }, line }: PendingPos
   held.delete(line);
 }
 
-function malformedOrder(right: PostOrder, malformed: NonNullable<DeliveryFaults["malformed"]>, random: Random): PostOrder {
+function malformedOrder(
+  right: PostOrder,
+  malformed: NonNullable<DeliveryFaults["malformed"]>,
+  random: Random,
+): PostOrder {
   const event = JSON.parse(right.body.toString("utf8")) as SandboxEvent;
-  return { ...right, body: malformedBody(event, malformed, random.fork(event.id)), sort: "malformed" };
+  return {
+    ...right,
+    body: malformedBody(event, malformed, random.fork(event.id)),
+    sort: "malformed",
+  };
 }
 
-/** Text says why nothing is posted. The webhook is read at each post: a rotated secret applies at once. */
+/**
+ * Text says why nothing is posted. The webhook is read at each post: a rotated secret applies at
+ * once.
+ */
 function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | string {
   const webhook = world.webhooks.get(delivery.webhookId);
   if (webhook === undefined) return "webhook deleted";
@@ -175,7 +223,9 @@ function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | 
   return { webhook, eventId: event.id, body, sort: "event" };
 }
 
-/** Does work that does not reject: at most `limit` at once, and of each line one after the other. */
+/**
+ * Does work that does not reject: at most `limit` at once, and of each line one after the other.
+ */
 function createLane(limit: number) {
   const lines = new Map<string, Promise<unknown>>();
   const ready: (() => void)[] = [];

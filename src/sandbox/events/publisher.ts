@@ -17,15 +17,29 @@ export type Emit = (record: EventRecord) => void;
 export function createPublisher({ owned }: Core, emit: Emit): Publisher {
   const publish: Publisher["publish"] = (account, event, data) => {
     const own = owned(account);
-    const body = eventBody({ id: own.id as EventId, event, createdAt: new Date(own.createdAt).toISOString() }, data);
+    const body = eventBody(
+      { id: own.id as EventId, event, createdAt: new Date(own.createdAt).toISOString() },
+      data,
+    );
     const textIn = (key: string) => (typeof data[key] === "string" ? data[key] : null);
-    emit({ ...own, event, wamid: textIn("wamid"), runId: textIn("runId"), status: textIn("status"), body });
+    emit({
+      ...own,
+      event,
+      wamid: textIn("wamid"),
+      runId: textIn("runId"),
+      status: textIn("status"),
+      body,
+    });
   };
   return {
     publish,
     messageStatus({ account, wamid, status, errorCode }) {
       if (!isReported(status)) return;
-      publish(account, "message.status", { wamid, status, errorCode: status === "failed" ? errorCode : undefined });
+      publish(account, "message.status", {
+        wamid,
+        status,
+        errorCode: status === "failed" ? errorCode : undefined,
+      });
     },
     messageReceived() {},
     runEnded({ account, id: runId, error }) {
@@ -72,7 +86,11 @@ export function eventBody(envelope: Omit<SandboxEvent, "data">, data: EventData)
 export function truncatedBody(body: string): Buffer {
   const event = JSON.parse(body) as SandboxEvent;
   const { data } = event;
-  return bodyOf({ ...event, data: data["truncated"] === true ? data : truncatedData(Buffer.byteLength(JSON.stringify(data))) });
+  return bodyOf({
+    ...event,
+    data:
+      data["truncated"] === true ? data : truncatedData(Buffer.byteLength(JSON.stringify(data))),
+  });
 }
 
 type EventData = Readonly<Record<string, unknown>>;

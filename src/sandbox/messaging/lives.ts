@@ -1,7 +1,17 @@
 import { type ApiFault, refused } from "../api/fault.ts";
 import type { Publisher } from "../events/publisher.ts";
 import type { Random } from "../ids.ts";
-import { delivered, failed, isReported, type LifeStep, type MessageStatus, reaches, read, sent, supersedes } from "../statuses.ts";
+import {
+  delivered,
+  failed,
+  isReported,
+  type LifeStep,
+  type MessageStatus,
+  reaches,
+  read,
+  sent,
+  supersedes,
+} from "../statuses.ts";
 import type { AccountRecord, Core, FutureStep, MessageRecord, SendingNumber } from "../world.ts";
 
 /** The only place that changes a status. */
@@ -9,7 +19,11 @@ export function createLives({ world, clock }: Core, publisher: Publisher) {
   const change = (message: MessageRecord, { status, errorCode }: Omit<FutureStep, "at">): void => {
     const before = { ...message };
     const now = clock.now();
-    Object.assign(message, { status, statusAt: now, errorCode: status === "failed" ? errorCode : undefined });
+    Object.assign(message, {
+      status,
+      statusAt: now,
+      errorCode: status === "failed" ? errorCode : undefined,
+    });
     if (reaches(status, "delivered")) message.deliveredAt ??= now;
     if (reaches(status, "read")) message.readAt ??= now;
     const campaign = world.campaigns.get(message.campaignId ?? "");
@@ -65,8 +79,14 @@ const waits: Readonly<Partial<Record<MessageStatus, readonly [number, number]>>>
 const readShare = 0.8;
 
 /** `now` in unix milliseconds. The same `random` gives the same life. */
-export function planLife(phone: string, { now, random, speed }: { now: number; random: Random; speed: number }): FutureStep[] {
-  const { steps = random.chance(readShare) ? [sent, delivered, read] : [sent, delivered], slowness = 1 } = outcomeFor(phone);
+export function planLife(
+  phone: string,
+  { now, random, speed }: { now: number; random: Random; speed: number },
+): FutureStep[] {
+  const {
+    steps = random.chance(readShare) ? [sent, delivered, read] : [sent, delivered],
+    slowness = 1,
+  } = outcomeFor(phone);
   let at = now;
   return steps.map((step) => {
     const [least, most] = waits[step.status] ?? [0, 0];
@@ -89,9 +109,18 @@ const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   "0002": { steps: [] },
   "0003": { steps: [sent] },
   "0004": { steps: [sent, failed(131047), delivered] },
-  "0005": { rejection: { reason: "la cuenta del proveedor no tiene un método de pago válido (131042).", isTemporary: false } },
+  "0005": {
+    rejection: {
+      reason: "la cuenta del proveedor no tiene un método de pago válido (131042).",
+      isTemporary: false,
+    },
+  },
   "0006": {
-    rejection: { reason: "su servicio no está disponible por el momento; probá de nuevo en unos segundos (131016).", isTemporary: true },
+    rejection: {
+      reason:
+        "su servicio no está disponible por el momento; probá de nuevo en unos segundos (131016).",
+      isTemporary: true,
+    },
   },
   "0007": { steps: [sent, read, delivered] },
   "0008": { steps: [failed("131049")] },
@@ -112,15 +141,29 @@ export function parsePhone(text: string): string | null {
 export function requirePhone(text: string): string {
   const phone = parsePhone(text);
   if (phone !== null) return phone;
-  throw refused(400, "El teléfono no es válido: usá el formato internacional, con + y código de país (por ejemplo, +5491122334455).");
+  throw refused(
+    400,
+    "El teléfono no es válido: usá el formato internacional, con + y código de país (por ejemplo, +5491122334455).",
+  );
 }
 
-export const noSuchNumber = (): ApiFault => refused(409, "No hay ningún número conectado con ese phoneNumberId.");
+export const noSuchNumber = (): ApiFault =>
+  refused(409, "No hay ningún número conectado con ese phoneNumberId.");
 
-export function sendingNumber({ isConnected, numbers }: AccountRecord, phoneNumberId?: string): SendingNumber {
+export function sendingNumber(
+  { isConnected, numbers }: AccountRecord,
+  phoneNumberId?: string,
+): SendingNumber {
   if (!isConnected)
-    throw refused(409, "La conexión de mensajería de la cuenta está desconectada: volvé a conectarla desde la configuración.");
-  const number = numbers.find((one) => one.isConnected && one.phoneNumberId === (phoneNumberId ?? one.phoneNumberId));
+    throw refused(
+      409,
+      "La conexión de mensajería de la cuenta está desconectada: volvé a conectarla desde la configuración.",
+    );
+  const number = numbers.find(
+    (one) => one.isConnected && one.phoneNumberId === (phoneNumberId ?? one.phoneNumberId),
+  );
   if (number !== undefined) return number;
-  throw phoneNumberId === undefined ? refused(409, "La cuenta no tiene ningún número conectado.") : noSuchNumber();
+  throw phoneNumberId === undefined
+    ? refused(409, "La cuenta no tiene ningún número conectado.")
+    : noSuchNumber();
 }

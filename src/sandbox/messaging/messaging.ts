@@ -14,9 +14,19 @@ import {
   type TemplateVariable,
   type World,
 } from "../world.ts";
-import { createLives, noSuchNumber, outcomeFor, planLife, requirePhone, sendingNumber } from "./lives.ts";
+import {
+  createLives,
+  noSuchNumber,
+  outcomeFor,
+  planLife,
+  requirePhone,
+  sendingNumber,
+} from "./lives.ts";
 
-const template = z.object({ id: z.guid("Tiene que ser un UUID."), variables: z.record(z.string(), z.string()).optional() });
+const template = z.object({
+  id: z.guid("Tiene que ser un UUID."),
+  variables: z.record(z.string(), z.string()).optional(),
+});
 
 export const outgoingBodySchema = z
   .object({
@@ -33,7 +43,9 @@ export const outgoingBodySchema = z
 export interface OutgoingMessage extends z.output<typeof outgoingBodySchema> {
   readonly campaignId?: string;
   readonly reference?: string | undefined;
-  /** As Meta does it: text outside the 24-hour window is accepted, and fails with 131047 afterwards. */
+  /**
+   * As Meta does it: text outside the 24-hour window is accepted, and fails with 131047 afterwards.
+   */
   readonly failsLater?: boolean;
 }
 
@@ -49,7 +61,10 @@ export interface ContactFacts {
   readonly attributes?: Readonly<Record<string, string>>;
 }
 
-type MessageFacts = Pick<MessageRecord, "text" | "templateId" | "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">;
+type MessageFacts = Pick<
+  MessageRecord,
+  "text" | "templateId" | "origin" | "phoneNumberId" | "status" | "campaignId" | "reference"
+>;
 
 /** In digits (E.164): a wamid holds no more. */
 const longestRealPhone = 15;
@@ -67,15 +82,42 @@ export function createMessaging(core: Core, publisher: Publisher) {
   /** Not in the state file: after a restart each comes once more. */
   const rejectedBefore = new Set<string>();
 
-  const createContact = (account: string, phone: string, { name = null, attributes }: ContactFacts = {}): ContactRecord => {
+  const createContact = (
+    account: string,
+    phone: string,
+    { name = null, attributes }: ContactFacts = {},
+  ): ContactRecord => {
     const states = { customerWroteAt: null, humanRepliedAt: null, runId: null, campaignId: null };
-    return world.contacts.put({ ...owned(account), phone, name, attributes: { ...attributes }, conversationId: ids(), ...states });
+    return world.contacts.put({
+      ...owned(account),
+      phone,
+      name,
+      attributes: { ...attributes },
+      conversationId: ids(),
+      ...states,
+    });
   };
-  const record = ({ id, account, phone, conversationId }: ContactRecord, about: MessageFacts): MessageRecord => {
+  const record = (
+    { id, account, phone, conversationId }: ContactRecord,
+    about: MessageFacts,
+  ): MessageRecord => {
     const wamid = newWamid(phone.slice(1, 1 + longestRealPhone));
-    return { ...owned(account), wamid, contactId: id, conversationId, phone, statusAt: clock.now(), future: [], ...about };
+    return {
+      ...owned(account),
+      wamid,
+      contactId: id,
+      conversationId,
+      phone,
+      statusAt: clock.now(),
+      future: [],
+      ...about,
+    };
   };
-  const send = (account: string, message: OutgoingMessage, origin: Exclude<MessageOrigin, "customer">): MessageRecord => {
+  const send = (
+    account: string,
+    message: OutgoingMessage,
+    origin: Exclude<MessageOrigin, "customer">,
+  ): MessageRecord => {
     const phone = requirePhone(message.to);
     const { phoneNumberId } = sendingNumber(accountOf(world, account), message.phoneNumberId);
     const known = world.contacts.find(account, phone);
@@ -88,8 +130,17 @@ export function createMessaging(core: Core, publisher: Publisher) {
     // From here on nothing refuses it: what was refused created nothing.
     const contact = known ?? createContact(account, phone);
     const { campaignId = null, reference } = message;
-    const sent = record(contact, { ...content, origin, phoneNumberId, status: "pending", campaignId, reference });
-    sent.future = willFail ? life.slice(0, 1).map(({ at }) => ({ at, status: "failed", errorCode: windowClosedCode })) : life;
+    const sent = record(contact, {
+      ...content,
+      origin,
+      phoneNumberId,
+      status: "pending",
+      campaignId,
+      reference,
+    });
+    sent.future = willFail
+      ? life.slice(0, 1).map(({ at }) => ({ at, status: "failed", errorCode: windowClosedCode }))
+      : life;
     world.messages.put(sent);
     if (campaignId !== null) world.contacts.update(contact, { campaignId });
     lives.follow(sent);
@@ -97,16 +148,35 @@ export function createMessaging(core: Core, publisher: Publisher) {
   };
   return {
     send,
-    receive(account: string, { phone: given, name, text, phoneNumberId: wanted }: IncomingMessage): MessageRecord {
+    receive(
+      account: string,
+      { phone: given, name, text, phoneNumberId: wanted }: IncomingMessage,
+    ): MessageRecord {
       const phone = requirePhone(given);
       const { numbers } = accountOf(world, account);
-      if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted)) throw noSuchNumber();
+      if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted))
+        throw noSuchNumber();
       const from = world.contacts.find(account, phone) ?? createContact(account, phone);
       const campaign = world.campaigns.get(from.campaignId ?? "");
-      if (campaign !== undefined) world.campaigns.update(campaign, { replies: campaign.replies + 1 });
-      world.contacts.update(from, { name: from.name ?? name ?? null, customerWroteAt: clock.now(), campaignId: null });
-      const phoneNumberId = wanted ?? (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ?? "";
-      const about = { text, templateId: null, campaignId: null, origin: "customer", phoneNumberId, status: "received" } as const;
+      if (campaign !== undefined)
+        world.campaigns.update(campaign, { replies: campaign.replies + 1 });
+      world.contacts.update(from, {
+        name: from.name ?? name ?? null,
+        customerWroteAt: clock.now(),
+        campaignId: null,
+      });
+      const phoneNumberId =
+        wanted ??
+        (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ??
+        "";
+      const about = {
+        text,
+        templateId: null,
+        campaignId: null,
+        origin: "customer",
+        phoneNumberId,
+        status: "received",
+      } as const;
       return world.messages.put(record(from, about));
     },
     reply(contact: ContactRecord, text: string): MessageRecord {
@@ -116,8 +186,15 @@ export function createMessaging(core: Core, publisher: Publisher) {
     },
     setStatus(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void {
       if ([message.status, status].includes("received"))
-        throw refused(400, "Sólo los mensajes del cliente están en received, y ahí se quedan: no se les puede dar otro estado.");
-      lives.move(message, status, status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
+        throw refused(
+          400,
+          "Sólo los mensajes del cliente están en received, y ahí se quedan: no se les puede dar otro estado.",
+        );
+      lives.move(
+        message,
+        status,
+        status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined,
+      );
     },
     contactFor(account: string, text: string, facts: ContactFacts = {}) {
       const phone = requirePhone(text);
@@ -126,7 +203,10 @@ export function createMessaging(core: Core, publisher: Publisher) {
         admitContact(world, accountOf(world, account));
         return { contact: createContact(account, phone, facts), isNew: true };
       }
-      world.contacts.update(contact, { name: facts.name ?? contact.name, attributes: { ...contact.attributes, ...facts.attributes } });
+      world.contacts.update(contact, {
+        name: facts.name ?? contact.name,
+        attributes: { ...contact.attributes, ...facts.attributes },
+      });
       return { contact, isNew: false };
     },
     resume(): void {
@@ -135,14 +215,23 @@ export function createMessaging(core: Core, publisher: Publisher) {
   };
 }
 
-function contentOf(world: World, account: string, message: OutgoingMessage, to: ContactRecord | undefined, isLate: boolean) {
+function contentOf(
+  world: World,
+  account: string,
+  message: OutgoingMessage,
+  to: ContactRecord | undefined,
+  isLate: boolean,
+) {
   const { text, template, failsLater } = message;
   if (template !== undefined) {
     const found = templateToSend(world, account, template.id);
     return { text: fillTemplate(found, template.variables ?? {}, to), templateId: found.id };
   }
   if (failsLater !== true && isLate)
-    throw refused(409, "Pasaron más de 24 horas desde el último mensaje del cliente: para escribirle usá una plantilla.");
+    throw refused(
+      409,
+      "Pasaron más de 24 horas desde el último mensaje del cliente: para escribirle usá una plantilla.",
+    );
   return { text: text as string, templateId: null };
 }
 
@@ -161,7 +250,12 @@ function checkProvider(rejectedBefore: Set<string>, account: string, phone: stri
 function admitContact(world: World, { id, plan, contactLimit: limit }: AccountRecord): void {
   const used = world.contacts.list(id).length;
   if (limit !== null && used >= limit)
-    throw planRefused(402, `Llegaste al límite de ${limit} contactos de tu plan.`, { plan, resource: "contacts", limit, used });
+    throw planRefused(402, `Llegaste al límite de ${limit} contactos de tu plan.`, {
+      plan,
+      resource: "contacts",
+      limit,
+      used,
+    });
 }
 
 export function approvedTemplates(world: World, account: string): TemplateRecord[] {
@@ -171,8 +265,24 @@ export function approvedTemplates(world: World, account: string): TemplateRecord
     .reverse();
 }
 
-export function templateView({ id, name, metaName, language, category, wabaId, variables }: TemplateRecord) {
-  return { id, name, metaName, language, category, wabaId, variables: variables.map(({ name, label }) => ({ name, label })) };
+export function templateView({
+  id,
+  name,
+  metaName,
+  language,
+  category,
+  wabaId,
+  variables,
+}: TemplateRecord) {
+  return {
+    id,
+    name,
+    metaName,
+    language,
+    category,
+    wabaId,
+    variables: variables.map(({ name, label }) => ({ name, label })),
+  };
 }
 
 export const templateGone = (): ApiFault => refused(404, "La plantilla ya no existe.");
@@ -180,7 +290,8 @@ export const templateGone = (): ApiFault => refused(404, "La plantilla ya no exi
 export function templateToSend(world: World, account: string, id: string): TemplateRecord {
   const template = world.templates.of(account, id.toLowerCase());
   if (template === undefined) throw templateGone();
-  if (template.status !== "approved") throw refused(409, "La plantilla todavía no fue aprobada por el proveedor.");
+  if (template.status !== "approved")
+    throw refused(409, "La plantilla todavía no fue aprobada por el proveedor.");
   return template;
 }
 
@@ -195,12 +306,22 @@ export function fillTemplate(template: TemplateRecord, sent: Values, contact: Fa
   });
 }
 
-/** Fills each `{{name}}`. Blanks are trimmed afterwards: `\s*` in the pattern would take cubic time on many of them. */
+/**
+ * Fills each `{{name}}`. Blanks are trimmed afterwards: `\s*` in the pattern would take cubic time
+ * on many of them.
+ */
 export function fillPlaces(text: string, filler: (name: string) => string | undefined): string {
-  return text.replace(/\{\{([^{}]+)\}\}/g, (place, padded: string) => filler(padded.trim()) ?? place);
+  return text.replace(
+    /\{\{([^{}]+)\}\}/g,
+    (place, padded: string) => filler(padded.trim()) ?? place,
+  );
 }
 
-function fillerOf({ name, fallback, example }: TemplateVariable, sent: Values, contact: Facts): string {
+function fillerOf(
+  { name, fallback, example }: TemplateVariable,
+  sent: Values,
+  contact: Facts,
+): string {
   const datum = name === "nombre" ? contact?.name : own(contact?.attributes ?? {}, name);
   return own(sent, name) ?? (datum || undefined) ?? fallback ?? example;
 }

@@ -36,7 +36,12 @@ export function createCallbacks(core: Core, report: (handshake: Handshake) => vo
     return { url, isVerified, reason };
   };
   const follow = async (webhook: WebhookRecord, isFirst: boolean): Promise<void> => {
-    if (isClosed || world.webhooks.get(webhook.id) !== webhook || webhook.meta?.isVerified !== false) return;
+    if (
+      isClosed ||
+      world.webhooks.get(webhook.id) !== webhook ||
+      webhook.meta?.isVerified !== false
+    )
+      return;
     const handshake = await verify(webhook);
     if (isClosed) return;
     if (isFirst || handshake.isVerified) report(handshake);

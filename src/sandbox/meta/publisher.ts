@@ -1,7 +1,13 @@
 import type { Emit, Publisher } from "../events/publisher.ts";
 import { type MetaFaults, mostUpdates } from "../faults.ts";
 import { isReported } from "../statuses.ts";
-import { type Core, type MessageRecord, mainAccount, type SendingNumber, wabaIdOf } from "../world.ts";
+import {
+  type Core,
+  type MessageRecord,
+  mainAccount,
+  type SendingNumber,
+  wabaIdOf,
+} from "../world.ts";
 import {
   asMetaWrites,
   isStruck,
@@ -24,7 +30,10 @@ interface MetaParts {
 const longestWaitMs = 5_000;
 
 /** All accounts' updates go to the URLs of `main`: an app of Meta has one callback. */
-export function createMetaPublisher(core: Core, { faults, malformed, emit, hasReceiver }: MetaParts) {
+export function createMetaPublisher(
+  core: Core,
+  { faults, malformed, emit, hasReceiver }: MetaParts,
+) {
   const { world, clock, baseClock, owned, speed } = core;
   let gathered: Update[] = [];
   let cancel: (() => void) | null = null;
@@ -35,14 +44,16 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
     const updates = withWrongItem(gathered, malformed());
     const [wamid, ...others] = new Set(gathered.map((update) => update.wamid));
     const [first] = updates;
-    const status = first === undefined || first.list === null ? null : (first.item as Json)["status"];
+    const status =
+      first === undefined || first.list === null ? null : (first.item as Json)["status"];
     emit({
       ...owned(mainAccount),
       event: [...new Set(gathered.map(({ field }) => field))].join(","),
       // Requests about one message seldom overtake each other; Meta keeps no other order.
       wamid: others.length === 0 ? (wamid ?? null) : null,
       runId: null,
-      status: updates.length > 1 ? `(${updates.length} updates)` : ((status ?? null) as string | null),
+      status:
+        updates.length > 1 ? `(${updates.length} updates)` : ((status ?? null) as string | null),
       body: requestBody(updates),
     });
   };
@@ -51,7 +62,8 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
     cancel = null;
     const all = gathered;
     gathered = [];
-    for (let from = 0; from < all.length; from += mostUpdates) request(all.slice(from, from + mostUpdates));
+    for (let from = 0; from < all.length; from += mostUpdates)
+      request(all.slice(from, from + mostUpdates));
   };
   const add = (updates: readonly Update[]): void => {
     const { batch, batchMs } = faults();
@@ -61,8 +73,16 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
   };
   const factsOf = (message: MessageRecord): MessageFacts => {
     const { account, phoneNumberId, contactId } = message;
-    const number = world.accounts.get(account)?.numbers.find((one) => one.phoneNumberId === phoneNumberId) as SendingNumber;
-    return { message, number, wabaId: wabaIdOf(account), contact: world.contacts.get(contactId), now: clock.now() };
+    const number = world.accounts
+      .get(account)
+      ?.numbers.find((one) => one.phoneNumberId === phoneNumberId) as SendingNumber;
+    return {
+      message,
+      number,
+      wabaId: wabaIdOf(account),
+      contact: world.contacts.get(contactId),
+      now: clock.now(),
+    };
   };
   const publisher: Publisher = {
     messageStatus(message) {
@@ -70,7 +90,10 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
     },
     messageReceived: (message) => add([receivedUpdate(factsOf(message), faults())]),
     runEnded() {},
-    publish: (account, field, value) => add([{ field, list: null, wabaId: wabaIdOf(account), wamid: null, value, time: clock.now() }]),
+    publish: (account, field, value) =>
+      add([
+        { field, list: null, wabaId: wabaIdOf(account), wamid: null, value, time: clock.now() },
+      ]),
   };
   return {
     publisher,
@@ -81,9 +104,13 @@ export function createMetaPublisher(core: Core, { faults, malformed, emit, hasRe
       const text = body.toString("latin1");
       for (const [wamid, answer] of early) if (text.includes(asMetaWrites(wamid))) answer();
     },
-    /** Some answers to sends wait until the first status was posted: the sender then sees a status of an unknown id. */
+    /**
+     * Some answers to sends wait until the first status was posted: the sender then sees a status
+     * of an unknown id.
+     */
     async answerAfter({ wamid, future }: MessageRecord): Promise<void> {
-      if (future.length === 0 || !hasReceiver() || !isStruck("early", wamid, faults().early)) return;
+      if (future.length === 0 || !hasReceiver() || !isStruck("early", wamid, faults().early))
+        return;
       const { promise, resolve } = Promise.withResolvers<void>();
       early.set(wamid, resolve);
       const cancelWait = baseClock.after(longestWaitMs, resolve);
@@ -101,5 +128,9 @@ function withWrongItem(updates: readonly Update[], share: number): readonly Upda
   const { id, status } = first.item as Json;
   if (!isStruck("malformed", `${id}/${status}`, share)) return updates;
   const middle = Math.ceil(updates.length / 2);
-  return [...updates.slice(0, middle), { ...first, list: "statuses", contact: null, item: 7 }, ...updates.slice(middle)];
+  return [
+    ...updates.slice(0, middle),
+    { ...first, list: "statuses", contact: null, item: 7 },
+    ...updates.slice(middle),
+  ];
 }

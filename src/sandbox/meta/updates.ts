@@ -38,7 +38,12 @@ export interface MessageFacts {
 export function statusUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   const { message, number, wabaId, now } = facts;
   const { wamid, status, future, phone } = message;
-  if (status === "delivered" && future[0]?.status === "read" && isStruck("skip", wamid, faults.skip)) return [];
+  if (
+    status === "delivered" &&
+    future[0]?.status === "read" &&
+    isStruck("skip", wamid, faults.skip)
+  )
+    return [];
   const isUnknown = isStruck("unknown", `${wamid}/${status}`, faults.unknown);
   const shared = {
     id: wamid,
@@ -50,13 +55,27 @@ export function statusUpdates(facts: MessageFacts, faults: MetaFaults): Update[]
     future_key: isUnknown ? { since: "v99.0" } : undefined,
   };
   const update = (contact: Json | null, item: Json): Update => {
-    return { field: "messages", list: "statuses", wabaId, number, wamid, contact, item: { ...shared, ...item } };
+    return {
+      field: "messages",
+      list: "statuses",
+      wabaId,
+      number,
+      wamid,
+      contact,
+      item: { ...shared, ...item },
+    };
   };
   if (isStruck("group", wamid, faults.group)) {
-    const group = { recipient_id: `${digitsOf(`group/${wamid}`, 18)}@g.us`, recipient_type: "group" };
+    const group = {
+      recipient_id: `${digitsOf(`group/${wamid}`, 18)}@g.us`,
+      recipient_type: "group",
+    };
     return participantsOf(phone).map((each) => {
       const [wa_id, user_id] = [waIdOf(each), userIdOf(each)];
-      return update({ wa_id, user_id }, { ...group, recipient_participant_id: wa_id, recipient_participant_user_id: user_id });
+      return update(
+        { wa_id, user_id },
+        { ...group, recipient_participant_id: wa_id, recipient_participant_user_id: user_id },
+      );
     });
   }
   // A message to a phone number fails without the user's id, and without contacts.
@@ -64,7 +83,9 @@ export function statusUpdates(facts: MessageFacts, faults: MetaFaults): Update[]
   const contact = contactOf(facts, faults);
   return [
     update(contact, { recipient_id: contact.wa_id, recipient_user_id: contact.user_id }),
-    ...(status === "sent" && isStruck("call", wamid, faults.call) ? callUpdates(facts, faults) : []),
+    ...(status === "sent" && isStruck("call", wamid, faults.call)
+      ? callUpdates(facts, faults)
+      : []),
     ...(isUnknown ? [unknownUpdate(facts)] : []),
   ];
 }
@@ -73,17 +94,34 @@ export function receivedUpdate(facts: MessageFacts, faults: MetaFaults): Update 
   const { message, number, wabaId, now } = facts;
   const contact = contactOf(facts, faults);
   const from = { from: contact.wa_id, from_user_id: contact.user_id };
-  const item = { ...from, id: message.wamid, timestamp: seconds(now), type: "text", text: { body: message.text } };
+  const item = {
+    ...from,
+    id: message.wamid,
+    timestamp: seconds(now),
+    type: "text",
+    text: { body: message.text },
+  };
   return { field: "messages", list: "messages", wabaId, number, wamid: null, contact, item };
 }
 
 function callUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
   const { message, number, wabaId, now } = facts;
-  const about = { id: `wacid.${Buffer.from(`call/${message.wamid}`).toString("base64")}`, timestamp: seconds(now) };
+  const about = {
+    id: `wacid.${Buffer.from(`call/${message.wamid}`).toString("base64")}`,
+    timestamp: seconds(now),
+  };
   const to = waIdOf(message.phone);
   const update = (list: "statuses" | "calls", item: Json): Update => {
     const contact = contactOf(facts, faults);
-    return { field: "calls", list, wabaId, number, wamid: null, contact, item: { ...about, ...item } };
+    return {
+      field: "calls",
+      list,
+      wabaId,
+      number,
+      wamid: null,
+      contact,
+      item: { ...about, ...item },
+    };
   };
   const call = { from: waIdOf(number.phone), to, direction: "BUSINESS_INITIATED" };
   return [
@@ -103,7 +141,10 @@ function unknownUpdate({ message, wabaId, now }: MessageFacts): Update {
 function contactOf({ message: { phone }, contact }: MessageFacts, faults: MetaFaults) {
   const waId = waIdOf(phone);
   const hasPhone = !isStruck("username", phone, faults.username);
-  const profile = { name: contact?.name ?? "José Muñoz", username: hasPhone ? undefined : `user${waId.slice(-4)}` };
+  const profile = {
+    name: contact?.name ?? "José Muñoz",
+    username: hasPhone ? undefined : `user${waId.slice(-4)}`,
+  };
   return { profile, wa_id: hasPhone ? waId : undefined, user_id: userIdOf(phone) };
 }
 
@@ -112,7 +153,12 @@ function participantsOf(phone: string): string[] {
 }
 
 function pricingOf({ templateId }: MessageRecord): Json {
-  return { billable: templateId !== null, pricing_model: "PMP", type: "regular", category: templateId === null ? "service" : "utility" };
+  return {
+    billable: templateId !== null,
+    pricing_model: "PMP",
+    type: "regular",
+    category: templateId === null ? "service" : "utility",
+  };
 }
 
 const titles: Readonly<Record<number, string>> = {
@@ -151,7 +197,9 @@ export function asMetaWrites(value: unknown): string {
 }
 
 function changeOf(update: Update): unknown {
-  return update.list === null ? update : `${update.field} ${update.number.phoneNumberId} ${update.field === "messages" ? update.list : ""}`;
+  return update.list === null
+    ? update
+    : `${update.field} ${update.number.phoneNumberId} ${update.field === "messages" ? update.list : ""}`;
 }
 
 function changeFor(updates: readonly Update[]): Json {
@@ -159,13 +207,20 @@ function changeFor(updates: readonly Update[]): Json {
   const { field } = first;
   if (first.list === null) return { field, value: first.value };
   const items = updates.filter((update) => update.list !== null);
-  const contacts = new Map(items.flatMap(({ contact }) => (contact === null ? [] : [[JSON.stringify(contact), contact]])));
+  const contacts = new Map(
+    items.flatMap(({ contact }) => (contact === null ? [] : [[JSON.stringify(contact), contact]])),
+  );
   const { phone, phoneNumberId } = first.number;
   const value = {
     messaging_product: "whatsapp",
     metadata: { display_phone_number: waIdOf(phone), phone_number_id: phoneNumberId },
     contacts: contacts.size === 0 ? undefined : [...contacts.values()],
-    ...Object.fromEntries([...Map.groupBy(items, ({ list }) => list)].map(([list, each]) => [list, each.map(({ item }) => item)])),
+    ...Object.fromEntries(
+      [...Map.groupBy(items, ({ list }) => list)].map(([list, each]) => [
+        list,
+        each.map(({ item }) => item),
+      ]),
+    ),
   };
   return { field, value };
 }
@@ -180,7 +235,10 @@ export interface RequestItem {
 }
 
 interface Request {
-  readonly entry: readonly { readonly id: unknown; readonly changes: readonly { readonly field: unknown; readonly value: Json }[] }[];
+  readonly entry: readonly {
+    readonly id: unknown;
+    readonly changes: readonly { readonly field: unknown; readonly value: Json }[];
+  }[];
 }
 
 /** All updates of a request. Throws for a body that is no request of Meta's. */
@@ -189,10 +247,17 @@ export function readRequest(body: Buffer): RequestItem[] {
   return entry.flatMap(({ id, changes }) =>
     changes.flatMap(({ field, value }): RequestItem[] => {
       const { phone_number_id: phoneNumberId } = (value["metadata"] ?? {}) as Json;
-      const about = { wabaId: id, field, phoneNumberId, contacts: (value["contacts"] ?? []) as readonly Json[] };
+      const about = {
+        wabaId: id,
+        field,
+        phoneNumberId,
+        contacts: (value["contacts"] ?? []) as readonly Json[],
+      };
       const lists = ["statuses", "messages", "calls"].filter((list) => Array.isArray(value[list]));
       if (lists.length === 0) return [{ ...about, list: null, item: value }];
-      return lists.flatMap((list) => (value[list] as readonly unknown[]).map((item) => ({ ...about, list, item })));
+      return lists.flatMap((list) =>
+        (value[list] as readonly unknown[]).map((item) => ({ ...about, list, item })),
+      );
     }),
   );
 }

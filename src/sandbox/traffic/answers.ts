@@ -16,7 +16,8 @@ export function readAnswer(status: number, body: string): Answer | null {
   if (status === 401 || status === 429) return "unauthorized";
   if (status !== 200 && status !== 202) return null;
   try {
-    const { status: said, ...counts } = (JSON.parse(body) as Readonly<Record<string, unknown>> | null) ?? {};
+    const { status: said, ...counts } =
+      (JSON.parse(body) as Readonly<Record<string, unknown>> | null) ?? {};
     if (status === 202) return said === "quarantined" ? said : null;
     if (said === "accepted" && "events" in counts) return wordOf(counts);
     return said === "accepted" || said === "duplicate" ? said : null;
@@ -27,7 +28,12 @@ export function readAnswer(status: number, body: string): Answer | null {
 
 /** For several items: what came of the most important. */
 function wordOf(counts: Readonly<Record<string, unknown>>): Answer | null {
-  const words = { events: "accepted", quarantined: "quarantined", unassigned: "unassigned", duplicates: "duplicate" } as const;
+  const words = {
+    events: "accepted",
+    quarantined: "quarantined",
+    unassigned: "unassigned",
+    duplicates: "duplicate",
+  } as const;
   const found = Object.entries(words).find(([key]) => Number(counts[key]) > 0);
   return found?.[1] ?? null;
 }
@@ -44,7 +50,10 @@ export type PostSort =
 
 export type Answer = "accepted" | "duplicate" | "quarantined" | "unassigned" | "unauthorized";
 
-/** Duplicates may travel side by side: of all posts of one event, one is `accepted` and each other is `duplicate`. */
+/**
+ * Duplicates may travel side by side: of all posts of one event, one is `accepted` and each other
+ * is `duplicate`.
+ */
 export type Expectation =
   | { readonly of: "post"; readonly answer: "accepted" | "quarantined" | "unauthorized" }
   | { readonly of: "event"; readonly id: EventId };
@@ -64,7 +73,9 @@ export interface Post {
   readonly expected: Expectation;
 }
 
-/** `any`: the receiver need not be a relay, so any 2xx is enough, and any 4xx for a wrong signature. */
+/**
+ * `any`: the receiver need not be a relay, so any 2xx is enough, and any 4xx for a wrong signature.
+ */
 type JudgedBy = "relay" | "any";
 
 /** `known`: the relay may have had these events before. */
@@ -89,7 +100,8 @@ export function createJudge(by: JudgedBy, { known = false } = {}) {
       for (const [id, { accepted, duplicate, failed }] of seen) {
         if (accepted > 1) faults.push(`event ${id}: accepted ${accepted} times`);
         // A post that failed may have been the accepted one.
-        if (accepted === 0 && duplicate > 0 && !failed && !known) faults.push(`event ${id}: duplicate, and never accepted`);
+        if (accepted === 0 && duplicate > 0 && !failed && !known)
+          faults.push(`event ${id}: duplicate, and never accepted`);
       }
       return faults;
     },

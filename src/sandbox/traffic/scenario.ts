@@ -17,7 +17,10 @@ export interface ScenarioSettings {
   readonly campaignSize?: number;
 }
 
-/** The same settings give the same posts, byte for byte. Lazy: holds at most `alive` messages and the posts held back. */
+/**
+ * The same settings give the same posts, byte for byte. Lazy: holds at most `alive` messages and
+ * the posts held back.
+ */
 export function* scenario(settings: ScenarioSettings): Generator<Post, void, undefined> {
   const { seed, start, messages, lives, alive = 32, window = 64, campaignSize = 50 } = settings;
   const mix = { ...usualMix, ...settings.mix };
@@ -31,12 +34,21 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
 
   function* postEvent(event: SandboxEvent, sort: PostSort): Generator<Post> {
     const subject = subjectOf(event);
-    const post: Post = { sort, body: bodyOf(event), signature: "right", subject, expected: { of: "event", id: event.id } };
+    const post: Post = {
+      sort,
+      body: bodyOf(event),
+      signature: "right",
+      subject,
+      expected: { of: "event", id: event.id },
+    };
     place += 1;
     if (random.chance(mix.outOfOrder)) held.add(place + 1 + random.below(window), post);
     else yield post;
     for (let copies = 1; copies <= 4 && random.chance(mix.duplicated); copies += 1) {
-      held.add(random.chance(0.5) ? place : place + random.below(window), { ...post, sort: "duplicate" });
+      held.add(random.chance(0.5) ? place : place + random.below(window), {
+        ...post,
+        sort: "duplicate",
+      });
     }
     if (random.chance(mix.altered)) {
       const altered = bodyOf({ ...event, data: { ...event.data, resent: true } });
@@ -44,7 +56,10 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
     }
     yield* held.take(place);
   }
-  function* postRefused(event: SandboxEvent, post: Pick<Post, "sort" | "body" | "signature">): Generator<Post> {
+  function* postRefused(
+    event: SandboxEvent,
+    post: Pick<Post, "sort" | "body" | "signature">,
+  ): Generator<Post> {
     place += 1;
     const answer = post.sort === "malformed" ? "quarantined" : "unauthorized";
     yield { ...post, subject: subjectOf(event), expected: { of: "post", answer } };
@@ -59,16 +74,27 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
       yield* postEvent(event, "automation");
     }
     if (random.chance(mix.truncated)) {
-      yield* postEvent(make.truncated("message.status", 256 * 1024 + 1 + random.below(10 ** 6)), "truncated");
+      yield* postEvent(
+        make.truncated("message.status", 256 * 1024 + 1 + random.below(10 ** 6)),
+        "truncated",
+      );
     }
     if (random.chance(mix.malformed)) {
       const event = make.messageStatus(newWamid(phone()), "sent");
-      yield* postRefused(event, { sort: "malformed", body: malformedBody(event, random.pick(malformations), random), signature: "right" });
+      yield* postRefused(event, {
+        sort: "malformed",
+        body: malformedBody(event, random.pick(malformations), random),
+        signature: "right",
+      });
     }
     if (random.chance(mix.wronglySigned)) {
       // Half forge a real event, which must be taken all the same from the service.
       const forged = random.chance(0.5) ? status : make.messageStatus(newWamid(phone()), "read");
-      yield* postRefused(forged, { sort: "wrongly-signed", body: bodyOf(forged), signature: random.chance(0.7) ? "wrong" : "absent" });
+      yield* postRefused(forged, {
+        sort: "wrongly-signed",
+        body: bodyOf(forged),
+        signature: random.chance(0.7) ? "wrong" : "absent",
+      });
     }
     if (random.chance(mix.campaign)) {
       for (let sent = 0; sent < campaignSize; sent += 1) {
@@ -99,7 +125,12 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
 
 function subjectOf(event: SandboxEvent): PostSubject {
   const { wamid, runId } = event.data;
-  return { id: event.id, event: event.event, wamid: (wamid as Wamid) ?? null, runId: (runId as RunId) ?? null };
+  return {
+    id: event.id,
+    event: event.event,
+    wamid: (wamid as Wamid) ?? null,
+    runId: (runId as RunId) ?? null,
+  };
 }
 
 function createHeldBack() {
@@ -127,20 +158,32 @@ const usualMix = {
 };
 export type ScenarioMix = Readonly<typeof usualMix>;
 
-export const plainMix = Object.fromEntries(Object.keys(usualMix).map((key) => [key, 0])) as ScenarioMix;
+export const plainMix = Object.fromEntries(
+  Object.keys(usualMix).map((key) => [key, 0]),
+) as ScenarioMix;
 
-/** Lets `rate` per second through, without a burst after a stall longer than `burstMs`. Undefined: at once. */
-export function createPace(rate: number, clock: Clock, burstMs = 100): () => Promise<void> | undefined {
+/**
+ * Lets `rate` per second through, without a burst after a stall longer than `burstMs`. Undefined:
+ * at once.
+ */
+export function createPace(
+  rate: number,
+  clock: Clock,
+  burstMs = 100,
+): () => Promise<void> | undefined {
   let due = clock.now();
   return () => {
     const now = clock.now();
     const turn = Math.max(due, now - burstMs);
     due = turn + 1000 / rate;
-    return turn <= now ? undefined : new Promise((resolve) => void clock.after(turn - now, resolve));
+    return turn <= now
+      ? undefined
+      : new Promise((resolve) => void clock.after(turn - now, resolve));
   };
 }
 
-export interface TriggerScenario extends Pick<ScenarioSettings, "messages" | "mix" | "lives" | "campaignSize"> {
+export interface TriggerScenario
+  extends Pick<ScenarioSettings, "messages" | "mix" | "lives" | "campaignSize"> {
   readonly name: string;
   readonly description: string;
   readonly concurrency: number;
@@ -149,7 +192,8 @@ export interface TriggerScenario extends Pick<ScenarioSettings, "messages" | "mi
 export const triggerScenarios: readonly TriggerScenario[] = [
   {
     name: "campaign-burst",
-    description: "a few messages, and after each of their events 100 statuses of an unregistered campaign",
+    description:
+      "a few messages, and after each of their events 100 statuses of an unregistered campaign",
     messages: 4,
     mix: { campaign: 1 },
     campaignSize: 100,
@@ -171,7 +215,8 @@ export const triggerScenarios: readonly TriggerScenario[] = [
   },
   {
     name: "duplicates-storm",
-    description: "most events arrive several times at once, some with other bytes under the same id",
+    description:
+      "most events arrive several times at once, some with other bytes under the same id",
     messages: 20,
     mix: { duplicated: 0.75, altered: 0.2 },
     concurrency: 32,
@@ -185,6 +230,9 @@ export const triggerScenarios: readonly TriggerScenario[] = [
   },
 ];
 
-export function scenarioPosts(named: TriggerScenario, given: Pick<ScenarioSettings, "seed" | "start">): Generator<Post, void, undefined> {
+export function scenarioPosts(
+  named: TriggerScenario,
+  given: Pick<ScenarioSettings, "seed" | "start">,
+): Generator<Post, void, undefined> {
   return scenario({ window: 16, ...named, ...given, mix: { ...plainMix, ...named.mix } });
 }

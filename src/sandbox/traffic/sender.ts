@@ -26,7 +26,16 @@ interface RunOptions {
 export type Sender = ReturnType<typeof createSender>;
 
 export function createSender(settings: SenderSettings) {
-  const { url, signature, secret, concurrency, rate, tls, retry = { tries: 1, waitMs: 0 }, timeoutMs = 10_000 } = settings;
+  const {
+    url,
+    signature,
+    secret,
+    concurrency,
+    rate,
+    tls,
+    retry = { tries: 1, waitMs: 0 },
+    timeoutMs = 10_000,
+  } = settings;
   const dispatcher = new Pool(new URL(url).origin, {
     connections: concurrency,
     connect: { ...tls, timeout: timeoutMs },
@@ -37,7 +46,8 @@ export function createSender(settings: SenderSettings) {
 
   const headersOf = (post: Post): Record<string, string> => {
     if (post.signature === "absent") return {};
-    const body = post.signature === "right" ? post.body : Buffer.concat([post.body, Buffer.from(" ")]);
+    const body =
+      post.signature === "right" ? post.body : Buffer.concat([post.body, Buffer.from(" ")]);
     return sign({ method: "POST", url, body, id: post.subject.id, timestampMs: Date.now() });
   };
   const post = async (one: Post, signal?: AbortSignal): Promise<PostResult> => {
@@ -45,7 +55,13 @@ export function createSender(settings: SenderSettings) {
     const began = Date.now();
     for (let tries = 1; ; tries += 1) {
       // Signed anew at each try, as the timestamp may be part of it.
-      const posted = await callUrl(dispatcher, { url, headers: headersOf(one), body: one.body, clock: systemClock, timeoutMs });
+      const posted = await callUrl(dispatcher, {
+        url,
+        headers: headersOf(one),
+        body: one.body,
+        clock: systemClock,
+        timeoutMs,
+      });
       const text = posted.kind === "answered" ? posted.text : null;
       const isLast = posted.kind === "answered" && text !== null && posted.status < 500;
       if (!isLast && tries < retry.tries && !stopped()) {
@@ -53,9 +69,16 @@ export function createSender(settings: SenderSettings) {
         if (!stopped()) continue;
       }
       const about = { tries, tookMs: Date.now() - began };
-      if (posted.kind === "unanswered") return { kind: "unanswered", error: posted.reason, ...about };
+      if (posted.kind === "unanswered")
+        return { kind: "unanswered", error: posted.reason, ...about };
       if (text === null) return { kind: "unanswered", error: "the answer broke off", ...about };
-      return { kind: "answered", status: posted.status, answer: readAnswer(posted.status, text), said: text.slice(0, 200), ...about };
+      return {
+        kind: "answered",
+        status: posted.status,
+        answer: readAnswer(posted.status, text),
+        said: text.slice(0, 200),
+        ...about,
+      };
     }
   };
   return {

@@ -12,7 +12,16 @@ import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import { type CallCap, type CallOperation, callOperations } from "../endpoints.ts";
 import type { Caps } from "./caps.ts";
-import { createAlarm, createSlots, graceMs, isPaced, limitsOf, slotKindsOf, tookMs, windowMs } from "./slots.ts";
+import {
+  createAlarm,
+  createSlots,
+  graceMs,
+  isPaced,
+  limitsOf,
+  slotKindsOf,
+  tookMs,
+  windowMs,
+} from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
 export type AccountPart = ReturnType<typeof createBudgetedAccount>;
@@ -35,7 +44,10 @@ export interface BudgetParts {
   readonly lost: () => void;
 }
 
-/** In all processes together, with those refused because of the key within the last minute: 20 of those block an address. */
+/**
+ * In all processes together, with those refused because of the key within the last minute: 20 of
+ * those block an address.
+ */
 const atOnce = { calls: 16, polling: 12 };
 /** A dead process's part is lost to others until then, and for two minutes more. */
 const leaseMs = 15_000;
@@ -52,11 +64,13 @@ const noLimits = limitsFrom(() => 0);
 const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[kind], b[kind]));
 
 /**
- * An account whose caps are divided among processes. Each keeps to its part as a lone process keeps to the caps.
+ * An account whose caps are divided among processes. Each keeps to its part as a lone process keeps
+ * to the caps.
  *
- * **Why the caps hold.** A part is stored before it is used and reduced before that is stored, and all parts together are
- * at most the cap. So the calls of any window hold slots at once, and those are at most the cap (`limiter.ts`). A process
- * that could not renew its part stops in time, and its part is free only when its calls count no longer.
+ * **Why the caps hold.** A part is stored before it is used and reduced before that is stored, and
+ * all parts together are at most the cap. So the calls of any window hold slots at once, and those
+ * are at most the cap (`limiter.ts`). A process that could not renew its part stops in time, and
+ * its part is free only when its calls count no longer.
  */
 export function createBudgetedAccount(parts: BudgetParts) {
   const { stops, budgets, clock, time, plan, waiting, changed, lost } = parts;
@@ -79,9 +93,13 @@ export function createBudgetedAccount(parts: BudgetParts) {
 
   const isTrusted = (): boolean => time.now() < trustedUntil;
   const capLimits = (): Limits => ({ ...limitsOf(caps), ...atOnce });
-  const applyLimits = (): void => slots.setLimits(isTrusted() ? least(limits, capLimits()) : noLimits, time.now());
+  const applyLimits = (): void =>
+    slots.setLimits(isTrusted() ? least(limits, capLimits()) : noLimits, time.now());
 
-  /** A step that includes all changes of this turn of the event loop. One runs at a time. False: it failed. */
+  /**
+   * A step that includes all changes of this turn of the event loop. One runs at a time. False: it
+   * failed.
+   */
   function step(): Promise<boolean> {
     next ??= running.then(() => {
       next = null;
@@ -97,7 +115,12 @@ export function createBudgetedAccount(parts: BudgetParts) {
     const at = time.now();
     const used = slots.used(at);
     const total = capLimits();
-    const waits = limitsFrom((kind) => callOperations.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
+    const waits = limitsFrom((kind) =>
+      callOperations.reduce(
+        (sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0),
+        0,
+      ),
+    );
     const demand = isClosed
       ? { need: noLimits, want: noLimits }
       : demandOf({ used, total, limits, waits, now: slots.inFlight(), most: parts.mostInFlight() });
@@ -107,7 +130,9 @@ export function createBudgetedAccount(parts: BudgetParts) {
     const { taken, news } = shared.request(plan());
     let answer: BudgetAnswer;
     try {
-      const spans = isClosed ? { leaseMs: 0, countsMs: graceMs + windowMs } : { leaseMs, countsMs: tookMs + graceMs + windowMs };
+      const spans = isClosed
+        ? { leaseMs: 0, countsMs: graceMs + windowMs }
+        : { leaseMs, countsMs: tookMs + graceMs + windowMs };
       answer = await budgets.step({ process, caps: total, used, keep, ...demand, ...spans, news });
     } catch {
       isStepping = false;
@@ -133,7 +158,9 @@ export function createBudgetedAccount(parts: BudgetParts) {
 
   const isBusy = (): boolean =>
     !isClosed &&
-    (shared.hasNews() || slotKinds.some((kind) => limits[kind] > 0) || callOperations.some((operation) => waiting(operation) > 0));
+    (shared.hasNews() ||
+      slotKinds.some((kind) => limits[kind] > 0) ||
+      callOperations.some((operation) => waiting(operation) > 0));
 
   function ask(): void {
     if (next !== null || isStepping) return;
@@ -165,9 +192,13 @@ export function createBudgetedAccount(parts: BudgetParts) {
     /** False: calls must not wait. */
     isKnown: () => isTrusted() || time.now() >= knownFrom,
     refresh(): void {
-      if (next === null && time.now() - steppedAt >= freshMs && time.now() >= knownFrom) void step();
+      if (next === null && time.now() - steppedAt >= freshMs && time.now() >= knownFrom)
+        void step();
     },
-    /** Resolves once what this process learned is stored and what others stored is known; false: it may not be. */
+    /**
+     * Resolves once what this process learned is stored and what others stored is known; false: it
+     * may not be.
+     */
     stored: step,
     close(): void {
       isClosed = true;
@@ -177,11 +208,15 @@ export function createBudgetedAccount(parts: BudgetParts) {
   };
 }
 
-/** Stops of quotas, as the processes report them to each other. News are what differs from what is known to be stored. */
+/**
+ * Stops of quotas, as the processes report them to each other. News are what differs from what is
+ * known to be stored.
+ */
 function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: SteadyTime) {
   const textOf = (reason: QuotaReason): string => JSON.stringify(stops.shared(reason));
   const stored = new Map(quotaReasons.map((reason) => [reason, textOf(reason)]));
-  const news = (): QuotaReason[] => quotaReasons.filter((reason) => stored.get(reason) !== textOf(reason));
+  const news = (): QuotaReason[] =>
+    quotaReasons.filter((reason) => stored.get(reason) !== textOf(reason));
 
   return {
     hasNews: () => news().length > 0,
@@ -227,14 +262,19 @@ interface Demanding {
 }
 
 /** `want`: with that much, it need not ask soon. */
-function demandOf({ used, total, limits, waits, now, most }: Demanding): { readonly need: Limits; readonly want: Limits } {
+function demandOf({ used, total, limits, waits, now, most }: Demanding): {
+  readonly need: Limits;
+  readonly want: Limits;
+} {
   const busy = limitsFrom((kind) => used[kind] + waits[kind]);
-  const more = (n: number, cap: number): number => (n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20)));
+  const more = (n: number, cap: number): number =>
+    n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20));
   // Calls that were refused hold slots, too.
   const calls = used.calls - now.all + Math.min(now.all + waits.calls, most.all);
   const polling = used.polling - now.polls + Math.min(now.polls + waits.polling, most.polls);
   // With a small part, these would also go slowly.
-  const paced = (kind: SlotKind): number => more(waits[kind] > 0 ? 2 * busy[kind] + Math.ceil(total[kind] / 10) : busy[kind], total[kind]);
+  const paced = (kind: SlotKind): number =>
+    more(waits[kind] > 0 ? 2 * busy[kind] + Math.ceil(total[kind] / 10) : busy[kind], total[kind]);
   const want = {
     requests: more(busy.requests, total.requests),
     messages: paced("messages"),
@@ -243,6 +283,10 @@ function demandOf({ used, total, limits, waits, now, most }: Demanding): { reado
     polling: polling + (busy.poll > 0 ? 2 : 0),
   };
   const needed = { ...busy, calls, polling };
-  const isShort = (kind: SlotKind): boolean => waits[kind] > 0 && (used[kind] >= limits[kind] || isPaced(kind));
-  return { need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])), want };
+  const isShort = (kind: SlotKind): boolean =>
+    waits[kind] > 0 && (used[kind] >= limits[kind] || isPaced(kind));
+  return {
+    need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])),
+    want,
+  };
 }

@@ -13,8 +13,13 @@ export function planId({ requests, messages }: Caps): string {
   return `${requests}/${messages}`;
 }
 
-/** API calls per month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums"). */
-export const monthlyCalls: Readonly<Record<Plan, number | null>> = { escala: 300_000, enterprise: null };
+/**
+ * API calls per month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums").
+ */
+export const monthlyCalls: Readonly<Record<Plan, number | null>> = {
+  escala: 300_000,
+  enterprise: null,
+};
 
 /** Messages never exceed requests, of which they are a part. */
 export function shareOf(caps: Caps, share: number): Caps {
@@ -24,7 +29,10 @@ export function shareOf(caps: Caps, share: number): Caps {
   return { requests, messages: Math.min(part(caps.messages), requests) };
 }
 
-/** Polls get what the messages cap cannot need, less a tenth for runs. At least 1: with a tiny share, a send may wait for one. */
+/**
+ * Polls get what the messages cap cannot need, less a tenth for runs. At least 1: with a tiny
+ * share, a send may wait for one.
+ */
 export function mostPolls({ requests, messages }: Caps): number {
   return Math.max(1, Math.floor((requests - messages) * 0.9 + 1e-9));
 }

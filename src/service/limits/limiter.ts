@@ -11,10 +11,30 @@ import {
   type Permit,
 } from "../endpoints.ts";
 import type { ServiceError } from "../errors.ts";
-import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
+import {
+  type AccountPart,
+  type BudgetParts,
+  createBudgetedAccount,
+  type InFlight,
+} from "./budget.ts";
 import { type Caps, planId, shareOf } from "./caps.ts";
-import { createCallQueue, createSlots, limitsOf, type ProbingCall, tookMs, windowMs } from "./slots.ts";
-import { createStops, type EndedCall, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
+import {
+  createCallQueue,
+  createSlots,
+  limitsOf,
+  type ProbingCall,
+  tookMs,
+  windowMs,
+} from "./slots.ts";
+import {
+  createStops,
+  type EndedCall,
+  type Probes,
+  type QuotaReason,
+  type Refusal,
+  type StopReason,
+  type StopState,
+} from "./stops.ts";
 
 /** `share`: more than 0, at most 1. */
 export interface Allowance {
@@ -25,9 +45,14 @@ export interface Allowance {
 
 export interface LimiterOptions extends Allowance {
   readonly clock: Clock;
-  /** Calls in flight, at least 2, a quarter of them for sends only. Stay well below 20 (see `unverifiedCalls`). */
+  /**
+   * Calls in flight, at least 2, a quarter of them for sends only. Stay well below 20 (see
+   * `unverifiedCalls`).
+   */
   readonly atOnce?: number;
-  /** Calls of an earlier process, which count against the caps too. Only of a process that is alone. */
+  /**
+   * Calls of an earlier process, which count against the caps too. Only of a process that is alone.
+   */
   readonly recent?: readonly DispatchedCall[];
   /** Default: this process is alone. */
   readonly budgets?: Budgets | undefined;
@@ -62,30 +87,35 @@ export interface LimiterState {
 }
 
 /**
- * Calls in flight until an answer has shown that the key is valid: 20 calls with a wrong key within a minute block the
- * address. `atOnce` limits them later for the same reason: when a key is revoked, all calls in flight are bad calls.
+ * Calls in flight until an answer has shown that the key is valid: 20 calls with a wrong key within
+ * a minute block the address. `atOnce` limits them later for the same reason: when a key is
+ * revoked, all calls in flight are bad calls.
  */
 const unverifiedCalls = 5;
 
 export type Limiter = ReturnType<typeof createLimiter>;
 
 /**
- * Keeps an account's calls under its per-minute caps: those of one process, or of all that share them.
+ * Keeps an account's calls under its per-minute caps: those of one process, or of all that share
+ * them.
  *
- * **Why the caps hold.** The service counts in one-minute windows whose phase we do not know, and counts a call at some
- * moment between its dispatch and its end. A call holds a slot from its dispatch until 60 s after its end, and calls are
- * dispatched only while fewer slots than the cap are held. Take any window of 60 s at the service, and of the calls
- * counted in it the one dispatched last, at time g; it was counted in the window, so g lies before the window's end.
- * Every other one was dispatched no later than g, and was counted in the window, so it ended no earlier than the window's
- * start; its slot comes back no earlier than the window's end, and so is held at g. All calls of the window thus hold
- * slots at once, right after g, and those are at most the cap. A call of unknown outcome may still be in flight, so its
- * end is taken to be `graceMs` later. A call that was never sent counts in no window and returns its slot at once. The
- * relay cannot know the other users of the account: when the service answers 429 all the same, the cap is held (`createHolds`).
+ * **Why the caps hold.** The service counts in one-minute windows whose phase we do not know, and
+ * counts a call at some moment between its dispatch and its end. A call holds a slot from its
+ * dispatch until 60 s after its end, and calls are dispatched only while fewer slots than the cap
+ * are held. Take any window of 60 s at the service, and of the calls counted in it the one
+ * dispatched last, at time g; it was counted in the window, so g lies before the window's end.
+ * Every other one was dispatched no later than g, and was counted in the window, so it ended no
+ * earlier than the window's start; its slot comes back no earlier than the window's end, and so is
+ * held at g. All calls of the window thus hold slots at once, right after g, and those are at most
+ * the cap. A call of unknown outcome may still be in flight, so its end is taken to be `graceMs`
+ * later. A call that was never sent counts in no window and returns its slot at once. The relay
+ * cannot know the other users of the account: when the service answers 429 all the same, the cap is
+ * held (`createHolds`).
  *
  * With several processes, each has a part of the caps (`budget.ts`).
  *
- * **Priorities.** `send` before `poll`, which leaves what sends can need (`mostPolls`). Messages and polls are spread over the
- * minute (`slots.ts`).
+ * **Priorities.** `send` before `poll`, which leaves what sends can need (`mostPolls`). Messages
+ * and polls are spread over the minute (`slots.ts`).
  *
  * Takes time in proportion to the caps per call; idle while no calls wait.
  */
@@ -115,7 +145,8 @@ export function createLimiter(options: LimiterOptions) {
   function readyAt(operation: CallOperation, now: number): number {
     const { all, polls } = account.inFlight();
     const most = mostInFlight();
-    if (all >= most.all || (operation === "reads" && polls >= most.polls)) return Number.POSITIVE_INFINITY;
+    if (all >= most.all || (operation === "reads" && polls >= most.polls))
+      return Number.POSITIVE_INFINITY;
     const held = holds.readyAt(capOf(operation));
     return held > now ? held : account.readyAt(operation, now);
   }
@@ -137,12 +168,24 @@ export function createLimiter(options: LimiterOptions) {
         isSettled = true;
         const now = time.now();
         account.end(slot, now, outcome.type);
-        const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
+        const ended = {
+          number: slot.number,
+          probes,
+          operation,
+          outcome,
+          now,
+          wallNow: clock.now(),
+        };
         holds.learn(capOf(operation), ended);
         const began = stops.learn(ended);
         account.learned();
         hooks.settled?.(call, outcome);
-        if (began !== null) hooks.stopped?.(began, stops.state()[began] ?? clock.now(), stops.resources()[began] ?? null);
+        if (began !== null)
+          hooks.stopped?.(
+            began,
+            stops.state()[began] ?? clock.now(),
+            stops.resources()[began] ?? null,
+          );
         applyLearned();
       },
     };
@@ -164,7 +207,9 @@ export function createLimiter(options: LimiterOptions) {
       limit: shareOf(caps, share)[cap],
       used: account.usedOf(cap, time.now()),
       waiting:
-        cap === "messages" ? { send: queue.waiting("messages"), poll: 0 } : { send: queue.waiting("runs"), poll: queue.waiting("reads") },
+        cap === "messages"
+          ? { send: queue.waiting("messages"), poll: 0 }
+          : { send: queue.waiting("runs"), poll: queue.waiting("reads") },
       heldUntil: until > time.now() ? time.toUnix(until) : null,
     };
   }
@@ -208,7 +253,10 @@ export function createLimiter(options: LimiterOptions) {
       if (!(await account.stored())) throw stops.refusal("unknown");
       return ended;
     },
-    /** Ends the stops of quotas, for perhaps the plan has changed, and of another key. Slots stay held. */
+    /**
+     * Ends the stops of quotas, for perhaps the plan has changed, and of another key. Slots stay
+     * held.
+     */
     retune(next: Allowance): void {
       if (next.keyId !== allowance.keyId) stops.takeKey();
       restart(next);
@@ -245,12 +293,14 @@ function ownAccount({ clock, time, caps, recent }: OwnParts): AccountPart {
   };
 }
 
-/** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
+/**
+ * Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute.
+ */
 const holdMs = { shortest: 1_000, longest: 3_600_000 };
 
 /**
- * A 429 holds its cap for as long as the header says, and until a call passes each next one twice as long as before, up to a
- * minute ("Client guidance"). Times are steady ms.
+ * A 429 holds its cap for as long as the header says, and until a call passes each next one twice
+ * as long as before, up to a minute ("Client guidance"). Times are steady ms.
  */
 function createHolds() {
   const until = { requests: 0, messages: 0 };
@@ -266,10 +316,14 @@ function createHolds() {
       for (const cap of outcome.cap === null ? capsOf("messages") : [outcome.cap]) {
         // Calls that were in flight together fail together.
         if (now >= until[cap]) inRow[cap] += 1;
-        until[cap] = Math.max(until[cap], now + Math.max(wait, growingWait(inRow[cap], holdMs.shortest, windowMs)));
+        until[cap] = Math.max(
+          until[cap],
+          now + Math.max(wait, growingWait(inRow[cap], holdMs.shortest, windowMs)),
+        );
       }
     },
   };
 }
 
-const capsOf = (cap: CallCap): readonly CallCap[] => (cap === "messages" ? ["requests", "messages"] : ["requests"]);
+const capsOf = (cap: CallCap): readonly CallCap[] =>
+  cap === "messages" ? ["requests", "messages"] : ["requests"];

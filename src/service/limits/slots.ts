@@ -1,6 +1,11 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import { type Clock, createPace, type SteadyTime } from "../../model/clock.ts";
-import { type CallOperation, type CallOutcome, type CallRequest, callOperations } from "../endpoints.ts";
+import {
+  type CallOperation,
+  type CallOutcome,
+  type CallRequest,
+  callOperations,
+} from "../endpoints.ts";
 import { type Caps, mostPolls } from "./caps.ts";
 import type { Probes } from "./stops.ts";
 
@@ -16,7 +21,12 @@ export const graceMs = 30_000;
 export const tookMs = 10_000;
 
 export function limitsOf(caps: Caps): Limits {
-  return { ...caps, poll: mostPolls(caps), calls: Number.POSITIVE_INFINITY, polling: Number.POSITIVE_INFINITY };
+  return {
+    ...caps,
+    poll: mostPolls(caps),
+    calls: Number.POSITIVE_INFINITY,
+    polling: Number.POSITIVE_INFINITY,
+  };
 }
 
 export function slotKindsOf(operation: CallOperation): readonly SlotKind[] {
@@ -28,12 +38,21 @@ export const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind 
 
 export function createSlots(initial: Limits) {
   const windows = Object.fromEntries(
-    slotKinds.map((kind) => [kind, createSlotWindow(initial[kind], isPaced(kind) ? createPace(...spread(initial[kind])) : undefined)]),
+    slotKinds.map((kind) => [
+      kind,
+      createSlotWindow(
+        initial[kind],
+        isPaced(kind) ? createPace(...spread(initial[kind])) : undefined,
+      ),
+    ]),
   ) as Record<SlotKind, ReturnType<typeof createSlotWindow>>;
   let newest = 0;
 
   return {
-    /** At most `now`: a call may go. Later: look again then. Infinity: not before a call in flight ends. */
+    /**
+     * At most `now`: a call may go. Later: look again then. Infinity: not before a call in flight
+     * ends.
+     */
     readyAt(operation: CallOperation, now: number): number {
       let at = now;
       for (const slot of slotKindsOf(operation)) at = Math.max(at, windows[slot].freeAt(now));
@@ -58,7 +77,8 @@ export function createSlots(initial: Limits) {
     },
     /** A call of an earlier process. */
     count(operation: CallOperation, endedAt: number): void {
-      for (const slot of slotKindsOf(operation)) if (slot !== "calls" && slot !== "polling") windows[slot].count(endedAt + windowMs);
+      for (const slot of slotKindsOf(operation))
+        if (slot !== "calls" && slot !== "polling") windows[slot].count(endedAt + windowMs);
     },
     setLimits(next: Limits, now: number): void {
       for (const slot of slotKinds) windows[slot].setLimit(next[slot], now);
@@ -108,7 +128,8 @@ export function createSlotWindow(initial: number, pace?: ReturnType<typeof creat
 }
 
 /** A burst of a sixth, then an even pace ("Spread sends over time", messaging-service-api.md). */
-export const spread = (perMinute: number) => [60_000 / Math.max(perMinute, 1), Math.ceil(perMinute / 6)] as const;
+export const spread = (perMinute: number) =>
+  [60_000 / Math.max(perMinute, 1), Math.ceil(perMinute / 6)] as const;
 
 /** One timer, for the earliest of the steady times that it is set for. */
 export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {
@@ -148,7 +169,10 @@ interface CallQueueParts {
   readonly readyAt: (operation: CallOperation, now: number) => number;
 }
 
-/** By priority, then by arrival among those that are ready: a send that waits for the messages cap delays nothing behind it. */
+/**
+ * By priority, then by arrival among those that are ready: a send that waits for the messages cap
+ * delays nothing behind it.
+ */
 export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
   /** Polls last. */
   const lines = new Map(callOperations.map((operation) => [operation, new Set<WaitingCall>()]));
@@ -165,7 +189,8 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
         if (first === undefined) continue;
         const at = readyAt(operation, now);
         if (at > now) wakeAt = Math.min(wakeAt, at);
-        else if (next === null || (operation !== "reads" && first.arrived < next.arrived)) next = first;
+        else if (next === null || (operation !== "reads" && first.arrived < next.arrived))
+          next = first;
       }
       if (next === null) {
         if (wakeAt === Number.POSITIVE_INFINITY) alarm.cancel();
@@ -177,7 +202,10 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
   }
 
   return {
-    /** Resolves with what `dispatched` returns. Calls `left` and rejects when it is refused or its signal is aborted. */
+    /**
+     * Resolves with what `dispatched` returns. Calls `left` and rejects when it is refused or its
+     * signal is aborted.
+     */
     wait<T>(call: ProbingCall, dispatched: () => T, left: () => void): Promise<T> {
       const { signal } = call;
       const line = lines.get(call.operation);

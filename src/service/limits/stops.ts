@@ -6,7 +6,10 @@ import { localRefusal, type ServiceError } from "../errors.ts";
 import { renewalOf } from "./caps.ts";
 
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
-export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
+export const quotaReasons: readonly QuotaReason[] = [
+  "quota",
+  ...callOperations.map((operation) => `quota-${operation}` as const),
+];
 
 const probedReasons = [...quotaReasons, "unauthenticated"] as const;
 type ProbedReason = (typeof probedReasons)[number];
@@ -21,7 +24,9 @@ export type Refusal = StopReason | "unknown";
 /** Unix ms until which calls are refused. Null: not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
 
-/** After `until`, one call probes whether it still holds, while the others are refused. Steady ms. */
+/**
+ * After `until`, one call probes whether it still holds, while the others are refused. Steady ms.
+ */
 interface Stop {
   until: number;
   /** When the probe in flight counts as lost. */
@@ -108,7 +113,10 @@ interface StopsParts {
  */
 export function createStops({ time, newest }: StopsParts) {
   const stops = Object.fromEntries(
-    probedReasons.map((reason) => [reason, createStop(reason, reason === "unauthenticated" ? keyRule : quotaRule)]),
+    probedReasons.map((reason) => [
+      reason,
+      createStop(reason, reason === "unauthenticated" ? keyRule : quotaRule),
+    ]),
   ) as Record<ProbedReason, ReturnType<typeof createStop>>;
   let isKeyVerified = false;
   let blockedUntil = 0;
@@ -121,7 +129,10 @@ export function createStops({ time, newest }: StopsParts) {
     return time.toUnix(Math.max(stop.until, stop.probeUntil));
   }
 
-  const covering = (operation: CallOperation): readonly ProbedReason[] => [...coveringReasons(operation), "unauthenticated"];
+  const covering = (operation: CallOperation): readonly ProbedReason[] => [
+    ...coveringReasons(operation),
+    "unauthenticated",
+  ];
 
   /** Why a call is refused that probes only the stops given; null: it may go. */
   function refusing(operation: CallOperation, probes: Probes, now: number): StopReason | null {
@@ -133,7 +144,9 @@ export function createStops({ time, newest }: StopsParts) {
   }
 
   function state(): StopState {
-    const untils = Object.fromEntries(probedReasons.map((reason) => [reason, untilOf(reason)])) as Record<ProbedReason, number | null>;
+    const untils = Object.fromEntries(
+      probedReasons.map((reason) => [reason, untilOf(reason)]),
+    ) as Record<ProbedReason, number | null>;
     return { ...untils, blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null };
   }
 
@@ -150,11 +163,17 @@ export function createStops({ time, newest }: StopsParts) {
       return probes;
     },
     /** Why a waiting call is refused after all; null: it goes on waiting. */
-    refusing: (operation: CallOperation, probes: Probes): StopReason | null => refusing(operation, probes, time.now()),
+    refusing: (operation: CallOperation, probes: Probes): StopReason | null =>
+      refusing(operation, probes, time.now()),
     refusal(reason: Refusal): ServiceError {
       if (reason === "unknown") return localRefusal({ kind: "caps-unknown" });
-      if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
-      return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
+      if (reason === "unauthenticated" || reason === "blocked")
+        return localRefusal({ kind: reason });
+      return localRefusal({
+        kind: "quota",
+        cause: null,
+        until: untilOf(reason) ?? time.toUnix(time.now()),
+      });
     },
     leave(probes: Probes): void {
       for (const stop of probes) stop.probeUntil = 0;
@@ -197,7 +216,9 @@ export function createStops({ time, newest }: StopsParts) {
     },
     adopt(reason: QuotaReason, stop: StoredStop | null): void {
       // The same object, so that a probe in flight still counts.
-      stops[reason].set(stop && Object.assign(stops[reason].get() ?? { ...noDetails, until: 0 }, stop));
+      stops[reason].set(
+        stop && Object.assign(stops[reason].get() ?? { ...noDetails, until: 0 }, stop),
+      );
     },
   };
 }
@@ -216,7 +237,8 @@ export type Stops = ReturnType<typeof createStops>;
  * | probing | no answer, a per-minute 429, a refused key or address; or it gives up, or takes 2 minutes | the next call is the probe |
  * | any | `resume`, SIGHUP, another plan | none |
  *
- * `until` is an hour later, or the renewal if that is sooner: clocks differ, and somebody may change the plan.
+ * `until` is an hour later, or the renewal if that is sooner: clocks differ, and somebody may
+ * change the plan.
  */
 const hourMs = 3_600_000;
 
@@ -224,7 +246,8 @@ const noDetails = { probeUntil: 0, resource: null, renewsAt: null, repeats: 0 } 
 
 const quotaRule: StopRule = {
   verdict({ outcome, operation }, reason) {
-    if (outcome.type === "quota-used-up") return reasonOf(outcome.resource, operation) === reason ? "in-force" : "over";
+    if (outcome.type === "quota-used-up")
+      return reasonOf(outcome.resource, operation) === reason ? "in-force" : "over";
     return outcome.type === "answered" ? "over" : "unknown";
   },
   from({ outcome, now, wallNow }) {
@@ -236,7 +259,10 @@ const quotaRule: StopRule = {
   },
 };
 
-/** The document names `apiCalls` only. An unknown resource stops the refused kind of call: each other kind costs one refusal. */
+/**
+ * The document names `apiCalls` only. An unknown resource stops the refused kind of call: each
+ * other kind costs one refusal.
+ */
 function reasonOf(resource: string | null, operation: CallOperation): QuotaReason {
   const name = resource?.toLowerCase() ?? "";
   if (name === "apicalls") return "quota";
@@ -248,7 +274,8 @@ export function coveringReasons(operation: CallOperation): readonly QuotaReason[
 }
 
 /*
- * A key is doubted after a 401, because bad keys block the whole address (messaging-service-api.md, "Authentication").
+ * A key is doubted after a 401, because bad keys block the whole address (messaging-service-api.md,
+ * "Authentication").
  *
  * | doubt | what happens | becomes |
  * |---|---|---|

@@ -1,5 +1,13 @@
 import type { Disposition, KeptVerdict } from "../../model/states.ts";
-import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf } from "../schema/tables.ts";
+import {
+  attempts,
+  deliveries,
+  events,
+  hydrations,
+  queue,
+  queueState,
+  type RowOf,
+} from "../schema/tables.ts";
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, pick, type RowFrom, select, sql, typed } from "../sql/sql.ts";
 import { verdictsOf } from "../work/plans.ts";
@@ -13,12 +21,28 @@ const a = as(attempts, "a");
 const hasEnvelope = sql`e.id IS NOT NULL OR e.kind IS NOT NULL OR e.subject IS NOT NULL`;
 
 const event = select({
-  ...pick(e, "seq", "kind", "source", "secret", "subject", "status", "moved", "disposition", "plan", "duplicates", "conflicts", "release"),
+  ...pick(
+    e,
+    "seq",
+    "kind",
+    "source",
+    "secret",
+    "subject",
+    "status",
+    "moved",
+    "disposition",
+    "plan",
+    "duplicates",
+    "conflicts",
+    "release",
+  ),
   receivedAt: e.received_at,
   previousStatus: e.previous_status,
   isBare: typed<number>(sql`CASE WHEN e.fault IS NULL OR ${hasEnvelope} THEN 0 ELSE 1 END`),
 });
-const settled = select(pick(d, "event", "route", "lane", "state", "attempts", "at", "status", "error", "reason"));
+const settled = select(
+  pick(d, "event", "route", "lane", "state", "attempts", "at", "status", "error", "reason"),
+);
 const attempt = select(pick(a, "event", "route", "at", "status", "error"));
 
 export type EventRow = RowFrom<typeof event>;
@@ -33,11 +57,17 @@ export interface Slice {
 }
 
 export function* readSlice(after: number, last: number): Work<Slice> {
-  const found = yield* rows(event`FROM events e WHERE e.seq > ${after} AND e.seq <= ${last} ORDER BY e.seq LIMIT ${sliceEvents}`);
+  const found = yield* rows(
+    event`FROM events e WHERE e.seq > ${after} AND e.seq <= ${last} ORDER BY e.seq LIMIT ${sliceEvents}`,
+  );
   const to = found.length < sliceEvents ? last : (found.at(-1)?.seq ?? last);
   const [ofSettled, ofAttempts] = yield* together([
-    query(settled`FROM deliveries d WHERE d.event > ${after} AND d.event <= ${to} ORDER BY d.event, d.route`),
-    query(attempt`FROM attempts a WHERE a.event > ${after} AND a.event <= ${to} ORDER BY a.event, a.route`),
+    query(
+      settled`FROM deliveries d WHERE d.event > ${after} AND d.event <= ${to} ORDER BY d.event, d.route`,
+    ),
+    query(
+      attempt`FROM attempts a WHERE a.event > ${after} AND a.event <= ${to} ORDER BY a.event, a.route`,
+    ),
   ]);
   return {
     to,
@@ -47,8 +77,15 @@ export function* readSlice(after: number, last: number): Work<Slice> {
   };
 }
 
-const openRow = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state", "next_at", "attempts"]);
-export type OpenRow = Pick<RowOf<typeof queue>, "lane" | "route" | "event" | "state" | "next_at" | "attempts">;
+const openRow = look(
+  queue,
+  ["lane", "route", "event"],
+  ["lane", "route", "event", "state", "next_at", "attempts"],
+);
+export type OpenRow = Pick<
+  RowOf<typeof queue>,
+  "lane" | "route" | "event" | "state" | "next_at" | "attempts"
+>;
 
 export interface MaybeOpen {
   readonly event: number;
@@ -57,7 +94,9 @@ export interface MaybeOpen {
 }
 
 /** The queue has no index by event. */
-export function* findOpen(wanted: readonly MaybeOpen[]): Work<ReadonlyMap<number, readonly OpenRow[]>> {
+export function* findOpen(
+  wanted: readonly MaybeOpen[],
+): Work<ReadonlyMap<number, readonly OpenRow[]>> {
   const keys = wanted.flatMap(({ event, subject, route }) =>
     (subject === null ? [-event] : [subject, -event]).map((lane) => [lane, route, event] as const),
   );
@@ -75,7 +114,8 @@ export function* findHydrating(seqs: readonly number[], state: number): Work<Rea
   return new Set(found.flatMap((row) => (row?.state === state ? [row.event] : [])));
 }
 
-export const isParkedRow = ({ state }: Pick<OpenRow, "state">): boolean => state === queueState.parked;
+export const isParkedRow = ({ state }: Pick<OpenRow, "state">): boolean =>
+  state === queueState.parked;
 
 export interface PlanFacts {
   readonly deliver: readonly string[];
@@ -89,9 +129,13 @@ const mostKnown = 10_000;
 
 export function createPlans() {
   const known = new Map<number, PlanFacts | null>();
-  return function* factsOf(events: readonly { readonly plan: number | null }[]): Work<(plan: number | null) => PlanFacts | null> {
+  return function* factsOf(
+    events: readonly { readonly plan: number | null }[],
+  ): Work<(plan: number | null) => PlanFacts | null> {
     if (known.size > mostKnown) known.clear();
-    const wanted = [...new Set(events.flatMap(({ plan }) => plan ?? []))].filter((plan) => !known.has(plan));
+    const wanted = [...new Set(events.flatMap(({ plan }) => plan ?? []))].filter(
+      (plan) => !known.has(plan),
+    );
     const found = yield* verdictsOf(wanted);
     for (const plan of wanted) {
       const verdicts = found.get(plan);
@@ -102,7 +146,8 @@ export function createPlans() {
 }
 
 function factsOfVerdicts(verdicts: readonly KeptVerdict[]): PlanFacts {
-  const routesWith = (word: KeptVerdict[1]): string[] => verdicts.flatMap(([route, verdict]) => (verdict === word ? [route] : []));
+  const routesWith = (word: KeptVerdict[1]): string[] =>
+    verdicts.flatMap(([route, verdict]) => (verdict === word ? [route] : []));
   return {
     deliver: routesWith("deliver"),
     park: routesWith("park"),
@@ -116,5 +161,7 @@ function dispositionBy(verdicts: readonly KeptVerdict[], hasSubject: boolean): D
   if (has("deliver")) return "routed";
   if (has("park")) return "parked";
   // Without a message or run, this reason means that the event cannot be registered.
-  return hasSubject && verdicts.some(([, , reason]) => reason === "untracked") ? "ignored" : "filtered";
+  return hasSubject && verdicts.some(([, , reason]) => reason === "untracked")
+    ? "ignored"
+    : "filtered";
 }

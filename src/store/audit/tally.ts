@@ -1,4 +1,11 @@
-import { type AuditRule, type DeliverySums, deliverySums, type EventSums, eventSums, type Offender } from "../../model/audit.ts";
+import {
+  type AuditRule,
+  type DeliverySums,
+  deliverySums,
+  type EventSums,
+  eventSums,
+  type Offender,
+} from "../../model/audit.ts";
 import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
 import { countIn, kept } from "../../model/maps.ts";
 import { dispositions } from "../../model/states.ts";
@@ -13,12 +20,14 @@ import type { EventRow, Slice } from "./slices.ts";
 
 const dayMs = 86_400_000;
 
-const zeros = <Sums>(fields: object) => Object.fromEntries(Object.keys(fields).map((name) => [name, 0])) as Sums;
+const zeros = <Sums>(fields: object) =>
+  Object.fromEntries(Object.keys(fields).map((name) => [name, 0])) as Sums;
 const noEvents = () => zeros<EventSums>(eventSums);
 const noDeliveries = () => zeros<DeliverySums>(deliverySums);
 
 function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): void {
-  for (const key of Object.keys(sum) as (keyof T)[]) (sum as Record<keyof T, number>)[key] += more[key];
+  for (const key of Object.keys(sum) as (keyof T)[])
+    (sum as Record<keyof T, number>)[key] += more[key];
 }
 
 export function createTally(mostOffenders = 100) {
@@ -28,7 +37,14 @@ export function createTally(mostOffenders = 100) {
   const offenders: Omit<Offender, "eventId">[] = [];
 
   return {
-    event(source: string, receivedAt: number, disposition: number, isSound: boolean, duplicates: number, conflicts: number): void {
+    event(
+      source: string,
+      receivedAt: number,
+      disposition: number,
+      isSound: boolean,
+      duplicates: number,
+      conflicts: number,
+    ): void {
       const days = kept(bySource, source, () => new Map<number, EventSums>());
       const sums = kept(days, Math.floor(receivedAt / dayMs), noEvents);
       sums.received += 1;
@@ -40,7 +56,13 @@ export function createTally(mostOffenders = 100) {
     },
     route: (route: string): DeliverySums => kept(byRoute, route, noDeliveries),
     /** `count`: the rows that one offender stands for. */
-    offence(rule: AuditRule, event: number | null, route: string | null, what: string, count = 1): void {
+    offence(
+      rule: AuditRule,
+      event: number | null,
+      route: string | null,
+      what: string,
+      count = 1,
+    ): void {
       countIn(broken, rule, count);
       if (offenders.length < mostOffenders) offenders.push({ rule, event, route, what });
     },
@@ -59,7 +81,15 @@ export function createTally(mostOffenders = 100) {
         addTo(deliveries, sums);
         return { route, ...sums };
       });
-      return { balanced: broken.size === 0, events, days, deliveries, routes, broken: Object.fromEntries(broken), offenders };
+      return {
+        balanced: broken.size === 0,
+        events,
+        days,
+        deliveries,
+        routes,
+        broken: Object.fromEntries(broken),
+        offenders,
+      };
     },
   };
 }
@@ -69,10 +99,15 @@ export type Tally = ReturnType<typeof createTally>;
 const slackMs = 60_000;
 
 /**
- * Each seq is used once, in order: retention deleted a missing one, or the event is missing. Up to `gaplessAfter` it may never
- * have been used.
+ * Each seq is used once, in order: retention deleted a missing one, or the event is missing. Up to
+ * `gaplessAfter` it may never have been used.
  */
-export function createGaps(tally: Tally, isFromStart: boolean, deletedBefore: number | null, gaplessAfter: number) {
+export function createGaps(
+  tally: Tally,
+  isFromStart: boolean,
+  deletedBefore: number | null,
+  gaplessAfter: number,
+) {
   let last = isFromStart ? { seq: 0, receivedAt: Number.NEGATIVE_INFINITY } : null;
   const gone = { deleted: 0, missing: 0 };
 
@@ -83,7 +118,10 @@ export function createGaps(tally: Tally, isFromStart: boolean, deletedBefore: nu
       last = { seq, receivedAt };
       const count = seq - (before?.seq ?? seq - 1) - 1;
       if (count === 0 || !isCounted) return;
-      if (deletedBefore !== null && Math.min(before?.receivedAt ?? receivedAt, receivedAt) <= deletedBefore + slackMs) {
+      if (
+        deletedBefore !== null &&
+        Math.min(before?.receivedAt ?? receivedAt, receivedAt) <= deletedBefore + slackMs
+      ) {
         gone.deleted += count;
         return;
       }
@@ -100,10 +138,16 @@ type Fields = Map<string, number>;
 
 const c = as(counters, "c");
 const place = select({ at: c.at });
-const counted = select({ series: c.series, of: c.of, label: c.label, n: typed<number>(raw("sum(c.n)", "sum(c.n)::bigint")) });
+const counted = select({
+  series: c.series,
+  of: c.of,
+  label: c.label,
+  n: typed<number>(raw("sum(c.n)", "sum(c.n)::bigint")),
+});
 const isAudited = raw(`c.series IN (${literals(auditedSeries)})`);
 
-const fieldOf = (series: string, of: string, label: string): string => `${series} of ${of}:${label}`;
+const fieldOf = (series: string, of: string, label: string): string =>
+  `${series} of ${of}:${label}`;
 
 export function createHistoryAudit(tally: Tally) {
   const stored = new Map<number, Fields>();
@@ -118,7 +162,12 @@ export function createHistoryAudit(tally: Tally) {
   function addEvent({ source, receivedAt, disposition, moved, status, kind }: EventRow): void {
     add("events", receivedAt, source, dispositions[disposition] ?? String(disposition));
     if (moved !== 1 || status === null) return;
-    add("transitions", receivedAt, source, statusLabel(runStatusOf(kind ?? "") === null ? "message" : "run", status));
+    add(
+      "transitions",
+      receivedAt,
+      source,
+      statusLabel(runStatusOf(kind ?? "") === null ? "message" : "run", status),
+    );
   }
 
   return {
@@ -127,10 +176,15 @@ export function createHistoryAudit(tally: Tally) {
       // Node cannot read `of` after `const`.
       for (const tried of [settled, attempts])
         for (const list of tried.values())
-          for (const { at, route, status, error } of list) if (at !== null) add("attempts", at, route, outcomeOfRow(status, error));
+          for (const { at, route, status, error } of list)
+            if (at !== null) add("attempts", at, route, outcomeOfRow(status, error));
     },
     /** An hour that retention may have reached is not compared. */
-    *check({ history, events, deliveries }: Readonly<Record<PurgedTable, number | null>>): Work<void> {
+    *check({
+      history,
+      events,
+      deliveries,
+    }: Readonly<Record<PurgedTable, number | null>>): Work<void> {
       const ofEvents = Math.max(history ?? 0, events ?? 0);
       const ofAttempts = Math.max(history ?? 0, deliveries === null ? 0 : deliveries + slackMs);
       const since = { events: ofEvents, transitions: ofEvents, attempts: ofAttempts };
@@ -160,20 +214,30 @@ export function createHistoryAudit(tally: Tally) {
 
 function* nextHour(from: number): Work<number | null> {
   const hour = Math.max(1, from);
-  const minute = yield* first(place`FROM counters c WHERE c.at >= ${hour * minutesPerHour} ORDER BY c.at LIMIT 1`);
-  const rolled = yield* first(place`FROM counters c WHERE c.at <= ${atOfHour(hour * minutesPerHour)} ORDER BY c.at DESC LIMIT 1`);
-  const hours = [minute, rolled].flatMap((row) => (row === null ? [] : [Math.floor(Math.abs(row.at) / minutesPerHour)]));
+  const minute = yield* first(
+    place`FROM counters c WHERE c.at >= ${hour * minutesPerHour} ORDER BY c.at LIMIT 1`,
+  );
+  const rolled = yield* first(
+    place`FROM counters c WHERE c.at <= ${atOfHour(hour * minutesPerHour)} ORDER BY c.at DESC LIMIT 1`,
+  );
+  const hours = [minute, rolled].flatMap((row) =>
+    row === null ? [] : [Math.floor(Math.abs(row.at) / minutesPerHour)],
+  );
   return hours.length === 0 ? null : Math.min(...hours);
 }
 
 function* countsOf(hour: number): Work<Fields> {
   const begin = hour * minutesPerHour;
-  const ofRange = (range: Sql) => query(counted`FROM counters c WHERE ${range} AND ${isAudited} GROUP BY c.series, c.of, c.label`);
+  const ofRange = (range: Sql) =>
+    query(
+      counted`FROM counters c WHERE ${range} AND ${isAudited} GROUP BY c.series, c.of, c.label`,
+    );
   const lists = yield* together([
     ofRange(sql`c.at >= ${begin} AND c.at < ${begin + minutesPerHour}`),
     ofRange(sql`c.at = ${atOfHour(begin)}`),
   ]);
   const fields: Fields = new Map();
-  for (const { series, of, label, n } of lists.flat()) countIn(fields, fieldOf(series, of, label), n);
+  for (const { series, of, label, n } of lists.flat())
+    countIn(fields, fieldOf(series, of, label), n);
   return fields;
 }

@@ -20,7 +20,11 @@ interface CommitHooks {
   failed(error: StoreUnavailable): void;
 }
 
-export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact">, kind: Batches<In, Out>, hooks?: CommitHooks) {
+export function createPostgresCommit<In, Out>(
+  sessions: Pick<Sessions, "transact">,
+  kind: Batches<In, Out>,
+  hooks?: CommitHooks,
+) {
   // Two commands that lock what they like could wait for each other.
   const most = kind.isEach === true ? 1 : mostAtOnce;
   // Two groups would wait for each other's counters; a heartbeat must not wait for a lock.
@@ -33,7 +37,9 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
   async function commit(batch: readonly Pending<In, Out>[]): Promise<void> {
     const startedAt = performance.now();
     try {
-      const { outcomes, stored } = await sessions.transact(() => kind.work(batch.map(({ item }) => item)));
+      const { outcomes, stored } = await sessions.transact(() =>
+        kind.work(batch.map(({ item }) => item)),
+      );
       hooks?.committed(performance.now() - startedAt, batch.length);
       stored?.();
       for (const [place, { resolve }] of batch.entries()) resolve(outcomes[place] as Out);
@@ -54,7 +60,13 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
     scheduled = false;
     const late = performance.now() - waitsMs;
     while ((queue[0]?.since ?? late) < late) {
-      queue.shift()?.reject(new StoreUnavailable(`cannot store now: PostgreSQL had no time for it within ${waitsMs / 1000} s`));
+      queue
+        .shift()
+        ?.reject(
+          new StoreUnavailable(
+            `cannot store now: PostgreSQL had no time for it within ${waitsMs / 1000} s`,
+          ),
+        );
     }
     while (queue.length > 0 && running < inFlight) {
       const batch = queue.slice(0, most);
@@ -77,7 +89,9 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
   return {
     run(item: In): Promise<Out> {
       if (queue.length >= mostWaiting) {
-        return Promise.reject(new StoreUnavailable(`cannot store now: ${mostWaiting} commands wait for PostgreSQL`));
+        return Promise.reject(
+          new StoreUnavailable(`cannot store now: ${mostWaiting} commands wait for PostgreSQL`),
+        );
       }
       return new Promise<Out>((resolve, reject) => {
         queue.push({ item, since: performance.now(), resolve, reject });
@@ -85,17 +99,24 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
       });
     },
     idle(): Promise<void> {
-      return queue.length === 0 && running === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
+      return queue.length === 0 && running === 0
+        ? Promise.resolve()
+        : new Promise((resolve) => waiters.push(resolve));
     },
   };
 }
 
 /** Commands of all kinds, each kind in groups of its own. */
-export function createPostgresCommits(sessionsOf: (kind: unknown) => Pick<Sessions, "transact">, hooksOf: (kind: unknown) => CommitHooks) {
+export function createPostgresCommits(
+  sessionsOf: (kind: unknown) => Pick<Sessions, "transact">,
+  hooksOf: (kind: unknown) => CommitHooks,
+) {
   const commits = new Map<unknown, ReturnType<typeof createPostgresCommit<unknown, unknown>>>();
   return {
     run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out> {
-      const commit = kept(commits, kind, () => createPostgresCommit(sessionsOf(kind), kind as Batches<unknown, unknown>, hooksOf(kind)));
+      const commit = kept(commits, kind, () =>
+        createPostgresCommit(sessionsOf(kind), kind as Batches<unknown, unknown>, hooksOf(kind)),
+      );
       return commit.run(item) as Promise<Out>;
     },
     async idle(): Promise<void> {

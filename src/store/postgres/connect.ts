@@ -34,8 +34,9 @@ export interface Session extends Connection {
 export const startOfServer = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
 
 /**
- * How long a statement may take, wait for a lock, leave a transaction open, and stay without an answer. A worker that stands
- * still may hold locks of its leases: they must end before others take its routes (`model/route-lease.ts`).
+ * How long a statement may take, wait for a lock, leave a transaction open, and stay without an
+ * answer. A worker that stands still may hold locks of its leases: they must end before others take
+ * its routes (`model/route-lease.ts`).
  */
 const limitsMs = {
   hot: { statement: 4_000, lock: 3_000, idle: 5_000, answer: 5_000 },
@@ -47,13 +48,19 @@ const endsWithinMs = 1_000;
 
 const pinned = [
   "plan_cache_mode = force_generic_plan",
-  ...["seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin", "material"].map((way) => `enable_${way} = off`),
+  ...["seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin", "material"].map(
+    (way) => `enable_${way} = off`,
+  ),
 ];
 
 /** Statements are sent without waiting for answers. Rejects with `StoreUnavailable`. */
-export async function connect({ url, schema, tls }: PostgresSettings, purpose: Purpose): Promise<Session> {
+export async function connect(
+  { url, schema, tls }: PostgresSettings,
+  purpose: Purpose,
+): Promise<Session> {
   const place = readPostgresUrl(url);
-  if (place === null) throw new StoreUnavailable("PostgreSQL cannot be used now: its URL cannot be read");
+  if (place === null)
+    throw new StoreUnavailable("PostgreSQL cannot be used now: its URL cannot be read");
   const { host, port, user, password, database, isEncrypted } = place;
   const limits = limitsMs[purpose];
   const client = new pg.Client({
@@ -87,7 +94,8 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
     `lock_timeout = ${limits.lock}`,
     `idle_in_transaction_session_timeout = ${limits.idle}`,
     "client_min_messages = warning",
-    // A default of the database may be stricter: transactions of processes would then fail over each other.
+    // A default of the database may be stricter: transactions of processes would then fail over
+    // each other.
     "default_transaction_isolation = 'read committed'",
     ...(purpose === "hot" ? pinned : []),
   ];
@@ -108,7 +116,10 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
     serverStart,
     openedAt: performance.now(),
     async query(statement): Promise<Answer> {
-      const { command, rows, rowCount } = await client.query({ ...statement, values: [...statement.values] });
+      const { command, rows, rowCount } = await client.query({
+        ...statement,
+        values: [...statement.values],
+      });
       return { command, rows, rowCount };
     },
     async script(text) {
@@ -123,29 +134,40 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
 }
 
 /** The library waits for a server that does not answer. */
-const socketOf = (client: pg.Client) => (client as unknown as { connection: { stream: Socket } }).connection.stream;
+const socketOf = (client: pg.Client) =>
+  (client as unknown as { connection: { stream: Socket } }).connection.stream;
 
 /** bigint as a number: all of ours are safe integers. */
 const getTypeParser: typeof pg.types.getTypeParser = ((oid: number, format: "text" | "binary") =>
-  oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser;
+  oid === pg.types.builtins.INT8
+    ? Number
+    : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser;
 
 /** Another transaction was first: the same work succeeds when it is repeated. */
-export const isConflict = (error: unknown): boolean => ["23505", "40P01", "40001"].includes(faultCode(error));
+export const isConflict = (error: unknown): boolean =>
+  ["23505", "40P01", "40001"].includes(faultCode(error));
 
 /** The server only reads, or a default of the database or user that this connection began with. */
 export const isReadOnly = (error: unknown): boolean => faultCode(error) === "25006";
 
 /**
- * The statement itself is at fault (classes: data, constraints, syntax, limits), so the others of its batch can be stored. All
- * else is the server, the network, the disk or the permissions.
+ * The statement itself is at fault (classes: data, constraints, syntax, limits), so the others of
+ * its batch can be stored. All else is the server, the network, the disk or the permissions.
  */
-export const isOwnFault = (error: unknown): boolean => /^(?:21|22|23|42(?!501)|54)/.test(faultCode(error)) || !isFromServer(error);
+export const isOwnFault = (error: unknown): boolean =>
+  /^(?:21|22|23|42(?!501)|54)/.test(faultCode(error)) || !isFromServer(error);
 
-/** A working connection answered: a full disk, a replica that only reads, a lock. Only SQLSTATE has digits, EPIPE has none. */
-export const isAnswered = (error: unknown): boolean => /^(?!08|28|3D|53300|57P)(?=.*\d)[0-9A-Z]{5}$/.test(faultCode(error));
+/**
+ * A working connection answered: a full disk, a replica that only reads, a lock. Only SQLSTATE has
+ * digits, EPIPE has none.
+ */
+export const isAnswered = (error: unknown): boolean =>
+  /^(?!08|28|3D|53300|57P)(?=.*\d)[0-9A-Z]{5}$/.test(faultCode(error));
 
 function isFromServer(error: unknown): boolean {
-  return /^(?!ERR_(?!TLS|SSL))[A-Z0-9_]+$/.test(faultCode(error)) || lost.test((error as Error).message);
+  return (
+    /^(?!ERR_(?!TLS|SSL))[A-Z0-9_]+$/.test(faultCode(error)) || lost.test((error as Error).message)
+  );
 }
 
 const lost =
@@ -153,6 +175,12 @@ const lost =
 
 export function unavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
-  const Fault = isReadOnly(error) && (error as { hint?: string }).hint === "moved" ? StoreLost : StoreUnavailable;
-  return new Fault(`PostgreSQL cannot be used now: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  const Fault =
+    isReadOnly(error) && (error as { hint?: string }).hint === "moved"
+      ? StoreLost
+      : StoreUnavailable;
+  return new Fault(
+    `PostgreSQL cannot be used now: ${error instanceof Error ? error.message : String(error)}`,
+    { cause: error },
+  );
 }

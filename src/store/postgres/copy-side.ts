@@ -9,7 +9,10 @@ import { checkReadable, checkSchema, readPresences } from "./server.ts";
 import { createSessions } from "./sessions.ts";
 import { placed, refusalOf } from "./watch.ts";
 
-export async function openPostgresTarget(settings: PostgresSettings, name: string): Promise<CopyTarget> {
+export async function openPostgresTarget(
+  settings: PostgresSettings,
+  name: string,
+): Promise<CopyTarget> {
   await checked(settings, checkSchema);
   const sessions = createSessions(settings, { most: 1, purpose: "free" });
   return {
@@ -18,7 +21,9 @@ export async function openPostgresTarget(settings: PostgresSettings, name: strin
     read: sessions.read,
     write: (make) => sessions.transact(make),
     async refuseUsed() {
-      const [relay] = (await sessions.read(readPresences())).filter(({ role }) => role !== "command");
+      const [relay] = (await sessions.read(readPresences())).filter(
+        ({ role }) => role !== "command",
+      );
       if (relay === undefined) return;
       throw new StoreRefused(
         `${name}: a relay uses it (process ${relay.pid} on ${relay.host}); stop it, and migrate then (one that was killed counts as running for ten seconds)`,
@@ -28,12 +33,17 @@ export async function openPostgresTarget(settings: PostgresSettings, name: strin
   };
 }
 
-export async function openPostgresSource(settings: PostgresSettings, name: string): Promise<CopySource> {
+export async function openPostgresSource(
+  settings: PostgresSettings,
+  name: string,
+): Promise<CopySource> {
   await checked(settings, checkReadable);
   const sessions = createSessions(settings, { most: 1, purpose: "free" });
   let frozen: Session | null = null;
 
-  /** The transaction that keeps relays from writing also reads, or the server would end it as idle. */
+  /**
+   * The transaction that keeps relays from writing also reads, or the server would end it as idle.
+   */
   async function readFrozen<T>(session: Session, work: Work<T>): Promise<T> {
     return createPostgresRunner(session)
       .execute(work)
@@ -50,8 +60,14 @@ export async function openPostgresSource(settings: PostgresSettings, name: strin
       const session = await connect(settings, "free");
       frozen = session;
       for (let tries = 1; !(await lockTables(session, mark, refusal)); tries += 1)
-        if (tries === mostTries) throw new StoreRefused(`${name}: long transactions write to it; see them with "wamid-relay doctor"`);
-      return { end: () => session.script("COMMIT").catch((error: unknown) => Promise.reject(unavailable(error))) };
+        if (tries === mostTries)
+          throw new StoreRefused(
+            `${name}: long transactions write to it; see them with "wamid-relay doctor"`,
+          );
+      return {
+        end: () =>
+          session.script("COMMIT").catch((error: unknown) => Promise.reject(unavailable(error))),
+      };
     },
     async close() {
       await frozen?.end();
@@ -63,14 +79,20 @@ export async function openPostgresSource(settings: PostgresSettings, name: strin
 const mostTries = 5;
 
 /**
- * Begins a transaction with the mark, and with triggers whose locks keep writers waiting until it ends. False: a writer was in
- * the way for too long.
+ * Begins a transaction with the mark, and with triggers whose locks keep writers waiting until it
+ * ends. False: a writer was in the way for too long.
  */
-async function lockTables(session: Session, mark: () => Work<void>, refusal: string): Promise<boolean> {
-  // Relays treat this code as a server that only reads, and with a hint as a store that is lost to them.
+async function lockTables(
+  session: Session,
+  mark: () => Work<void>,
+  refusal: string,
+): Promise<boolean> {
+  // Relays treat this code as a server that only reads, and with a hint as a store that is lost to
+  // them.
   const body = `BEGIN RAISE EXCEPTION USING MESSAGE = ${pg.escapeLiteral(`the store ${refusal}`)}, HINT = 'moved', ERRCODE = '25006'; END`;
   const triggers = tables.map(
-    ({ name }) => `CREATE TRIGGER moved BEFORE INSERT OR UPDATE OR DELETE ON ${name} FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()`,
+    ({ name }) =>
+      `CREATE TRIGGER moved BEFORE INSERT OR UPDATE OR DELETE ON ${name} FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()`,
   );
   try {
     await session.script("BEGIN");
@@ -85,7 +107,10 @@ async function lockTables(session: Session, mark: () => Work<void>, refusal: str
   }
 }
 
-async function checked(settings: PostgresSettings, check: (session: Session, schema: string) => Promise<void>): Promise<void> {
+async function checked(
+  settings: PostgresSettings,
+  check: (session: Session, schema: string) => Promise<void>,
+): Promise<void> {
   try {
     const session = await connect(settings, "free");
     await check(session, settings.schema).finally(session.end);

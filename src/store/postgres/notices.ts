@@ -1,7 +1,10 @@
 import { createListeners } from "../create-store.ts";
 import type { DueDelivery } from "../port.ts";
 
-/** A notice locks the whole server for a moment. Listeners of other processes may be a little behind. */
+/**
+ * A notice locks the whole server for a moment. Listeners of other processes may be a little
+ * behind.
+ */
 const gatherMs = { due: 4, stored: 50 };
 /** Above it, workers receive only the route. */
 const mostNamed = 60;

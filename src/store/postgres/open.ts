@@ -51,10 +51,13 @@ const most = { receive: 2, work: 2 };
 export type PostgresStore = Awaited<ReturnType<typeof openPostgresStore>>;
 
 /**
- * Throws `StoreRefused` for what no waiting repairs. While the database is unavailable, writes and reads reject with
- * `StoreUnavailable` within seconds.
+ * Throws `StoreRefused` for what no waiting repairs. While the database is unavailable, writes and
+ * reads reject with `StoreUnavailable` within seconds.
  */
-export async function openPostgresStore(settings: PostgresSettings, { rules, hooks, presence: given, held, clock: givenClock }: OpenParts) {
+export async function openPostgresStore(
+  settings: PostgresSettings,
+  { rules, hooks, presence: given, held, clock: givenClock }: OpenParts,
+) {
   const databaseClock = createDatabaseClock(systemClock);
   const clock = givenClock ?? databaseClock;
   const presence = { ...given, since: clock.now() };
@@ -108,7 +111,10 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   const notices = createNotices({
     id: presence.id,
     isOwn: (route) => held()?.has(route) === true,
-    send: async (payload) => watch.session()?.query({ name: "notify", text: "SELECT pg_notify($1, $2)", values: [channel, payload] }),
+    send: async (payload) =>
+      watch
+        .session()
+        ?.query({ name: "notify", text: "SELECT pg_notify($1, $2)", values: [channel, payload] }),
   });
 
   const commands = createCommands({ rules, writer: presence.id.slice(0, 8), held });
@@ -141,7 +147,8 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     if (watch.refusal() === null) await Promise.all([store.flush(), store.leave()]).catch(() => {});
     await commits.idle();
     await notices.close();
-    if (watch.refusal() === null) await receive.transact(() => endPresence(presence)).catch(() => {});
+    if (watch.refusal() === null)
+      await receive.transact(() => endPresence(presence)).catch(() => {});
     await watch.close();
     await Promise.all([receive, work, reader].map((one) => one.close()));
   }
@@ -156,7 +163,8 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   return {
     store: {
       ...store,
-      accept: async (event: ReceivedEvent, proxyRoute: string | null = null) => noted(await store.accept(event, proxyRoute)),
+      accept: async (event: ReceivedEvent, proxyRoute: string | null = null) =>
+        noted(await store.accept(event, proxyRoute)),
       release: async (event: ReleasedEvent) => noted(await store.release(event)),
       async resume(route: string): Promise<boolean> {
         const resumed = await store.resume(route);
@@ -200,15 +208,22 @@ function createAdmission({ receive, presence, clock, horizon, hooks }: Admission
   /** Why not on the server that answers. */
   let unadopted: StoreUnavailable | null = null;
 
-  /** A full disk, a lock or a permission may concern one table. So only the same command shows that it works again, or time. */
+  /**
+   * A full disk, a lock or a permission may concern one table. So only the same command shows that
+   * it works again, or time.
+   */
   function committed(tookMs: number, writes: number): void {
-    for (const [kind, at] of refused) if (performance.now() - at > refusedForMs) refused.delete(kind);
+    for (const [kind, at] of refused)
+      if (performance.now() - at > refusedForMs) refused.delete(kind);
     if (refused.size === 0) hooks.committed(tookMs, writes);
   }
 
   return {
     refusalOn(start: number): StoreUnavailable | null {
-      return start === server ? null : (unadopted ?? new StoreUnavailable("PostgreSQL cannot be used now: another server has taken over"));
+      return start === server
+        ? null
+        : (unadopted ??
+            new StoreUnavailable("PostgreSQL cannot be used now: another server has taken over"));
     },
     isDue: (): boolean => performance.now() - presentAt >= presentEveryMs,
     async present(): Promise<void> {
@@ -253,7 +268,9 @@ export async function openPostgresForReading(settings: PostgresSettings) {
   try {
     const session = await connect(settings, "free");
     await checkReadable(session, settings.schema).finally(session.end);
-    await clock.follow(async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now());
+    await clock.follow(
+      async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now(),
+    );
   } catch (error) {
     await reader.close();
     const why = refusalOf(error) ?? new StoreRefused((error as Error).message, { cause: error });
@@ -274,14 +291,23 @@ export async function readFactsAt(settings: PostgresSettings): Promise<DatabaseF
   return readDatabaseFacts(sessions.read, systemClock.now).finally(sessions.close);
 }
 
-/** Returns the id of the data. Throws `StoreRefused` for a part of a copy, a moved store, and other data than `used`. */
-async function checkData(session: Session, schema: string, used: string | null): Promise<string | null> {
+/**
+ * Returns the id of the data. Throws `StoreRefused` for a part of a copy, a moved store, and other
+ * data than `used`.
+ */
+async function checkData(
+  session: Session,
+  schema: string,
+  used: string | null,
+): Promise<string | null> {
   const { execute } = createPostgresRunner(session);
   const refusal = await execute(refusalOfCopy());
   if (refusal !== null) throw new StoreRefused(refusal);
   const found = await execute(dataId());
   if (used !== null && found !== used)
-    throw new StoreRefused(`schema ${schema}: holds other data than those in use before; ${restoreOrRestart}`);
+    throw new StoreRefused(
+      `schema ${schema}: holds other data than those in use before; ${restoreOrRestart}`,
+    );
   return found;
 }
 

@@ -23,7 +23,9 @@ export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
     const end = (): void => reject(new StoreUnavailable("the relay is stopping"));
     if (closing.signal.aborted) end();
     closing.signal.addEventListener("abort", end, { once: true });
-    return Promise.race([reading, promise]).finally(() => closing.signal.removeEventListener("abort", end));
+    return Promise.race([reading, promise]).finally(() =>
+      closing.signal.removeEventListener("abort", end),
+    );
   }
 
   const aside = <T>(work: Work<T>): Promise<T> => untilClosed(free.read(work));
@@ -34,7 +36,10 @@ export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
       closing.abort();
     },
   };
-  const browse: StoreReading = { ...createReading({ read: aside, until: horizon.look }), isAside: () => true };
+  const browse: StoreReading = {
+    ...createReading({ read: aside, until: horizon.look }),
+    isAside: () => true,
+  };
 
   return {
     single: single.read,
@@ -59,7 +64,10 @@ const mostCounted = 10_000;
 
 const e = as(events, "e");
 
-const sequence = sql<{ last: number; server: number }>`SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END AS last,
+const sequence = sql<{
+  last: number;
+  server: number;
+}>`SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END AS last,
   ${raw(startOfServer)} AS server FROM events_seq s`;
 
 const key = "store/horizon";
@@ -68,9 +76,9 @@ const key = "store/horizon";
 export const noteHorizon = (known: number): Work<void> => put(key, known);
 
 /**
- * The seq up to which no event appears any more. Transactions take numbers before they commit, so a later number may be seen
- * first. A number that never appears is passed once all transactions have ended that may have taken it: each has its transaction
- * number before (runner.ts).
+ * The seq up to which no event appears any more. Transactions take numbers before they commit, so a
+ * later number may be seen first. A number that never appears is passed once all transactions have
+ * ended that may have taken it: each has its transaction number before (runner.ts).
  */
 export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   let known: number | null = null;
@@ -79,27 +87,38 @@ export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   let lastServer = 0;
   let marks: { readonly last: number; readonly xid: number }[] = [];
 
-  /** Run it outside of a transaction: the snapshot and the mark must come after the last seq is read. */
+  /**
+   * Run it outside of a transaction: the snapshot and the mark must come after the last seq is
+   * read.
+   */
   function* lookAgain(): Work<number> {
     known ??= (yield* value<number>(key)) ?? 0;
     const { last, server } = (yield* first(sequence)) ?? { last: 0, server: 0 };
     // Another server's transaction numbers mean nothing here.
     if (server !== lastServer) marks = [];
     lastServer = server;
-    const { xmin } = (yield* first(sql<{ xmin: number }>`SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS xmin`)) ?? {
+    const { xmin } = (yield* first(
+      sql<{ xmin: number }>`SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS xmin`,
+    )) ?? {
       xmin: 0,
     };
     for (const mark of marks) if (mark.xid <= xmin) known = Math.max(known, mark.last);
     marks = marks.filter(({ xid }) => xid > xmin);
     if (known >= last) return known;
     const to = Math.min(last, known + mostCounted);
-    const present = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.seq > ${known} AND e.seq <= ${to} ORDER BY e.seq`);
+    const present = yield* rows(
+      select({
+        seq: e.seq,
+      })`FROM events e WHERE e.seq > ${known} AND e.seq <= ${to} ORDER BY e.seq`,
+    );
     for (const { seq } of present) {
       if (seq !== known + 1) break;
       known = seq;
     }
     if (known < last && marks.length < mostMarks && marks.at(-1)?.last !== last) {
-      const own = yield* first(sql<{ xid: number }>`SELECT pg_current_xact_id()::text::bigint AS xid`);
+      const own = yield* first(
+        sql<{ xid: number }>`SELECT pg_current_xact_id()::text::bigint AS xid`,
+      );
       if (own !== null) marks.push({ last, xid: own.xid });
     }
     return known;

@@ -1,25 +1,40 @@
 import { kept } from "../../model/maps.ts";
 import { listOf, quoted } from "../schema/ddl.ts";
 import type { Kind, Table } from "../schema/tables.ts";
-import { type Change, type Look, type Op, type Removal, summedText, type Work } from "../sql/ops.ts";
+import {
+  type Change,
+  type Look,
+  type Op,
+  type Removal,
+  summedText,
+  type Work,
+} from "../sql/ops.ts";
 import { render } from "../sql/sql.ts";
 
 const elements = { "bigint[]": 20, "smallint[]": 21, "text[]": 25, "bytea[]": 17 };
 
-/** As text, each element would be escaped here and parsed again there, and bytes take twice their size. */
+/**
+ * As text, each element would be escaped here and parsed again there, and bytes take twice their
+ * size.
+ */
 function packArray({ array }: Pick<Kind<unknown>, "array">, values: readonly unknown[]): Buffer {
   const element = elements[array as keyof typeof elements];
   const sizes = values.map((value) => sizeOf(array, value));
-  const packed = Buffer.allocUnsafe(20 + sizes.reduce((sum, size) => sum + 4 + Math.max(size, 0), 0));
-  // Dimensions, whether there may be nulls, the type of elements, their number, the index of the first one.
-  for (const [place, head] of [1, 1, element, values.length, 1].entries()) packed.writeInt32BE(head, place * 4);
+  const packed = Buffer.allocUnsafe(
+    20 + sizes.reduce((sum, size) => sum + 4 + Math.max(size, 0), 0),
+  );
+  // Dimensions, whether there may be nulls, the type of elements, their number, the index of the
+  // first one.
+  for (const [place, head] of [1, 1, element, values.length, 1].entries())
+    packed.writeInt32BE(head, place * 4);
   let at = 20;
   for (const [place, value] of values.entries()) {
     const size = sizes[place] as number;
     at = packed.writeInt32BE(size, at);
     if (typeof value === "string") at += packed.write(value, at);
     else if (Buffer.isBuffer(value)) at += value.copy(packed, at);
-    else if (typeof value === "number") at = size === 2 ? packed.writeInt16BE(value, at) : writeInt64(packed, value, at);
+    else if (typeof value === "number")
+      at = size === 2 ? packed.writeInt16BE(value, at) : writeInt64(packed, value, at);
   }
   return packed;
 }
@@ -43,7 +58,11 @@ type Row = Readonly<Record<string, unknown>>;
 /** Statements are sent at once and answered in their order. */
 export interface Connection {
   /** `name`: the statement is prepared once under it. */
-  query(statement: { readonly name: string; readonly text: string; readonly values: readonly unknown[] }): Promise<Answer>;
+  query(statement: {
+    readonly name: string;
+    readonly text: string;
+    readonly values: readonly unknown[];
+  }): Promise<Answer>;
 }
 
 export interface Answer {
@@ -98,16 +117,38 @@ export function createPostgresRunner(connection: Connection) {
       }
       case "insert":
         if (op.rows.length > 0)
-          note(write(ask, op.table, `insert ${op.known}`, op.rows as readonly Row[], op.known === "stays" ? "ON CONFLICT DO NOTHING" : ""));
+          note(
+            write(
+              ask,
+              op.table,
+              `insert ${op.known}`,
+              op.rows as readonly Row[],
+              op.known === "stays" ? "ON CONFLICT DO NOTHING" : "",
+            ),
+          );
         return undefined;
       case "add":
-        if (op.rows.length > 0) note(write(ask, op.sums.table, "add", op.rows as readonly Row[], summedText(op.sums, "greatest", "least")));
+        if (op.rows.length > 0)
+          note(
+            write(
+              ask,
+              op.sums.table,
+              "add",
+              op.rows as readonly Row[],
+              summedText(op.sums, "greatest", "least"),
+            ),
+          );
         return undefined;
       case "lock":
         if (op.keys.length > 0) note(find(ask, op, op.keys));
         return undefined;
       case "update": {
-        const answer = changed(ask, op.change, () => updateText(op.change), op.rows as readonly Row[]);
+        const answer = changed(
+          ask,
+          op.change,
+          () => updateText(op.change),
+          op.rows as readonly Row[],
+        );
         if (op.asks) return answer;
         note(answer);
         return undefined;
@@ -116,7 +157,8 @@ export function createPostgresRunner(connection: Connection) {
         return changed(
           ask,
           op.removal,
-          () => `DELETE FROM ${op.removal.table.name} t USING ${placedText(op.removal)} RETURNING x."#"::int`,
+          () =>
+            `DELETE FROM ${op.removal.table.name} t USING ${placedText(op.removal)} RETURNING x."#"::int`,
           op.rows as readonly Row[],
         );
       case "numbers": {
@@ -143,7 +185,11 @@ export function createPostgresRunner(connection: Connection) {
   };
 }
 
-async function find(ask: Ask, { look, numbers = null }: Finding, keys: readonly (readonly unknown[])[]): Promise<readonly Row[]> {
+async function find(
+  ask: Ask,
+  { look, numbers = null }: Finding,
+  keys: readonly (readonly unknown[])[],
+): Promise<readonly Row[]> {
   const values = look.by.map((name, place) =>
     packArray(
       kindOf(look.table, name),
@@ -158,10 +204,15 @@ async function find(ask: Ask, { look, numbers = null }: Finding, keys: readonly 
 }
 
 /**
- * The statement locks the rows in their order, and passes over one that another transaction changed meanwhile. Once it holds the lock,
- * a second statement changes that row.
+ * The statement locks the rows in their order, and passes over one that another transaction changed
+ * meanwhile. Once it holds the lock, a second statement changes that row.
  */
-async function changed(ask: Ask, of: Removal, text: () => string, rows: readonly Row[]): Promise<boolean[]> {
+async function changed(
+  ask: Ask,
+  of: Removal,
+  text: () => string,
+  rows: readonly Row[],
+): Promise<boolean[]> {
   const done: boolean[] = new Array(rows.length).fill(false);
   let left = rows.map((_, place) => place);
   for (let tries = of.isLocked ? 1 : 2; tries > 0 && left.length > 0; tries -= 1) {
@@ -176,8 +227,17 @@ async function changed(ask: Ask, of: Removal, text: () => string, rows: readonly
   return done;
 }
 
-/** Columns with one value in all rows are sent once. An array for each would take a third more of the database's time. */
-function write(ask: Ask, table: Table, kind: string, rows: readonly Row[], ending: string): Promise<Answer> {
+/**
+ * Columns with one value in all rows are sent once. An array for each would take a third more of
+ * the database's time.
+ */
+function write(
+  ask: Ask,
+  table: Table,
+  kind: string,
+  rows: readonly Row[],
+  ending: string,
+): Promise<Answer> {
   const group = `${kind} ${table.name}`;
   let shape = shapeOfRows(table, rows);
   if (!shapes.has(`${group} ${shape}`)) {
@@ -203,7 +263,8 @@ async function settledAll(all: readonly Promise<unknown>[]): Promise<unknown[]> 
   });
 }
 
-const shapeOf = (key: string, text: () => string): Shape => kept(shapes, key, () => ({ name: `s${shapes.size}`, text: text() }));
+const shapeOf = (key: string, text: () => string): Shape =>
+  kept(shapes, key, () => ({ name: `s${shapes.size}`, text: text() }));
 
 const columnOf = (table: Table, name: string, rows: readonly Row[]): Buffer =>
   packArray(
@@ -215,7 +276,8 @@ const arraysOf = (table: Table, names: readonly string[]): string =>
   names.map((name, place) => `$${place + 1}::${kindOf(table, name).array}`).join(", ");
 
 /** The transaction gets its own number before it takes one from a sequence (reader.ts). */
-const numberOf = ({ name }: Table): string => `CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('${name}_seq') END`;
+const numberOf = ({ name }: Table): string =>
+  `CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('${name}_seq') END`;
 
 /** A join would let the planner read a whole account (measured: 930 µs an event against 28). */
 function findText({ table, by, columns, order, lock, where }: Look, numbers: Table | null): string {
@@ -224,8 +286,10 @@ function findText({ table, by, columns, order, lock, where }: Look, numbers: Tab
   const conditions = [...own, ...(where === null ? [] : [where])].join(" AND ");
   const ordered = order === null ? "" : ` ORDER BY o.${quoted(order)}`;
   const locked = lock === null ? "" : ` FOR ${lock.toUpperCase()}`;
-  const number = numbers === null ? "" : `, CASE WHEN t."@" IS NULL THEN ${numberOf(numbers)} END AS "+"`;
-  const [join, end, mark] = numbers === null ? ["CROSS JOIN", "", ""] : ["LEFT JOIN", " ON TRUE", ', 1 AS "@"'];
+  const number =
+    numbers === null ? "" : `, CASE WHEN t."@" IS NULL THEN ${numberOf(numbers)} END AS "+"`;
+  const [join, end, mark] =
+    numbers === null ? ["CROSS JOIN", "", ""] : ["LEFT JOIN", " ON TRUE", ', 1 AS "@"'];
   return `SELECT x.n::int AS "#", ${numbers === null ? "t.*" : listOf(columns)}${number}
     FROM unnest(${arraysOf(table, by)}) WITH ORDINALITY x(${keys.join(", ")}, n)
     ${join} LATERAL (SELECT ${listOf(columns)}${mark} FROM ${table.name} o WHERE ${conditions}${ordered} LIMIT 1${locked}) t${end}`;
@@ -253,7 +317,10 @@ function insertText(table: Table, shape: string): string {
     arrays.push(`$${parameter}::${kind.array}`);
     return `x.c${arrays.length}`;
   });
-  const from = arrays.length === 0 ? "" : ` FROM unnest(${arrays.join(", ")}) x(${arrays.map((_, place) => `c${place + 1}`).join(", ")})`;
+  const from =
+    arrays.length === 0
+      ? ""
+      : ` FROM unnest(${arrays.join(", ")}) x(${arrays.map((_, place) => `c${place + 1}`).join(", ")})`;
   return `INSERT INTO ${table.name} (${listOf(table.names)}) SELECT ${list.join(", ")}${from}`;
 }
 
@@ -267,7 +334,10 @@ function updateText(change: Change): string {
   return `UPDATE ${table.name} t SET ${parts.join(", ")} FROM ${placedText(change)} RETURNING x."#"::int`;
 }
 
-/** For a plain join, the planner would go through a table that it knows as nearly empty, and keep to that plan. */
+/**
+ * For a plain join, the planner would go through a table that it knows as nearly empty, and keep to
+ * that plan.
+ */
 function placedText({ table, by, names, isLocked }: Removal): string {
   const own = by.map((name) => `o.${quoted(name)} = x.${quoted(name)}`).join(" AND ");
   return `(SELECT x.*, o."@" FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")

@@ -11,15 +11,18 @@ import { create, list, put, readNow, value } from "../work/state.ts";
 import { type Session, startOfServer } from "./connect.ts";
 
 /*
- * A standby that is promoted, or a server after a crash, may have lost the last commits. Its sequences then repeat numbers: listeners
- * would skip new events, and workers settle deliveries that they did not send. So the first process that connects to it advances the
- * sequences, before any transaction.
+ * A standby that is promoted, or a server after a crash, may have lost the last commits. Its
+ * sequences then repeat numbers: listeners would skip new events, and workers settle deliveries
+ * that they did not send. So the first process that connects to it advances the sequences, before
+ * any transaction.
  */
 
 const key = "store/server";
 
 export function* adoptServer(): Work<number> {
-  const [found] = yield* rows(sql<{ readonly start: number }>`SELECT ${raw(startOfServer)} AS start`);
+  const [found] = yield* rows(
+    sql<{ readonly start: number }>`SELECT ${raw(startOfServer)} AS start`,
+  );
   const start = found?.start ?? 0;
   // A full disk refuses locks.
   if ((yield* value<number>(key)) === start) return start;
@@ -27,7 +30,9 @@ export function* adoptServer(): Work<number> {
   if (known === null) yield* create(key, start);
   else if (known !== start) {
     for (const { name } of tables.filter(isNumbered))
-      yield* rows(sql`SELECT setval(${`${name}_seq`}, last_value + ${seqLeap}) FROM ${raw(`${name}_seq`)}`);
+      yield* rows(
+        sql`SELECT setval(${`${name}_seq`}, last_value + ${seqLeap}) FROM ${raw(`${name}_seq`)}`,
+      );
     yield* put(key, start);
   }
   return start;
@@ -40,8 +45,9 @@ const markOf = (version: number): string => `wamid-relay schema ${version}`;
 const mark = /^wamid-relay schema (\d+)$/;
 
 /**
- * Creates the tables in a new schema, and checks those of an existing one, one process after the other. Throws `StoreRefused` for a
- * server that is too old, and for tables of another program or version.
+ * Creates the tables in a new schema, and checks those of an existing one, one process after the
+ * other. Throws `StoreRefused` for a server that is too old, and for tables of another program or
+ * version.
  */
 export async function checkSchema(session: Session, schema: string): Promise<void> {
   await checkServer(session);
@@ -50,7 +56,10 @@ export async function checkSchema(session: Session, schema: string): Promise<voi
   await session.script(`BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('wamid-relay', 0))`);
   try {
     if (!(await isOurs(session, schema))) {
-      const found = await one<{ n: number }>(session, `SELECT count(*) AS n FROM pg_namespace WHERE nspname = ${name}`);
+      const found = await one<{ n: number }>(
+        session,
+        `SELECT count(*) AS n FROM pg_namespace WHERE nspname = ${name}`,
+      );
       // A user who may not create schemas may get an empty one.
       if (found.n === 0) await session.script(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`);
       const marked = `COMMENT ON TABLE state IS '${markOf(schemaVersion)}'`;
@@ -64,18 +73,24 @@ export async function checkSchema(session: Session, schema: string): Promise<voi
   }
 }
 
-/** For a process that has used the tables: it must not create them again, because what waited in them would be forgotten. */
+/**
+ * For a process that has used the tables: it must not create them again, because what waited in
+ * them would be forgotten.
+ */
 export async function checkKept(session: Session, schema: string): Promise<void> {
   await checkServer(session);
   if (!(await isOurs(session, schema)))
-    throw new StoreRefused(`schema ${schema}: its tables were removed while in use; ${restoreOrRestart}`);
+    throw new StoreRefused(
+      `schema ${schema}: its tables were removed while in use; ${restoreOrRestart}`,
+    );
 }
 
 export const restoreOrRestart = "restore them, or restart the relay to use what is there now";
 
 export async function checkReadable(session: Session, schema: string): Promise<void> {
   await checkServer(session);
-  if (!(await isOurs(session, schema))) throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
+  if (!(await isOurs(session, schema)))
+    throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
 }
 
 async function checkServer(session: Session): Promise<void> {
@@ -84,7 +99,8 @@ async function checkServer(session: Session): Promise<void> {
     "SELECT current_setting('server_version_num')::bigint AS version, current_setting('server_encoding') AS encoding",
   );
   const major = Math.floor(version / 10_000);
-  if (major < leastVersion) throw new StoreRefused(`is PostgreSQL ${major}, and the relay needs ${leastVersion} or newer`);
+  if (major < leastVersion)
+    throw new StoreRefused(`is PostgreSQL ${major}, and the relay needs ${leastVersion} or newer`);
   if (encoding !== "UTF8")
     throw new StoreRefused(
       `has the encoding ${encoding}, which lacks characters of events; create a database with ENCODING 'UTF8' TEMPLATE template0`,
@@ -106,10 +122,15 @@ async function isOurs(session: Session, schema: string): Promise<boolean> {
   const tell = (what: string): never => {
     throw new StoreRefused(`schema ${schema}: ${what}`);
   };
-  if (version === 0) return tell("its tables are not from wamid-relay; give storage.schema another name");
+  if (version === 0)
+    return tell("its tables are not from wamid-relay; give storage.schema another name");
   if (version > schemaVersion)
-    return tell(`written by a newer wamid-relay (schema ${version}, this version knows ${schemaVersion}); upgrade this process`);
-  return tell(`written by an older wamid-relay (schema ${version}, this version needs ${schemaVersion}); give storage.schema another name`);
+    return tell(
+      `written by a newer wamid-relay (schema ${version}, this version knows ${schemaVersion}); upgrade this process`,
+    );
+  return tell(
+    `written by an older wamid-relay (schema ${version}, this version needs ${schemaVersion}); give storage.schema another name`,
+  );
 }
 
 async function one<Row>(session: Session, text: string): Promise<Row> {
@@ -118,7 +139,10 @@ async function one<Row>(session: Session, text: string): Promise<Row> {
 }
 
 /** `now`: unix ms of this process's clock. */
-export async function readDatabaseFacts(read: <T>(work: Work<T>) => Promise<T>, now: () => number): Promise<DatabaseFacts> {
+export async function readDatabaseFacts(
+  read: <T>(work: Work<T>) => Promise<T>,
+  now: () => number,
+): Promise<DatabaseFacts> {
   const times = [await readTime(read, now), await readTime(read, now), await readTime(read, now)];
   const [fastest] = times.toSorted((a, b) => a.roundTripMs - b.roundTripMs);
   return { ...(await read(serverFacts())), ...(fastest ?? { skewMs: 0, roundTripMs: 0 }) };
@@ -150,7 +174,9 @@ function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
   );
   if (server === undefined) throw new Error("PostgreSQL answered without a row");
   const [transaction = null] = yield* rows(
-    sql<NonNullable<DatabaseFacts["transaction"]>>`SELECT extract(epoch FROM now() - xact_start)::float8 AS seconds, pid,
+    sql<
+      NonNullable<DatabaseFacts["transaction"]>
+    >`SELECT extract(epoch FROM now() - xact_start)::float8 AS seconds, pid,
       application_name AS application, state, backend_xid IS NOT NULL AS "hasWritten"
       FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
       ORDER BY backend_xid IS NULL, xact_start LIMIT 1`,

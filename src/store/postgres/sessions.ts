@@ -16,7 +16,11 @@ import { createPostgresRunner } from "./runner.ts";
 const mostRepeats = 5;
 
 const begin = { name: "begin", text: "BEGIN", values: [] };
-const beginSnapshot = { name: "snapshot", text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", values: [] };
+const beginSnapshot = {
+  name: "snapshot",
+  text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+  values: [],
+};
 const commit = { name: "commit", text: "COMMIT", values: [] };
 const rollback = { name: "rollback", text: "ROLLBACK", values: [] };
 
@@ -97,11 +101,16 @@ function createPool(settings: PostgresSettings, { most, purpose, hooks }: Requir
   }
 
   function givenBack(): Promise<Session | null> {
-    if (waiting.size >= waits.most) throw unavailable(new Error("too many commands wait for a connection to PostgreSQL"));
+    if (waiting.size >= waits.most)
+      throw unavailable(new Error("too many commands wait for a connection to PostgreSQL"));
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
         waiting.delete(wake);
-        reject(unavailable(new Error(`no connection to PostgreSQL was free within ${waits.longestMs / 1000} s`)));
+        reject(
+          unavailable(
+            new Error(`no connection to PostgreSQL was free within ${waits.longestMs / 1000} s`),
+          ),
+        );
       }, waits.longestMs);
       const wake = (session: Session | null) => {
         clearTimeout(late);
@@ -133,7 +142,10 @@ function createPool(settings: PostgresSettings, { most, purpose, hooks }: Requir
     take,
     takeToWrite,
     put,
-    /** Callers that wait get an error. Idle connections may lead to a server that is no longer the primary. */
+    /**
+     * Callers that wait get an error. Idle connections may lead to a server that is no longer the
+     * primary.
+     */
     giveUp(): void {
       for (const session of free.splice(0)) {
         open -= 1;
@@ -149,14 +161,21 @@ function createPool(settings: PostgresSettings, { most, purpose, hooks }: Requir
   };
 }
 
-function reported(error: unknown, { isBroken }: Session, { lost }: Pick<SessionHooks, "lost">): unknown {
+function reported(
+  error: unknown,
+  { isBroken }: Session,
+  { lost }: Pick<SessionHooks, "lost">,
+): unknown {
   if (isOwnFault(error)) return error;
   const fault = unavailable(error);
   if (isBroken) lost(fault);
   return fault;
 }
 
-export function createSessions(settings: PostgresSettings, { most, purpose = "hot", hooks = noHooks }: SessionParts) {
+export function createSessions(
+  settings: PostgresSettings,
+  { most, purpose = "hot", hooks = noHooks }: SessionParts,
+) {
   const { take, takeToWrite, put, giveUp, close } = createPool(settings, { most, purpose, hooks });
 
   async function once<T>(session: Session, work: Work<T>): Promise<T> {
@@ -192,8 +211,9 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
 
   return {
     /**
-     * `make` begins a repeated command anew, with new numbers. Rejects with `StoreUnavailable` when the database cannot store, and
-     * otherwise with what the command throws. `isProbe`: sent while nothing else is.
+     * `make` begins a repeated command anew, with new numbers. Rejects with `StoreUnavailable` when
+     * the database cannot store, and otherwise with what the command throws. `isProbe`: sent while
+     * nothing else is.
      */
     async transact<T>(make: () => Work<T>, isProbe = false): Promise<T> {
       for (let repeats = 0; ; repeats += 1) {
@@ -204,7 +224,8 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
           if (isConflict(error) && repeats < mostRepeats) continue;
           const fault = reported(error, session, hooks);
           // Once the default is reset, only new connections may write.
-          if (isReadOnly(error) && performance.now() - session.openedAt > readOnlyMs) await session.end();
+          if (isReadOnly(error) && performance.now() - session.openedAt > readOnlyMs)
+            await session.end();
           throw fault;
         } finally {
           put(session);
@@ -212,7 +233,8 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
       }
     },
     /** Each statement sees what is committed when it begins. */
-    read: <T>(work: Work<T>): Promise<T> => reading((session) => createPostgresRunner(session).execute(work)),
+    read: <T>(work: Work<T>): Promise<T> =>
+      reading((session) => createPostgresRunner(session).execute(work)),
     /** All statements see what is committed when the first one begins. */
     readSnapshot: <T>(work: Work<T>): Promise<T> =>
       reading(async (session) => {

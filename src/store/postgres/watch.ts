@@ -19,10 +19,18 @@ interface WatchParts {
 }
 
 /**
- * Watches the database over a connection of its own. While it does not answer, only a probe is sent, so that commands do not pile up
- * behind a stuck server.
+ * Watches the database over a connection of its own. While it does not answer, only a probe is
+ * sent, so that commands do not pile up behind a stuck server.
  */
-export function createWatch({ settings, after, greet, look, probe, recovered, failed }: WatchParts) {
+export function createWatch({
+  settings,
+  after,
+  greet,
+  look,
+  probe,
+  recovered,
+  failed,
+}: WatchParts) {
   const first = Promise.withResolvers<void>();
   first.promise.catch(() => {});
   let session: Session | null = null;
@@ -72,7 +80,10 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
       known();
     } finally {
       isTicking = false;
-      if (!isClosed) schedule(failures === 0 ? everyMs.up : growingWait(failures, everyMs.first, everyMs.longest));
+      if (!isClosed)
+        schedule(
+          failures === 0 ? everyMs.up : growingWait(failures, everyMs.first, everyMs.longest),
+        );
     }
   }
 
@@ -113,14 +124,16 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
   };
 }
 
-const lacksPermission = "the user lacks a permission; grant it, or make the user the owner of the schema and its tables";
+const lacksPermission =
+  "the user lacks a permission; grant it, or make the user the owner of the schema and its tables";
 
 const refusedCodes: ReadonlyMap<string, string> = new Map([
   ["28P01", "the password is wrong"],
   ["28000", "the server refuses the user"],
   ["3D000", "there is no such database; create it"],
   ["42501", lacksPermission],
-  // PostgreSQL skips a schema that the user may not use, and so finds no place for tables, or no table.
+  // PostgreSQL skips a schema that the user may not use, and so finds no place for tables, or no
+  // table.
   ["3F000", lacksPermission],
   ["42P01", "a table was not found: the user lacks a permission for the schema, or it was removed"],
 ]);
@@ -132,7 +145,10 @@ export function refusalOf(error: unknown): StoreRefused | null {
   const { message } = cause as Error;
   const why = refusedCodes.get(faultCode(cause));
   if (why !== undefined) return new StoreRefused(`${why} (${message})`, { cause });
-  if (/^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)/.test(faultCode(cause)) || /SSL/.test(message))
+  if (
+    /^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)/.test(faultCode(cause)) ||
+    /SSL/.test(message)
+  )
     return new StoreRefused(`TLS fails: ${message}`, { cause });
   return null;
 }
@@ -142,14 +158,21 @@ export function placed(error: unknown, { url }: PostgresSettings): unknown {
   if (!(error instanceof StoreRefused)) return error;
   const place = readPostgresUrl(url);
   const Refused = error instanceof StoreMissing ? StoreMissing : StoreRefused;
-  return new Refused(`${place === null ? "PostgreSQL" : postgresPlaceText(place)}: ${error.message}`, { cause: error });
+  return new Refused(
+    `${place === null ? "PostgreSQL" : postgresPlaceText(place)}: ${error.message}`,
+    { cause: error },
+  );
 }
 
 /**
- * The database's time, for everything that processes compare: the clocks of their hosts differ and may be set. That of
- * `machine` until the first answer; then it advances with `steady` (ms, monotonic).
+ * The database's time, for everything that processes compare: the clocks of their hosts differ and
+ * may be set. That of `machine` until the first answer; then it advances with `steady` (ms,
+ * monotonic).
  */
-export function createDatabaseClock(machine: Clock, steady: () => number = () => performance.now()) {
+export function createDatabaseClock(
+  machine: Clock,
+  steady: () => number = () => performance.now(),
+) {
   /** The database's time when `steady` was 0. */
   let began: number | null = null;
   return {
@@ -159,8 +182,8 @@ export function createDatabaseClock(machine: Clock, steady: () => number = () =>
     async follow(readTime: () => Promise<number>): Promise<void> {
       const sentAt = steady();
       const measured = await readTime();
-      // The server read its clock between request and answer. Within these bounds the known offset stays, so that slow answers do not
-      // move it.
+      // The server read its clock between request and answer. Within these bounds the known offset
+      // stays, so that slow answers do not move it.
       const least = measured - steady();
       const most = measured - sentAt;
       began = Math.min(most, Math.max(least, began ?? (least + most) / 2));

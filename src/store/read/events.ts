@@ -1,4 +1,9 @@
-import type { EventDetail, EventRequest, EventView, HydrationView } from "../../model/answers/events.ts";
+import type {
+  EventDetail,
+  EventRequest,
+  EventView,
+  HydrationView,
+} from "../../model/answers/events.ts";
 import { origins } from "../../model/event.ts";
 import { readRequestText } from "../../model/formats/formats.ts";
 import { hydrationStates } from "../../model/hydration.ts";
@@ -7,9 +12,32 @@ import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts"
 import type { EventQuery } from "../../model/queries.ts";
 import { dispositions, type KeptVerdict } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
-import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
+import {
+  events,
+  hydrations,
+  never,
+  plans,
+  queue,
+  queueState,
+  subjects,
+  whereDerived,
+  whereGiven,
+  whereParked,
+} from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { allOf, as, hexOf, indexedBy, pick, type RowFrom, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import {
+  allOf,
+  as,
+  hexOf,
+  indexedBy,
+  pick,
+  type RowFrom,
+  raw,
+  type Sql,
+  select,
+  sql,
+  typed,
+} from "../sql/sql.ts";
 import { callsFor } from "../work/hydration-passes.ts";
 import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
@@ -17,7 +45,11 @@ import { type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from
 
 interface EventsAbout {
   readonly seqs: readonly number[];
-  readonly subjects: readonly { readonly type: "message" | "run"; readonly account: string; readonly key: string }[];
+  readonly subjects: readonly {
+    readonly type: "message" | "run";
+    readonly account: string;
+    readonly key: string;
+  }[];
   readonly phone?: string | undefined;
   readonly reference?: string | undefined;
 }
@@ -107,15 +139,20 @@ const mostMasked = 100;
 export function* listEvents(filter: EventFilter): Work<EventView[]> {
   const { about, wamid, disposition, after = 0, before = Number.MAX_SAFE_INTEGER, limit } = filter;
   const lists: number[][] = [];
-  if (wamid !== undefined) lists.push(yield* eventsOfSubjects(yield* seqsFrom(sql`subjects x WHERE x.key = ${keyOf(wamid)}`)));
-  const isIndexed = about !== undefined && about.phone === undefined && about.reference === undefined;
+  if (wamid !== undefined)
+    lists.push(
+      yield* eventsOfSubjects(yield* seqsFrom(sql`subjects x WHERE x.key = ${keyOf(wamid)}`)),
+    );
+  const isIndexed =
+    about !== undefined && about.phone === undefined && about.reference === undefined;
   const stored = yield* ask(find(named, about?.subjects ?? [], keyOfSubject));
   const subjects = stored.flatMap((row) => row?.seq ?? []);
   if (isIndexed) lists.push([...about.seqs, ...(yield* eventsOfSubjects(subjects))]);
   if (lists.some((seqs) => seqs.length === 0)) return [];
 
   const any = about === undefined || isIndexed ? null : anyOf(about, subjects);
-  const isListed = disposition === "quarantined" && filter.request === undefined && lists.length === 0;
+  const isListed =
+    disposition === "quarantined" && filter.request === undefined && lists.length === 0;
   const index = isListed
     ? indexedBy("events_quarantined_list")
     : filter.request !== undefined && lists.length === 0
@@ -135,14 +172,21 @@ export function* listEvents(filter: EventFilter): Work<EventView[]> {
   return found.map(viewOf);
 }
 
-const keyOfSubject = ({ type, account, key }: EventsAbout["subjects"][number]) => [type === "run" ? keyOfRun(key) : keyOf(key), account];
+const keyOfSubject = ({ type, account, key }: EventsAbout["subjects"][number]) => [
+  type === "run" ? keyOfRun(key) : keyOf(key),
+  account,
+];
 
 function* eventsOfSubjects(subjects: readonly number[]): Work<number[]> {
   return subjects.length === 0 ? [] : yield* seqsFrom(sql`events x WHERE x.subject IN ${subjects}`);
 }
 
-function anyOf({ seqs, phone, reference }: EventsAbout, subjects: readonly number[]): { where: Sql; fits(row: Row): boolean } {
-  const digits = phone === undefined || phone === "" ? undefined : Number(phone.slice(-fewestPhoneDigits));
+function anyOf(
+  { seqs, phone, reference }: EventsAbout,
+  subjects: readonly number[],
+): { where: Sql; fits(row: Row): boolean } {
+  const digits =
+    phone === undefined || phone === "" ? undefined : Number(phone.slice(-fewestPhoneDigits));
   const where = sql`(e.seq IN ${seqs} OR e.subject IN ${subjects}
     ${reference === undefined ? undefined : sql`OR s.reference = ${reference}`}
     ${digits === undefined ? undefined : sql`OR s.phone = ${digits}`})`;
@@ -155,7 +199,16 @@ function anyOf({ seqs, phone, reference }: EventsAbout, subjects: readonly numbe
   return { where, fits };
 }
 
-function viewOf({ id, type, name, moved, release, subject: _subject, reference: _reference, ...row }: Row): EventView {
+function viewOf({
+  id,
+  type,
+  name,
+  moved,
+  release,
+  subject: _subject,
+  reference: _reference,
+  ...row
+}: Row): EventView {
   const disposition = dispositions[row.disposition] ?? "filtered";
   return {
     ...row,
@@ -198,7 +251,9 @@ export function* getEvent(seq: number): Work<EventDetail | null> {
 
 export function* latestReceived(after: number, before: number): Work<number | null> {
   const row = yield* first(
-    select({ at: typed<number | null>(sql`max(e.received_at)`) })`FROM events e WHERE ${isBetween(e.seq, after, before)}`,
+    select({
+      at: typed<number | null>(sql`max(e.received_at)`),
+    })`FROM events e WHERE ${isBetween(e.seq, after, before)}`,
   );
   return row?.at ?? null;
 }
@@ -209,7 +264,10 @@ export function* seqsOf(id: string): Work<number[]> {
       UNION ALL SELECT x.seq FROM events x WHERE x.id = ${packEventId(id)} AND x.${raw(whereDerived)}`)
     : [];
   const mask = parseMask("event", id);
-  const all = found.length > 0 || mask === null ? found : yield* seqsFrom(sql`events x WHERE x.mask = ${mask} LIMIT ${mostMasked}`);
+  const all =
+    found.length > 0 || mask === null
+      ? found
+      : yield* seqsFrom(sql`events x WHERE x.mask = ${mask} LIMIT ${mostMasked}`);
   return all.sort((a, b) => a - b);
 }
 
@@ -217,7 +275,9 @@ const own = look(hydrations, ["event"], ["account", "state", "more"]);
 const found = select({
   id: hexOf(e.id),
   seq: e.seq,
-  wamid: typed<string | null>(sql`(SELECT s.name FROM subjects s WHERE s.seq = e.subject AND s.type = 0)`),
+  wamid: typed<string | null>(
+    sql`(SELECT s.name FROM subjects s WHERE s.seq = e.subject AND s.type = 0)`,
+  ),
   status: e.status,
 });
 
@@ -245,12 +305,20 @@ function* readHydration(event: number): Work<HydrationView | null> {
 
 const q = as(queue, "q");
 
-export function* eventsOf(type: "message" | "run", account: string, name: string, after: number, limit: number): Work<number[]> {
+export function* eventsOf(
+  type: "message" | "run",
+  account: string,
+  name: string,
+  after: number,
+  limit: number,
+): Work<number[]> {
   const [subject] = yield* ask(find(named, [keyOfSubject({ type, account, key: name })]));
   if (subject === undefined) return [];
   // PostgreSQL might read all events in the order of their seqs.
   const order = raw("x.seq", "x.seq + 0");
-  return yield* seqsFrom(sql`events x WHERE x.subject = ${subject.seq} AND x.seq > ${after} ORDER BY ${order} LIMIT ${limit}`);
+  return yield* seqsFrom(
+    sql`events x WHERE x.subject = ${subject.seq} AND x.seq > ${after} ORDER BY ${order} LIMIT ${limit}`,
+  );
 }
 
 export function* heldBehind(event: number, route: string): Work<Held | null> {
@@ -258,10 +326,18 @@ export function* heldBehind(event: number, route: string): Work<Held | null> {
   const lane = own?.subject ?? null;
   if (lane === null) return null;
   const open = yield* rows(
-    select({ event: q.event, state: q.state })`FROM queue q WHERE q.lane = ${lane} AND q.route = ${route} ORDER BY q.event`,
+    select({
+      event: q.event,
+      state: q.state,
+    })`FROM queue q WHERE q.lane = ${lane} AND q.route = ${route} ORDER BY q.event`,
   );
   if (!open.some((one) => one.event === event && one.state === queueState.held)) return null;
-  const first = open.find(({ state }) => state === queueState.waiting) ?? open.find(({ state }) => state === queueState.parked);
+  const first =
+    open.find(({ state }) => state === queueState.waiting) ??
+    open.find(({ state }) => state === queueState.parked);
   if (first === undefined) return null;
-  return { behind: first.event, ahead: open.filter((one) => one.state === queueState.held && one.event < event).length };
+  return {
+    behind: first.event,
+    ahead: open.filter((one) => one.state === queueState.held && one.event < event).length,
+  };
 }

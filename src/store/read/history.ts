@@ -10,7 +10,12 @@ import {
   type SeriesQuery,
   type SeriesView,
 } from "../../model/history.ts";
-import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
+import {
+  createLastHourSums,
+  type LastHour,
+  lastHourFrom,
+  lastHourSeries,
+} from "../../model/last-hour.ts";
 import type { QualityQuery } from "../../model/queries.ts";
 import { counters, events, never, subjects } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
@@ -18,7 +23,14 @@ import { allOf, as, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { atOfHour, atsOfHour, minutesPerHour } from "../work/counts.ts";
 import { verdictsOf } from "../work/plans.ts";
 import { purgedBefore } from "../work/state-rows.ts";
-import { beginsWith, type Conditions, conditionsOf, type SeqRange, seqRange, seqsFrom } from "./pages.ts";
+import {
+  beginsWith,
+  type Conditions,
+  conditionsOf,
+  type SeqRange,
+  seqRange,
+  seqsFrom,
+} from "./pages.ts";
 
 const cellsAtOnce = 20_000;
 const hoursAtOnce = { first: 1, most: 500 };
@@ -43,11 +55,17 @@ interface Wanted {
 /** `ms`: how long the cell lasts. */
 type Take = (series: SeriesName, cell: HistoryCell, ms: number) => void;
 
-/** One statement reads an hour and its minutes, so that minutes that become hours meanwhile are read once. */
+/**
+ * One statement reads an hour and its minutes, so that minutes that become hours meanwhile are read
+ * once.
+ */
 function* readCells({ series, only, from, to }: Wanted, take: Take): Work<void> {
   const bounds = yield* first(boundsRow``);
   const oldest = Math.min(bounds?.oldestMinute ?? never, bounds?.oldestHour ?? never);
-  const newest = Math.max(bounds?.newestMinute ?? 0, (bounds?.newestHour ?? 0) + minutesPerHour - 1);
+  const newest = Math.max(
+    bounds?.newestMinute ?? 0,
+    (bounds?.newestHour ?? 0) + minutesPerHour - 1,
+  );
   const kept = (yield* purgedBefore("history")) ?? 0;
   const begin = Math.max(hourOf(from / minuteMs), hourOf(oldest), hourOf(kept / minuteMs));
   const end = Math.min(Math.ceil(to / minuteMs), newest + 1);
@@ -57,7 +75,9 @@ function* readCells({ series, only, from, to }: Wanted, take: Take): Work<void> 
     let atOnce = hoursAtOnce.first;
     for (let hour = begin; hour < end; ) {
       const until = Math.min(end, hour + atOnce * minutesPerHour);
-      const ats = rangeOf(hour, until).flatMap((start) => (start + minutesPerHour <= inMinutes ? [atOfHour(start)] : atsOfHour(start)));
+      const ats = rangeOf(hour, until).flatMap((start) =>
+        start + minutesPerHour <= inMinutes ? [atOfHour(start)] : atsOfHour(start),
+      );
       const found = yield* rows(
         cellRow`FROM counters c WHERE c.at IN ${ats} AND c.series = ${name} ${only === undefined ? undefined : sql`AND c."of" = ${only}`}`,
       );
@@ -67,18 +87,31 @@ function* readCells({ series, only, from, to }: Wanted, take: Take): Work<void> 
         take(name, { subject: of, label, at: minute * minuteMs, n }, at < 0 ? hourMs : minuteMs);
       }
       hour = until;
-      atOnce = Math.max(1, Math.min(hoursAtOnce.most, 2 * atOnce, Math.floor((atOnce * cellsAtOnce) / Math.max(1, found.length))));
+      atOnce = Math.max(
+        1,
+        Math.min(
+          hoursAtOnce.most,
+          2 * atOnce,
+          Math.floor((atOnce * cellsAtOnce) / Math.max(1, found.length)),
+        ),
+      );
     }
   }
 }
 
 const hourOf = (minute: number): number => Math.floor(minute / minutesPerHour) * minutesPerHour;
 const rangeOf = (from: number, to: number): number[] =>
-  Array.from({ length: Math.ceil((to - from) / minutesPerHour) }, (_, hour) => from + hour * minutesPerHour);
+  Array.from(
+    { length: Math.ceil((to - from) / minutesPerHour) },
+    (_, hour) => from + hour * minutesPerHour,
+  );
 
 export function* readSeries(query: SeriesQuery): Work<SeriesView> {
   const sums = createSeriesSums(query);
-  yield* readCells({ series: [query.name], only: sums.only, from: query.from, to: query.to }, (_, cell) => sums.add(cell));
+  yield* readCells(
+    { series: [query.name], only: sums.only, from: query.from, to: query.to },
+    (_, cell) => sums.add(cell),
+  );
   return sums.view();
 }
 
@@ -138,7 +171,9 @@ export function* readQuality(query: QualityQuery): Work<QualityView> {
 
 function* fewOfReference(reference: string): Work<readonly number[] | null> {
   const begins = beginsWith(sql`x.reference`, reference);
-  const found = yield* seqsFrom(sql`subjects x WHERE ${begins} AND x.reference IS NOT NULL AND x.type = 0 LIMIT ${fewMessages + 1}`);
+  const found = yield* seqsFrom(
+    sql`subjects x WHERE ${begins} AND x.reference IS NOT NULL AND x.type = 0 LIMIT ${fewMessages + 1}`,
+  );
   return found.length > fewMessages ? null : found;
 }
 
@@ -149,7 +184,9 @@ function slicesOfMessages(messages: readonly number[]): Sql[] {
 }
 
 const slicesOfRange = (range: SeqRange): Sql[] =>
-  chunksOf(range, eventsAtOnce).map(({ after, last }) => sql`e.seq > ${after} AND e.seq <= ${last}`);
+  chunksOf(range, eventsAtOnce).map(
+    ({ after, last }) => sql`e.seq > ${after} AND e.seq <= ${last}`,
+  );
 
 const chunksOf = ({ after, last }: SeqRange, size: number): SeqRange[] =>
   Array.from({ length: Math.ceil((last - after) / size) }, (_, index) => ({

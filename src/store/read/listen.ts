@@ -1,4 +1,9 @@
-import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/endpoints/stream.ts";
+import type {
+  ListenedContent,
+  ListenedEvent,
+  ListenPage,
+  ListenRow,
+} from "../../model/endpoints/stream.ts";
 import { origins } from "../../model/event.ts";
 import { seqsBetween } from "../../model/ids.ts";
 import { dispositions } from "../../model/states.ts";
@@ -30,8 +35,8 @@ const most = { rows: 512, bytes: 64 * 1024 };
 const firstRows = 32;
 
 /**
- * The wanted events after `start`, up to `until`; there may be none. On PostgreSQL a rolled back transaction leaves a gap, too: at most
- * so many events are missing.
+ * The wanted events after `start`, up to `until`; there may be none. On PostgreSQL a rolled back
+ * transaction leaves a gap, too: at most so many events are missing.
  */
 export function* listenPage(start: number, until: number, wanted: Wanted): Work<OpenPage> {
   const { chosen, ...page } = yield* choose(start, until, wanted);
@@ -40,17 +45,30 @@ export function* listenPage(start: number, until: number, wanted: Wanted): Work<
     const stored = contents[place];
     // Deleted by retention meanwhile.
     if (stored === undefined) return [];
-    const read: ListenedContent = { format: stored.format, headers: unpackHeaders(stored.headers), body: stored.body };
+    const read: ListenedContent = {
+      format: stored.format,
+      headers: unpackHeaders(stored.headers),
+      body: stored.body,
+    };
     return [{ ...row, content: () => read }];
   });
-  return (use) => use({ ...page, events: wanted.event === null ? shown : shown.filter(wanted.event) });
+  return (use) =>
+    use({ ...page, events: wanted.event === null ? shown : shown.filter(wanted.event) });
 }
 
-function* choose(start: number, until: number, wanted: Wanted): Work<Omit<ListenPage, "events"> & { readonly chosen: ListenRow[] }> {
+function* choose(
+  start: number,
+  until: number,
+  wanted: Wanted,
+): Work<Omit<ListenPage, "events"> & { readonly chosen: ListenRow[] }> {
   const chosen: ListenRow[] = [];
   let [through, bytes, examined] = [start, 0, 0];
   let missing: ListenPage["missing"] = null;
-  for (let size = firstRows; examined < most.rows; size = Math.min(2 * size, most.rows - examined)) {
+  for (
+    let size = firstRows;
+    examined < most.rows;
+    size = Math.min(2 * size, most.rows - examined)
+  ) {
     const found = yield* rows(
       listed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject
         WHERE e.seq > ${through} AND e.seq <= ${until} ORDER BY e.seq LIMIT ${size}`,
@@ -70,9 +88,15 @@ function* choose(start: number, until: number, wanted: Wanted): Work<Omit<Listen
   return { chosen, through, missing, atEnd: false };
 }
 
-function withGap(missing: ListenPage["missing"], through: number, seq: number): ListenPage["missing"] {
+function withGap(
+  missing: ListenPage["missing"],
+  through: number,
+  seq: number,
+): ListenPage["missing"] {
   const count = seqsBetween(through, seq - 1);
-  return count === 0 ? missing : { from: missing?.from ?? through + 1, to: seq - 1, count: count + (missing?.count ?? 0) };
+  return count === 0
+    ? missing
+    : { from: missing?.from ?? through + 1, to: seq - 1, count: count + (missing?.count ?? 0) };
 }
 
 function viewOf({ id, event, type, name, registeredAt, size: _, ...row }: Row): ListenRow | null {
@@ -90,19 +114,32 @@ function viewOf({ id, event, type, name, registeredAt, size: _, ...row }: Row): 
 
 type Ends = { readonly oldest: number; readonly newest: number; readonly oldestAt: number | null };
 
-/** Smallest and greatest seq up to `until`, 0 when there are no events; `oldestAt` is when the oldest was received. */
+/**
+ * Smallest and greatest seq up to `until`, 0 when there are no events; `oldestAt` is when the
+ * oldest was received.
+ */
 export function* listenEnds(until: number): Work<Ends> {
   const bounds = yield* boundsOf("events");
   if (bounds === null) return { oldest: 0, newest: 0, oldestAt: null };
   const { oldest, newest } = bounds;
   // Retention has deleted all up to `until`: listeners there have lost nothing.
   if (oldest > until) return { oldest: 0, newest: until, oldestAt: null };
-  return { oldest, newest: Math.min(newest, until), oldestAt: (yield* firstFrom(oldest, until))?.receivedAt ?? null };
+  return {
+    oldest,
+    newest: Math.min(newest, until),
+    oldestAt: (yield* firstFrom(oldest, until))?.receivedAt ?? null,
+  };
 }
 
-function* firstFrom(seq: number, until: number): Work<{ readonly seq: number; readonly receivedAt: number } | null> {
+function* firstFrom(
+  seq: number,
+  until: number,
+): Work<{ readonly seq: number; readonly receivedAt: number } | null> {
   return yield* first(
-    select({ seq: e.seq, receivedAt: e.received_at })`FROM events e WHERE e.seq >= ${seq} AND e.seq <= ${until} ORDER BY e.seq LIMIT 1`,
+    select({
+      seq: e.seq,
+      receivedAt: e.received_at,
+    })`FROM events e WHERE e.seq >= ${seq} AND e.seq <= ${until} ORDER BY e.seq LIMIT 1`,
   );
 }
 

@@ -4,22 +4,30 @@ import { first, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
 
 /** Exclusive. */
-export const isBetween = (seq: Sql, after: number, before: number): Sql => sql`${seq} > ${after} AND ${seq} < ${before}`;
+export const isBetween = (seq: Sql, after: number, before: number): Sql =>
+  sql`${seq} > ${after} AND ${seq} < ${before}`;
 
 /** All that begin with a text are one range of its bytes. */
-export const beginsWith = (column: Sql, prefix: string): Sql => sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10FFFF}`}`;
+export const beginsWith = (column: Sql, prefix: string): Sql =>
+  sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10FFFF}`}`;
 
 /** The seqs of the rows `x` that `from` selects. */
 export function* seqsFrom(from: Sql): Work<number[]> {
-  return (yield* rows(sql<{ readonly seq: number }>`SELECT x.seq AS seq FROM ${from}`)).map(({ seq }) => seq);
+  return (yield* rows(sql<{ readonly seq: number }>`SELECT x.seq AS seq FROM ${from}`)).map(
+    ({ seq }) => seq,
+  );
 }
 
 export function* boundsOf(table: "events" | "subjects"): Work<SeqBounds> {
   const ends = yield* first(
-    sql<{ readonly [K in keyof NonNullable<SeqBounds>]: number | null }>`SELECT (SELECT min(seq) FROM ${raw(table)}) AS oldest,
+    sql<{
+      readonly [K in keyof NonNullable<SeqBounds>]: number | null;
+    }>`SELECT (SELECT min(seq) FROM ${raw(table)}) AS oldest,
       (SELECT max(seq) FROM ${raw(table)}) AS newest`,
   );
-  return ends === null || ends.oldest === null || ends.newest === null ? null : { oldest: ends.oldest, newest: ends.newest };
+  return ends === null || ends.oldest === null || ends.newest === null
+    ? null
+    : { oldest: ends.oldest, newest: ends.newest };
 }
 
 const leastRead = 100;
@@ -42,11 +50,18 @@ export function* readMatching<Row extends { readonly seq: number }>(
   }
 }
 
-export type Conditions<Filter> = { readonly [Key in keyof Filter]-?: (value: Exclude<Filter[Key], undefined>) => Sql };
+export type Conditions<Filter> = {
+  readonly [Key in keyof Filter]-?: (value: Exclude<Filter[Key], undefined>) => Sql;
+};
 
-export function conditionsOf<Filter extends object>(conditions: Conditions<Filter>, filter: Filter): Sql | undefined {
+export function conditionsOf<Filter extends object>(
+  conditions: Conditions<Filter>,
+  filter: Filter,
+): Sql | undefined {
   const all = Object.entries(conditions) as [keyof Filter, (value: unknown) => Sql][];
-  const given = all.flatMap(([name, condition]) => (filter[name] === undefined ? [] : [condition(filter[name])]));
+  const given = all.flatMap(([name, condition]) =>
+    filter[name] === undefined ? [] : [condition(filter[name])],
+  );
   return given.length === 0 ? undefined : allOf(...given);
 }
 
@@ -59,13 +74,19 @@ export interface SeqRange {
 }
 
 const e = as(events, "e");
-const upTo = (seq: number) => first(select({ at: e.received_at })`FROM events e WHERE e.seq <= ${seq} ORDER BY e.seq DESC LIMIT 1`);
+const upTo = (seq: number) =>
+  first(
+    select({ at: e.received_at })`FROM events e WHERE e.seq <= ${seq} ORDER BY e.seq DESC LIMIT 1`,
+  );
 
 export function* seqRange(from: number, to: number): Work<SeqRange> {
   const ends = yield* boundsOf("events");
   if (ends === null) return { after: 0, last: 0 };
   const bounds = { low: ends.oldest - 1, high: ends.newest };
-  return { after: yield* before(from - clockSlackMs, bounds), last: yield* before(to + clockSlackMs, bounds) };
+  return {
+    after: yield* before(from - clockSlackMs, bounds),
+    last: yield* before(to + clockSlackMs, bounds),
+  };
 }
 
 function* before(at: number, { low, high }: { low: number; high: number }): Work<number> {

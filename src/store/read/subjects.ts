@@ -1,12 +1,25 @@
 import type { MessageView, RunView } from "../../model/answers/subjects.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
-import { fewestPhoneDigits, maskNumber, parseMask, phoneInWamid, phoneMatches } from "../../model/mask.ts";
+import {
+  fewestPhoneDigits,
+  maskNumber,
+  parseMask,
+  phoneInWamid,
+  phoneMatches,
+} from "../../model/mask.ts";
 import type { MessageQuery, OfAccounts, RunQuery } from "../../model/queries.ts";
 import { never, subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, pick, type RowFrom, raw, type Sql, select, sql } from "../sql/sql.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
-import { beginsWith, type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
+import {
+  beginsWith,
+  type Conditions,
+  conditionsOf,
+  isBetween,
+  readMatching,
+  seqsFrom,
+} from "./pages.ts";
 
 type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;
 
@@ -83,23 +96,34 @@ const messageConditions: Conditions<MessageFields> = {
   to: (time) => sql`s.updated_at < ${time}`,
 };
 
-const newest = (where: Sql, limit: number): Sql => sql`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`;
+const newest = (where: Sql, limit: number): Sql =>
+  sql`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`;
 
-const sorted = <Row extends { readonly seq: number }>(found: readonly Row[]): Row[] => found.toSorted((a, b) => b.seq - a.seq);
+const sorted = <Row extends { readonly seq: number }>(found: readonly Row[]): Row[] =>
+  found.toSorted((a, b) => b.seq - a.seq);
 
 /** A row that was changed by hand must not fail the lists that it is in. */
 function metadataIn(text: string): Record<string, unknown> {
   const found = parseWithin(text, bodyLimits);
-  return "fault" in found ? { fault: `stored metadata ${found.fault}` } : (found.value as Record<string, unknown>);
+  return "fault" in found
+    ? { fault: `stored metadata ${found.fault}` }
+    : (found.value as Record<string, unknown>);
 }
 
-const viewOf = <Row extends Pick<Message, "metadata" | "times">>({ metadata, times, ...row }: Row) => ({
+const viewOf = <Row extends Pick<Message, "metadata" | "times">>({
+  metadata,
+  times,
+  ...row
+}: Row) => ({
   ...row,
   metadata: metadata === null ? null : metadataIn(metadata),
   times: JSON.parse(times) as Record<string, number>,
 });
 
-const messageOf = (row: Message): Numbered<MessageView> => ({ ...viewOf(row), phone: phoneInWamid(row.wamid) });
+const messageOf = (row: Message): Numbered<MessageView> => ({
+  ...viewOf(row),
+  phone: phoneInWamid(row.wamid),
+});
 
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
   const { prefix, phone, only, seen, after = 0, before = never, limit } = filter;
@@ -112,15 +136,24 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
       conditionsOf(messageConditions, filter),
       seen === true ? undefined : isListed,
       ...[referred, only].map((seqs) => (seqs ? sql`s.seq IN ${seqs}` : undefined)),
-      prefix === undefined || referred !== null ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
+      prefix === undefined || referred !== null
+        ? undefined
+        : beginsWith(sql`${plus}s.reference`, prefix),
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
     );
   const fits = phone === undefined ? undefined : ({ wamid }: Message) => phoneMatches(wamid, phone);
-  return (yield* readMatching(before, limit, (end, most) => rows(message`${newest(where(end), most)}`), fits)).map(messageOf);
+  return (yield* readMatching(
+    before,
+    limit,
+    (end, most) => rows(message`${newest(where(end), most)}`),
+    fits,
+  )).map(messageOf);
 }
 
 function* rareReferences(prefix: string): Work<number[] | null> {
-  const found = yield* seqsFrom(sql`subjects x WHERE ${beginsWith(sql`x.reference`, prefix)} LIMIT ${fewReferences + 1}`);
+  const found = yield* seqsFrom(
+    sql`subjects x WHERE ${beginsWith(sql`x.reference`, prefix)} LIMIT ${fewReferences + 1}`,
+  );
   return found.length > fewReferences ? null : found;
 }
 
@@ -132,9 +165,13 @@ export function* findMessages(name: string, of: OfAccounts = {}): Work<Numbered<
   const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
   let found = yield* named(sql`s.key = ${keyOf(name)}`);
   if (found.length === 0 && mask !== null) found = yield* named(allOf(isMessage, hasMask(mask)));
-  if (found.length === 0) found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`);
+  if (found.length === 0)
+    found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`);
   if (found.length === 0 && idMask !== null) found = yield* named(sql`s.service_mask = ${idMask}`);
-  if (found.length === 0) found = yield* rows(message`${newest(allOf(isMessage, sql`s.reference = ${name}`, isOf), mostFound)}`);
+  if (found.length === 0)
+    found = yield* rows(
+      message`${newest(allOf(isMessage, sql`s.reference = ${name}`, isOf), mostFound)}`,
+    );
   return sorted(found).slice(0, mostFound).map(messageOf);
 }
 
@@ -146,9 +183,14 @@ export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
     conditionsOf(subjectConditions, filter),
     prefix === undefined ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
   );
-  if (runId === undefined) return (yield* rows(run`${newest(allOf(isBetween(s.seq, after, before), where), limit)}`)).map(viewOf);
+  if (runId === undefined)
+    return (yield* rows(run`${newest(allOf(isBetween(s.seq, after, before), where), limit)}`)).map(
+      viewOf,
+    );
   const mask = parseMask("run", runId);
-  const found = yield* rows(run`FROM subjects s WHERE ${mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask)} AND ${where}`);
+  const found = yield* rows(
+    run`FROM subjects s WHERE ${mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask)} AND ${where}`,
+  );
   return sorted(found.filter(({ seq }) => seq > after && seq < before))
     .slice(0, limit)
     .map(viewOf);

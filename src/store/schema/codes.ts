@@ -10,11 +10,15 @@ function codes<Word extends string>(words: readonly Word[]): Readonly<Record<Wor
   return Object.fromEntries(words.map((word, code) => [word, code])) as Record<Word, number>;
 }
 
-export const wordOfSettled = (code: number): "delivered" | "dead" => (code === settledState.dead ? "dead" : "delivered");
+export const wordOfSettled = (code: number): "delivered" | "dead" =>
+  code === settledState.dead ? "dead" : "delivered";
 
 const uuidBytes = 16;
 
-/** The 16 bytes of a UUID halve the index. Another text stands behind a byte, or behind two, so that none has 16. */
+/**
+ * The 16 bytes of a UUID halve the index. Another text stands behind a byte, or behind two, so that
+ * none has 16.
+ */
 export function packEventId(id: string): Buffer {
   if (isCanonicalUuid(id)) return Buffer.from(id.replaceAll("-", ""), "hex");
   const packed = Buffer.from(`\0${id}`);

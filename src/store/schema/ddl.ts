@@ -13,8 +13,13 @@ function ddlOf(table: Table, engine: Engine): string[] {
   });
   const body = [...columns, `PRIMARY KEY (${listOf(table.key)})`].join(",\n  ");
   const options =
-    engine === "sqlite" ? (isNumbered(table) ? "STRICT" : "STRICT, WITHOUT ROWID") : `WITH (fillfactor = ${table.fillfactor}, ${vacuumed})`;
-  const sequence = engine === "postgres" && isNumbered(table) ? [`CREATE SEQUENCE ${table.name}_seq`] : [];
+    engine === "sqlite"
+      ? isNumbered(table)
+        ? "STRICT"
+        : "STRICT, WITHOUT ROWID"
+      : `WITH (fillfactor = ${table.fillfactor}, ${vacuumed})`;
+  const sequence =
+    engine === "postgres" && isNumbered(table) ? [`CREATE SEQUENCE ${table.name}_seq`] : [];
   return [
     `CREATE TABLE ${table.name} (\n  ${body}\n) ${options}`.trim(),
     ...sequence,
@@ -27,13 +32,19 @@ export function isNumbered({ key }: Pick<Table, "key">): boolean {
 }
 
 export const quoted = (name: string): string => `"${name}"`;
-export const literals = (texts: readonly string[]): string => texts.map((one) => `'${one}'`).join(", ");
+export const literals = (texts: readonly string[]): string =>
+  texts.map((one) => `'${one}'`).join(", ");
 export const listOf = (names: readonly string[]): string => names.map(quoted).join(", ");
 
 /** SQLite ends each entry of an index with the row's `seq`. */
-function indexOf(table: Table, { name, on, isUnique = false, where }: Index, engine: Engine): string {
+function indexOf(
+  table: Table,
+  { name, on, isUnique = false, where }: Index,
+  engine: Engine,
+): string {
   const filter = where === undefined ? "" : ` WHERE ${where}`;
-  const columns = engine === "sqlite" && isNumbered(table) && on.at(-1) === "seq" ? on.slice(0, -1) : on;
+  const columns =
+    engine === "sqlite" && isNumbered(table) && on.at(-1) === "seq" ? on.slice(0, -1) : on;
   return `CREATE ${isUnique ? "UNIQUE " : ""}INDEX ${name} ON ${table.name} (${listOf(columns)})${filter}`;
 }
 

@@ -12,7 +12,11 @@ export interface Kind<T> {
   readonly value?: T;
 }
 
-function kind<T>(sqlite: string, postgres: string, array: string): Kind<T> & { readonly orNull: Kind<T | null> } {
+function kind<T>(
+  sqlite: string,
+  postgres: string,
+  array: string,
+): Kind<T> & { readonly orNull: Kind<T | null> } {
   const one = { sqlite, postgres, array, isNull: false };
   return { ...one, orNull: { ...one, isNull: true } };
 }
@@ -44,32 +48,45 @@ export interface Table<C extends Columns = Columns> {
 }
 
 type AnyTable = Pick<Table, "columns">;
-export type RowOf<T extends AnyTable> = { -readonly [K in keyof T["columns"]]: T["columns"][K] extends Kind<infer V> ? V : never };
+export type RowOf<T extends AnyTable> = {
+  -readonly [K in keyof T["columns"]]: T["columns"][K] extends Kind<infer V> ? V : never;
+};
 export type ColumnOf<T extends AnyTable> = keyof T["columns"] & string;
 
 interface TableParts<C extends Columns> {
   readonly key: readonly (keyof C & string)[];
-  readonly indexes?: Readonly<Record<string, Omit<Index, "name" | "on"> & { readonly on: readonly (keyof C & string)[] }>>;
+  readonly indexes?: Readonly<
+    Record<string, Omit<Index, "name" | "on"> & { readonly on: readonly (keyof C & string)[] }>
+  >;
   readonly fillfactor?: number;
 }
 
-function table<const C extends Columns>(name: string, columns: C, { key, indexes = {}, fillfactor = 100 }: TableParts<C>): Table<C> {
+function table<const C extends Columns>(
+  name: string,
+  columns: C,
+  { key, indexes = {}, fillfactor = 100 }: TableParts<C>,
+): Table<C> {
   return {
     name,
     columns,
     names: Object.keys(columns),
     key,
-    indexes: Object.entries(indexes).map(([short, index]) => ({ ...index, name: `${name}_${short}` })),
+    indexes: Object.entries(indexes).map(([short, index]) => ({
+      ...index,
+      name: `${name}_${short}`,
+    })),
     fillfactor,
   };
 }
 
 export const blankRow = <T extends Table>(table: T) =>
-  Object.fromEntries(table.names.map((name) => [name, null])) as { readonly [Name in keyof RowOf<T>]: null };
+  Object.fromEntries(table.names.map((name) => [name, null])) as {
+    readonly [Name in keyof RowOf<T>]: null;
+  };
 
 /*
- * The tables of both databases. Times are unix ms, JSON is text, and words (dispositions, states) are stored as their place in their
- * list.
+ * The tables of both databases. Times are unix ms, JSON is text, and words (dispositions, states)
+ * are stored as their place in their list.
  */
 
 export const whereQuarantined = `disposition IN (${dispositions.indexOf("quarantined")}, ${dispositions.indexOf("unassigned")})`;
@@ -125,20 +142,32 @@ export const events = table(
       ignored: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("ignored")}` },
       quarantined: { on: ["received_at", "seq"], where: whereQuarantined },
       request: { on: ["request"], where: "request IS NOT NULL" },
-      quarantined_list: { on: ["disposition", "seq"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
+      quarantined_list: {
+        on: ["disposition", "seq"],
+        where: `disposition = ${dispositions.indexOf("quarantined")}`,
+      },
     },
   },
 );
 
-/** Derived ids of bodies that are no events, and of events that are deleted: senders repeat for a week. */
-export const ids = table("ids", { id: bytes, seq: int, until: int }, { key: ["id"], indexes: { until: { on: ["until"] } } });
+/**
+ * Derived ids of bodies that are no events, and of events that are deleted: senders repeat for a
+ * week.
+ */
+export const ids = table(
+  "ids",
+  { id: bytes, seq: int, until: int },
+  { key: ["id"], indexes: { until: { on: ["until"] } } },
+);
 
 /** The id is the first 48 bits of the verdicts' SHA-256. */
 export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] });
 
 export const whereReadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NOT NULL";
 export const whereUnreadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NULL";
-/** Apart from `status`: PostgreSQL updates a row in place only while no index has a changed column. */
+/**
+ * Apart from `status`: PostgreSQL updates a row in place only while no index has a changed column.
+ */
 export const failedFlag = 1;
 export const whereFailed = `flag = ${failedFlag}`;
 
@@ -149,7 +178,10 @@ export const subjects = table(
     seq: int,
     type: small,
     account: text,
-    /** 16 bytes of the SHA-256 of `name`: others for a run. The first six are the number of the masked id. */
+    /**
+     * 16 bytes of the SHA-256 of `name`: others for a run. The first six are the number of the
+     * masked id.
+     */
     key: bytes,
     /** wamid or run id. */
     name: text,
@@ -160,7 +192,9 @@ export const subjects = table(
     metadata: text.orNull,
     registered_at: int.orNull,
     status: text.orNull,
-    /** With the status in an index, PostgreSQL would write all index entries of a changed row anew. */
+    /**
+     * With the status in an index, PostgreSQL would write all index entries of a changed row anew.
+     */
     flag: small.orNull,
     error: text.orNull,
     times: text,
@@ -247,12 +281,24 @@ export const deliveries = table(
     error: text.orNull,
     response: bytes.orNull,
   },
-  { key: ["event", "route"], indexes: { dead: { on: ["route", "event", "cause"], where: `state = ${settledState.dead}` } } },
+  {
+    key: ["event", "route"],
+    indexes: { dead: { on: ["route", "event", "cause"], where: `state = ${settledState.dead}` } },
+  },
 );
 
 export const attempts = table(
   "attempts",
-  { event: int, route: text, number: int, at: int, took_ms: int, status: int.orNull, error: text.orNull, response: bytes.orNull },
+  {
+    event: int,
+    route: text,
+    number: int,
+    at: int,
+    took_ms: int,
+    status: int.orNull,
+    error: text.orNull,
+    response: bytes.orNull,
+  },
   { key: ["event", "route", "number"] },
 );
 
@@ -287,12 +333,16 @@ export const whereHydrating = `state = ${hydrationStates.indexOf("waiting")}`;
 export const hydrations = table(
   "hydrations",
   { event: int, account: text, received_at: int, state: small, more: text.orNull },
-  { key: ["event"], indexes: { waiting: { on: ["account", "event", "received_at"], where: whereHydrating } } },
+  {
+    key: ["event"],
+    indexes: { waiting: { on: ["account", "event", "received_at"], where: whereHydrating } },
+  },
 );
 
 /**
- * `at`: unix minutes; 0 for a total; the negative of its first minute for an hour. `of`: a source or route. `writer`: the process, so
- * that processes do not wait for each other; empty on SQLite and in hours.
+ * `at`: unix minutes; 0 for a total; the negative of its first minute for an hour. `of`: a source
+ * or route. `writer`: the process, so that processes do not wait for each other; empty on SQLite
+ * and in hours.
  */
 export const counters = table(
   "counters",
@@ -329,7 +379,11 @@ export const sends = table(
 export const state = table(
   "state",
   { key: text, value: text, version: int, until: int.orNull },
-  { key: ["key"], indexes: { until: { on: ["until"], where: "until IS NOT NULL" } }, fillfactor: 70 },
+  {
+    key: ["key"],
+    indexes: { until: { on: ["until"], where: "until IS NOT NULL" } },
+    fillfactor: 70,
+  },
 );
 
 export const tables: readonly Table[] = [

@@ -3,13 +3,31 @@ import { listOf, literals } from "../schema/ddl.ts";
 import type { ColumnOf, RowOf, Table } from "../schema/tables.ts";
 import type { Sql } from "./sql.ts";
 
-/** A command is a generator that yields these. A runner executes them, at once on SQLite and pipelined on PostgreSQL. */
+/**
+ * A command is a generator that yields these. A runner executes them, at once on SQLite and
+ * pipelined on PostgreSQL.
+ */
 export type Op =
   | { readonly op: "query"; readonly query: Sql }
-  | { readonly op: "find"; readonly look: Look; readonly keys: readonly Key[]; readonly numbers: Table | null }
-  | { readonly op: "insert"; readonly table: Table; readonly rows: readonly object[]; readonly known: "fails" | "stays" }
+  | {
+      readonly op: "find";
+      readonly look: Look;
+      readonly keys: readonly Key[];
+      readonly numbers: Table | null;
+    }
+  | {
+      readonly op: "insert";
+      readonly table: Table;
+      readonly rows: readonly object[];
+      readonly known: "fails" | "stays";
+    }
   | { readonly op: "lock"; readonly look: Look; readonly keys: readonly Key[] }
-  | { readonly op: "update"; readonly change: Change; readonly rows: readonly object[]; readonly asks: boolean }
+  | {
+      readonly op: "update";
+      readonly change: Change;
+      readonly rows: readonly object[];
+      readonly asks: boolean;
+    }
   | { readonly op: "remove"; readonly removal: Removal; readonly rows: readonly object[] }
   | { readonly op: "add"; readonly sums: Sums; readonly rows: readonly object[] }
   | { readonly op: "numbers"; readonly table: Table; readonly count: number }
@@ -31,7 +49,10 @@ export interface Look {
   readonly where: string | null;
 }
 
-/** Until the end of the transaction. `share` waits for writers, `update` also for readers that hold a share. */
+/**
+ * Until the end of the transaction. `share` waits for writers, `update` also for readers that hold
+ * a share.
+ */
 type Lock = "share" | "update";
 
 export interface Change extends Removal {
@@ -74,7 +95,16 @@ export function look<T extends Table, const C extends ColumnOf<T>>(
   columns: readonly C[],
   { order = null, lock = null, where = null }: LookParts<T> = {},
 ): TypedLook<Pick<RowOf<T>, C>> {
-  const name = ["find", table.name, ...by, "of", ...columns, order ?? "", lock ?? "", where ?? ""].join("_");
+  const name = [
+    "find",
+    table.name,
+    ...by,
+    "of",
+    ...columns,
+    order ?? "",
+    lock ?? "",
+    where ?? "",
+  ].join("_");
   return { name, table, by, columns, order, lock, where };
 }
 
@@ -94,17 +124,39 @@ export function change<T extends Table, const L extends boolean = false>(
   set: readonly ColumnOf<T>[],
   { add = [], count = [], only = [], isLocked = false as L }: ChangeParts<T, L> = {},
 ): Change & { readonly isLocked: L } {
-  const name = ["update", table.name, ...set, "add", ...add, "count", ...count, "only", ...only, String(isLocked)].join("_");
+  const name = [
+    "update",
+    table.name,
+    ...set,
+    "add",
+    ...add,
+    "count",
+    ...count,
+    "only",
+    ...only,
+    String(isLocked),
+  ].join("_");
   const by = [...table.key, ...only];
   return { name, table, by, names: [...set, ...add, ...by], set, add, count, isLocked };
 }
 
-export function removal<T extends Table>(table: T, { only = [], isLocked = false }: RemovalParts<T, boolean> = {}): Removal {
+export function removal<T extends Table>(
+  table: T,
+  { only = [], isLocked = false }: RemovalParts<T, boolean> = {},
+): Removal {
   const by = [...table.key, ...only];
-  return { name: ["remove", table.name, ...only, String(isLocked)].join("_"), table, by, names: by, isLocked };
+  return {
+    name: ["remove", table.name, ...only, String(isLocked)].join("_"),
+    table,
+    by,
+    names: by,
+    isLocked,
+  };
 }
 
-type Items<Row, Item> = [rows: readonly Row[]] | [items: readonly Item[], rowOf: (item: Item, place: number) => Row];
+type Items<Row, Item> =
+  | [rows: readonly Row[]]
+  | [items: readonly Item[], rowOf: (item: Item, place: number) => Row];
 
 function made<Row, Item>(given: Items<Row, Item>): readonly Row[] {
   const [items, rowOf] = given as [readonly Item[], ((item: Item, place: number) => Row)?];
@@ -115,16 +167,27 @@ function made<Row, Item>(given: Items<Row, Item>): readonly Row[] {
 export const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Undefined where there is none. With a lock, sort the keys. */
-export function find<R, Item = Key>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | undefined)[]> {
+export function find<R, Item = Key>(
+  of: TypedLook<R>,
+  ...keys: Items<Key, Item>
+): Typed<(R | undefined)[]> {
   return { op: "find", look: of, keys: made(keys), numbers: null };
 }
 
 /** Those that are there. */
-export const rowsBy = <R, Name>(found: readonly (R | undefined)[], nameOf: (row: R, place: number) => Name): Map<Name, R> =>
-  new Map(found.flatMap((row, place) => (row === undefined ? [] : [[nameOf(row, place), row] as const])));
+export const rowsBy = <R, Name>(
+  found: readonly (R | undefined)[],
+  nameOf: (row: R, place: number) => Name,
+): Map<Name, R> =>
+  new Map(
+    found.flatMap((row, place) => (row === undefined ? [] : [[nameOf(row, place), row] as const])),
+  );
 
 /** With the next number of the table for each key that is not there. Give each key once. */
-export function findOrNumber<R, Item>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | number)[]> {
+export function findOrNumber<R, Item>(
+  of: TypedLook<R>,
+  ...keys: Items<Key, Item>
+): Typed<(R | number)[]> {
   return { op: "find", look: of, keys: made(keys), numbers: of.table };
 }
 
@@ -147,7 +210,10 @@ export function update<Item>(of: Change, ...rows: Items<object, Item>): Typed<bo
 }
 
 /** The rows are there, locked, and sorted by key. */
-export function set<Item>(of: Change & { readonly isLocked: true }, ...rows: Items<object, Item>): Op {
+export function set<Item>(
+  of: Change & { readonly isLocked: true },
+  ...rows: Items<object, Item>
+): Op {
   return { op: "update", change: of, rows: made(rows), asks: false };
 }
 
@@ -158,10 +224,18 @@ export function remove<Item>(of: Removal, ...rows: Items<object, Item>): Typed<b
 
 export const add = (sums: Sums, rows: readonly object[]): Op => ({ op: "add", sums, rows });
 
-export const numbers = (table: Table, count: number): Typed<number[]> => ({ op: "numbers", table, count });
+export const numbers = (table: Table, count: number): Typed<number[]> => ({
+  op: "numbers",
+  table,
+  count,
+});
 
 /** `greatest` and `least`: the functions of the engine. */
-export function summedText({ table: { name, key }, max, min }: Sums, greatest: string, least: string): string {
+export function summedText(
+  { table: { name, key }, max, min }: Sums,
+  greatest: string,
+  least: string,
+): string {
   return `ON CONFLICT (${listOf(key)}) DO UPDATE SET n = CASE
     WHEN ${name}.series IN (${literals(max)}) THEN ${greatest}(${name}.n, excluded.n)
     WHEN ${name}.series IN (${literals(min)}) THEN ${least}(${name}.n, excluded.n)
@@ -171,7 +245,9 @@ export function summedText({ table: { name, key }, max, min }: Sums, greatest: s
 type Result<O> = O extends { readonly result?: infer R } ? Exclude<R, undefined> : undefined;
 
 /** They do not depend on each other: one round trip on PostgreSQL. */
-export function* together<const O extends readonly Op[]>(ops: O): Work<{ -readonly [K in keyof O]: Result<O[K]> }> {
+export function* together<const O extends readonly Op[]>(
+  ops: O,
+): Work<{ -readonly [K in keyof O]: Result<O[K]> }> {
   return yield { op: "together", ops };
 }
 
@@ -194,14 +270,24 @@ export function* first<Row>(query: Sql<Row>): Work<Row | null> {
 type Works = Readonly<Record<string, (...args: never[]) => Work<unknown>>>;
 type ResultOf<W> = W extends Work<infer T> ? T : never;
 type Reads<W extends Works> = {
-  readonly [Name in keyof W]: (...args: Parameters<W[Name]>) => MaybePromise<ResultOf<ReturnType<W[Name]>>>;
+  readonly [Name in keyof W]: (
+    ...args: Parameters<W[Name]>
+  ) => MaybePromise<ResultOf<ReturnType<W[Name]>>>;
 };
 export type Writes<W extends Works> = {
-  readonly [Name in keyof W]: (...args: Parameters<W[Name]>) => Promise<ResultOf<ReturnType<W[Name]>>>;
+  readonly [Name in keyof W]: (
+    ...args: Parameters<W[Name]>
+  ) => Promise<ResultOf<ReturnType<W[Name]>>>;
 };
 
-export function bound<W extends Works>(works: W, run: (make: () => Work<unknown>) => unknown): Reads<W> {
+export function bound<W extends Works>(
+  works: W,
+  run: (make: () => Work<unknown>) => unknown,
+): Reads<W> {
   return Object.fromEntries(
-    Object.entries(works).map(([name, work]) => [name, (...args: never[]) => run(() => work(...args))]),
+    Object.entries(works).map(([name, work]) => [
+      name,
+      (...args: never[]) => run(() => work(...args)),
+    ]),
   ) as Reads<W>;
 }

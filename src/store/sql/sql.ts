@@ -17,7 +17,10 @@ export interface Sql<Row = unknown> {
 type Part = Sql | Value | undefined;
 
 /** Parts are values, or other SQL. One that is undefined is left out. */
-export function sql<Row = unknown>(texts: TemplateStringsArray, ...parts: readonly Part[]): Sql<Row> {
+export function sql<Row = unknown>(
+  texts: TemplateStringsArray,
+  ...parts: readonly Part[]
+): Sql<Row> {
   const all: string[] = [texts[0] ?? ""];
   const values: Value[] = [];
   for (const [index, part] of parts.entries()) {
@@ -33,10 +36,14 @@ export function sql<Row = unknown>(texts: TemplateStringsArray, ...parts: readon
   return { texts: all, values };
 }
 
-const isSql = (part: Part): part is Sql => typeof part === "object" && part !== null && "texts" in part;
+const isSql = (part: Part): part is Sql =>
+  typeof part === "object" && part !== null && "texts" in part;
 
 /** It is not escaped. */
-export const raw = (sqlite: string, postgres = sqlite): Sql => ({ texts: ["", ""], values: [{ raw: { sqlite, postgres } }] });
+export const raw = (sqlite: string, postgres = sqlite): Sql => ({
+  texts: ["", ""],
+  values: [{ raw: { sqlite, postgres } }],
+});
 
 /** SQLite must use this index, or fails. PostgreSQL chooses by itself. */
 export const indexedBy = (index: string): Sql => raw(`INDEXED BY ${index}`, "");
@@ -44,12 +51,14 @@ export const indexedBy = (index: string): Sql => raw(`INDEXED BY ${index}`, "");
 /** Those that are undefined are left out. */
 export function allOf(...conditions: readonly (Sql | undefined)[]): Sql {
   const given = conditions.filter((condition) => condition !== undefined);
-  return given.length === 0 ? sql`TRUE` : given.reduce((sum, condition) => sql`${sum} AND ${condition}`);
+  return given.length === 0
+    ? sql`TRUE`
+    : given.reduce((sum, condition) => sql`${sum} AND ${condition}`);
 }
 
 /**
- * SQLite reads `+?` for a value: a statement whose plan may depend on one would be compiled at each call. On PostgreSQL `IN` a list is `=
- * ANY`, because a list of rows could be joined as a table.
+ * SQLite reads `+?` for a value: a statement whose plan may depend on one would be compiled at each
+ * call. On PostgreSQL `IN` a list is `= ANY`, because a list of rows could be joined as a table.
  */
 export function render({ texts, values }: Sql, engine: Engine) {
   let text = texts[0] ?? "";
@@ -60,7 +69,8 @@ export function render({ texts, values }: Sql, engine: Engine) {
       given.push(engine === "sqlite" ? JSON.stringify(value) : value);
       const type = typeof value[0] === "string" ? "text" : "bigint";
       if (engine === "sqlite") text += "(SELECT value FROM json_each(?))";
-      else if (text.endsWith(" IN ")) text = `${text.slice(0, -3)}= ANY ($${given.length}::${type}[])`;
+      else if (text.endsWith(" IN "))
+        text = `${text.slice(0, -3)}= ANY ($${given.length}::${type}[])`;
       else text += `(SELECT unnest($${given.length}::${type}[]))`;
     } else {
       given.push(value);
@@ -72,10 +82,14 @@ export function render({ texts, values }: Sql, engine: Engine) {
 }
 
 type Column<V> = Sql & { readonly column?: V };
-type ColumnsOf<T extends Table> = { readonly [K in ColumnOf<T>]: Column<T["columns"][K] extends Kind<infer V> ? V : never> };
+type ColumnsOf<T extends Table> = {
+  readonly [K in ColumnOf<T>]: Column<T["columns"][K] extends Kind<infer V> ? V : never>;
+};
 
 export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
-  return Object.fromEntries(table.names.map((name) => [name, raw(`${alias}."${name}"`)])) as unknown as ColumnsOf<T>;
+  return Object.fromEntries(
+    table.names.map((name) => [name, raw(`${alias}."${name}"`)]),
+  ) as unknown as ColumnsOf<T>;
 }
 
 export function pick<C extends Readonly<Record<string, Sql>>, const N extends keyof C & string>(
@@ -87,9 +101,12 @@ export function pick<C extends Readonly<Record<string, Sql>>, const N extends ke
 
 export const typed = <V>(part: Sql): Column<V> => part;
 
-export const hexOf = (part: Sql): Column<string> => sql`${raw("lower(hex(", "encode(")}${part}${raw("))", ", 'hex')")}`;
+export const hexOf = (part: Sql): Column<string> =>
+  sql`${raw("lower(hex(", "encode(")}${part}${raw("))", ", 'hex')")}`;
 
-type Selected<L> = { -readonly [K in keyof L]: L[K] extends Column<infer V> ? Exclude<V, undefined> : never };
+type Selected<L> = {
+  -readonly [K in keyof L]: L[K] extends Column<infer V> ? Exclude<V, undefined> : never;
+};
 
 /** A row of what {@link select} or `look` made. */
 export type RowFrom<S> = S extends (...parts: never[]) => Sql<infer Row>

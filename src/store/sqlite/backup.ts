@@ -1,6 +1,17 @@
 import { randomBytes } from "node:crypto";
 import { constants, existsSync, realpathSync, statSync } from "node:fs";
-import { chmod, chown, copyFile, link, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
+import {
+  chmod,
+  chown,
+  copyFile,
+  link,
+  open,
+  readdir,
+  rename,
+  rm,
+  stat,
+  statfs,
+} from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
@@ -25,8 +36,9 @@ export const partialLastsMs = 86_400_000;
 const reserveBytes = 64 * 1024 * 1024;
 
 /**
- * A relay may write the store meanwhile. Throws `StoreRefused` when it cannot copy, and `StoreUnavailable` when reading fails; then no
- * file has the name. The backup has everything that was acknowledged before `at`.
+ * A relay may write the store meanwhile. Throws `StoreRefused` when it cannot copy, and
+ * `StoreUnavailable` when reading fails; then no file has the name. The backup has everything that
+ * was acknowledged before `at`.
  */
 export const backUp = refusing(async ({ path, file, replace, progress, signal, now }) => {
   const startedAt = performance.now();
@@ -37,7 +49,12 @@ export const backUp = refusing(async ({ path, file, replace, progress, signal, n
     await createEmpty(partial);
     const { at, bytes, audit } = await inspect(path, signal, async ({ copy, checking }) => ({
       ...(await copy(partial, (each) => progress("copying", each))),
-      audit: await verify(partial, checking, { file: path, remedy: "restore a backup of it", now: now(), progress }),
+      audit: await verify(partial, checking, {
+        file: path,
+        remedy: "restore a backup of it",
+        now: now(),
+        progress,
+      }),
     }));
     await giveName(partial, target, replace);
     return { file, bytes, at, audit, tookMs: Math.round(performance.now() - startedAt) };
@@ -45,8 +62,9 @@ export const backUp = refusing(async ({ path, file, replace, progress, signal, n
 });
 
 /**
- * The existing store is kept under a dated name. Throws `StoreRefused` when it cannot, and while a relay has the store; then nothing has
- * changed. `kept`: the new name of the store that was there; null: there was none.
+ * The existing store is kept under a dated name. Throws `StoreRefused` when it cannot, and while a
+ * relay has the store; then nothing has changed. `kept`: the new name of the store that was there;
+ * null: there was none.
  */
 export const restore = refusing(async ({ path, file, replace, progress, signal, now }) => {
   const startedAt = performance.now();
@@ -62,10 +80,13 @@ export const restore = refusing(async ({ path, file, replace, progress, signal, 
   try {
     // A link to the file stays.
     const target = existsSync(path) ? realpathSync(path) : resolve(path);
-    if (target === realpathSync(file)) throw new StoreRefused(`${file} is the store of the settings itself`);
+    if (target === realpathSync(file))
+      throw new StoreRefused(`${file} is the store of the settings itself`);
     const old = status(target);
     if (old !== undefined && !replace) {
-      throw new StoreRefused(`${path} exists; with --force it is kept under another name, and the backup takes its place`);
+      throw new StoreRefused(
+        `${path} exists; with --force it is kept under another name, and the backup takes its place`,
+      );
     }
     await checkRoom(dirname(target), backup.size);
     // The lock shows that no other restore runs.
@@ -84,7 +105,13 @@ export const restore = refusing(async ({ path, file, replace, progress, signal, 
       const kept = await keepOld(target, now());
       await rename(partial, target);
       await sync(dirname(target));
-      return { path, bytes: backup.size, kept, audit, tookMs: Math.round(performance.now() - startedAt) };
+      return {
+        path,
+        bytes: backup.size,
+        kept,
+        audit,
+        tookMs: Math.round(performance.now() - startedAt),
+      };
     });
   } finally {
     lock.release();
@@ -97,13 +124,16 @@ function refusing<Report>(run: (order: BackupOrder) => Promise<Report>) {
       return await run(order);
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      throw typeof code === "string" && /^E[A-Z]+$/.test(code) ? new StoreRefused(message, { cause: error }) : error;
+      throw typeof code === "string" && /^E[A-Z]+$/.test(code)
+        ? new StoreRefused(message, { cause: error })
+        : error;
     }
   };
 }
 
 async function checkTarget(target: string, path: string, replace: boolean): Promise<void> {
-  if (!existsSync(dirname(target))) throw new StoreRefused(`the folder ${dirname(target)} does not exist`);
+  if (!existsSync(dirname(target)))
+    throw new StoreRefused(`the folder ${dirname(target)} does not exist`);
   const store = existsSync(path) ? realpathSync(path) : resolve(path);
   const real = join(realpathSync(dirname(target)), basename(target));
   const own = ["", "-wal", "-shm", ".lock"].map((ending) => store + ending);
@@ -111,8 +141,10 @@ async function checkTarget(target: string, path: string, replace: boolean): Prom
     throw new StoreRefused(`${target} belongs to the store itself; give another file`);
   }
   const found = status(target);
-  if (found?.isDirectory() === true) throw new StoreRefused(`${target} is a folder; name a file in it`);
-  if (found !== undefined && !replace) throw new StoreRefused(`${target} exists; with --force it is replaced`);
+  if (found?.isDirectory() === true)
+    throw new StoreRefused(`${target} is a folder; name a file in it`);
+  if (found !== undefined && !replace)
+    throw new StoreRefused(`${target} exists; with --force it is replaced`);
 }
 
 async function checkRoom(folder: string, bytes: number): Promise<void> {
@@ -124,10 +156,14 @@ async function checkRoom(folder: string, bytes: number): Promise<void> {
 }
 
 /**
- * `use` gets an unused name beside the target. Unfinished files of killed processes that were last written before `leftBefore`
- * are removed.
+ * `use` gets an unused name beside the target. Unfinished files of killed processes that were last
+ * written before `leftBefore` are removed.
  */
-async function withPartial<T>(target: string, leftBefore: number, use: (partial: string) => Promise<T>): Promise<T> {
+async function withPartial<T>(
+  target: string,
+  leftBefore: number,
+  use: (partial: string) => Promise<T>,
+): Promise<T> {
   for (const name of await readdir(dirname(target))) {
     const file = join(dirname(target), name);
     if (ofPartial.exec(name)?.[1] !== basename(target)) continue;
@@ -138,7 +174,8 @@ async function withPartial<T>(target: string, leftBefore: number, use: (partial:
   try {
     return await use(partial);
   } finally {
-    for (const ending of ["", "-wal", "-shm", "-journal"]) await rm(partial + ending, { force: true });
+    for (const ending of ["", "-wal", "-shm", "-journal"])
+      await rm(partial + ending, { force: true });
   }
 }
 
@@ -148,7 +185,11 @@ async function createEmpty(path: string): Promise<void> {
   await file.close();
 }
 
-async function inspect<T>(path: string, signal: AbortSignal, use: (inspecting: FileInspecting) => Promise<T>) {
+async function inspect<T>(
+  path: string,
+  signal: AbortSignal,
+  use: (inspecting: FileInspecting) => Promise<T>,
+) {
   signal.throwIfAborted();
   const inspecting = createInspecting(path);
   const stop = () => void inspecting.close();
@@ -183,9 +224,14 @@ async function verify(
     if (!(error instanceof StoreUnavailable)) throw error;
     const code = /\((SQLITE_\w+)\)/.exec(error.message)?.[1];
     const why = error.message.replace("the store cannot be read: ", "").replaceAll(partial, file);
-    throw new StoreRefused(code === undefined ? why : `${file} is damaged, or not a store of wamid-relay (${code}); ${remedy}`, {
-      cause: error,
-    });
+    throw new StoreRefused(
+      code === undefined
+        ? why
+        : `${file} is damaged, or not a store of wamid-relay (${code}); ${remedy}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -196,7 +242,8 @@ async function giveName(partial: string, target: string, replace: boolean): Prom
       // A rename would replace what another process has made meanwhile.
       await link(partial, target);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "EEXIST") throw new StoreRefused(`${target} exists; with --force it is replaced`);
+      if ((error as NodeJS.ErrnoException).code === "EEXIST")
+        throw new StoreRefused(`${target} exists; with --force it is replaced`);
       // Some file systems have no hard links.
       await rename(partial, target);
     }
@@ -204,14 +251,19 @@ async function giveName(partial: string, target: string, replace: boolean): Prom
   await sync(dirname(target));
 }
 
-/** At every moment the old store is complete under one of its names. Its -wal and -shm would spoil the new one. */
+/**
+ * At every moment the old store is complete under one of its names. Its -wal and -shm would spoil
+ * the new one.
+ */
 async function keepOld(target: string, now: number): Promise<string | null> {
   const kept = `${target}.before-restore-${timeInName(now)}`;
   const isThere = existsSync(target);
   if (isThere) emptyLog(target, "TRUNCATE", 5_000);
   for (const ending of ["", "-wal"]) {
     if (!existsSync(target + ending)) continue;
-    await link(target + ending, kept + ending).catch(async () => copyFile(target + ending, kept + ending, constants.COPYFILE_EXCL));
+    await link(target + ending, kept + ending).catch(async () =>
+      copyFile(target + ending, kept + ending, constants.COPYFILE_EXCL),
+    );
   }
   await sync(dirname(target));
   for (const ending of ["-wal", "-shm"]) await rm(target + ending, { force: true });

@@ -22,14 +22,21 @@ export interface CommitHooks {
 
 /** Larger groups write fewer pages, and hold up others for longer. */
 const mostAtOnce = 250;
-/** A command waits for twice the duration of the last commit, within these bounds: a slow disk gets large groups. */
+/**
+ * A command waits for twice the duration of the last commit, within these bounds: a slow disk gets
+ * large groups.
+ */
 const gatherMs = { least: 2, most: 20 };
 
 /**
- * Commands come into one transaction while each turn of the event loop brings more of them: an fsync costs as much for one row as for
- * fifty.
+ * Commands come into one transaction while each turn of the event loop brings more of them: an
+ * fsync costs as much for one row as for fifty.
  */
-export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now: () => number = () => performance.now()) {
+export function createSqliteCommit(
+  runner: SqliteRunner,
+  hooks: CommitHooks,
+  now: () => number = () => performance.now(),
+) {
   const waiting = new Map<Pending["kind"], Pending[]>();
   let count = 0;
   let scheduled = false;
@@ -62,14 +69,17 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
     try {
       const after = runner.transact(all(batch));
       lastTookMs = now() - startedAt;
-      // A transaction without changes wrote nothing, so it does not show that the disk can be written.
+      // A transaction without changes wrote nothing, so it does not show that the disk can be
+      // written.
       if (runner.changed() > changed) hooks.committed(lastTookMs, batch.length);
       for (const then of after) then();
     } catch (error) {
       hooks.rolledBack(error);
       if (error instanceof StoreUnavailable) for (const { reject } of batch) reject(error);
       else if (isStorageFault(error)) {
-        const unavailable = new StoreUnavailable(`cannot store now: ${(error as Error).message}`, { cause: error });
+        const unavailable = new StoreUnavailable(`cannot store now: ${(error as Error).message}`, {
+          cause: error,
+        });
         for (const { reject } of batch) reject(unavailable);
       } else if (batch.length === 1) batch[0]?.reject(error);
       else {
@@ -80,12 +90,17 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
     }
   }
 
-  /** An equal part of each kind, and more of the larger ones: an event must not wait behind the outcomes of a thousand attempts. */
+  /**
+   * An equal part of each kind, and more of the larger ones: an event must not wait behind the
+   * outcomes of a thousand attempts.
+   */
   function next(): Pending[] {
     const batch: Pending[] = [];
     const lists = [...waiting].toSorted(([, one], [, other]) => one.length - other.length);
     for (const [place, [kind, list]] of lists.entries()) {
-      batch.push(...list.splice(0, Math.ceil((mostAtOnce - batch.length) / (lists.length - place))));
+      batch.push(
+        ...list.splice(0, Math.ceil((mostAtOnce - batch.length) / (lists.length - place))),
+      );
       if (list.length === 0) waiting.delete(kind);
     }
     count -= batch.length;

@@ -11,15 +11,21 @@ export function reasonOf(error: unknown): string | null {
 
 export const reasons: Record<string, string> = {
   SQLITE_NOTADB: "is not a SQLite database; move it away or give storage.path another file",
-  SQLITE_CORRUPT: "is damaged; stop the relay, and restore it from a copy, or recover it with sqlite3's .recover",
-  SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and that this user may write there",
-  SQLITE_READONLY: "is read-only for this user, or its -wal or -shm beside it is; check their permissions and the file system",
+  SQLITE_CORRUPT:
+    "is damaged; stop the relay, and restore it from a copy, or recover it with sqlite3's .recover",
+  SQLITE_CANTOPEN:
+    "cannot be opened; check that its folder exists and that this user may write there",
+  SQLITE_READONLY:
+    "is read-only for this user, or its -wal or -shm beside it is; check their permissions and the file system",
   SQLITE_FULL: "cannot grow: the disk is full",
   SQLITE_BUSY: "is locked by another process",
   SQLITE_IOERR: "cannot be read or written (input/output error); check the disk",
 };
 
-/** Faults of the disk, the file or the machine, with their extended codes. All others are of one statement or its values. */
+/**
+ * Faults of the disk, the file or the machine, with their extended codes. All others are of one
+ * statement or its values.
+ */
 const storageFault =
   /^SQLITE_(?:FULL|IOERR|READONLY|BUSY|LOCKED|CORRUPT|NOTADB|CANTOPEN|NOMEM|PERM|AUTH|PROTOCOL|NOLFS|INTERNAL|INTERRUPT|SCHEMA)(?:_|$)/;
 const damage = /^SQLITE_(?:CORRUPT|NOTADB)(?:_|$)/;
@@ -40,19 +46,25 @@ export function translateErrors<T>(port: T, translate: (error: unknown) => unkno
       }
     }) as T;
   }
-  if (port === null || typeof port !== "object" || Object.getPrototypeOf(port) !== Object.prototype) return port;
-  return Object.fromEntries(Object.entries(port).map(([name, part]) => [name, translateErrors(part, translate)])) as T;
+  if (port === null || typeof port !== "object" || Object.getPrototypeOf(port) !== Object.prototype)
+    return port;
+  return Object.fromEntries(
+    Object.entries(port).map(([name, part]) => [name, translateErrors(part, translate)]),
+  ) as T;
 }
 
 export const logSizeLimit = 64 * 1024 * 1024;
 
 /**
- * Writes to a deleted or replaced file succeed and are lost with the process, and the page cache hides a truncation. The check costs
- * three system calls and returns null, or fault and remedy; it reports a truncation until a restart.
+ * Writes to a deleted or replaced file succeed and are lost with the process, and the page cache
+ * hides a truncation. The check costs three system calls and returns null, or fault and remedy; it
+ * reports a truncation until a restart.
  */
 export function watchPlace(path: string, db: Database.Database): () => string | null {
   const log = `${path}-wal`;
-  const identities = [path, log, `${path}-shm`].map((part) => [part, lookAt(part)?.identity] as const);
+  const identities = [path, log, `${path}-shm`].map(
+    (part) => [part, lookAt(part)?.identity] as const,
+  );
   const sizes = { file: 0, log: 0 };
   let truncated: string | null = null;
 
@@ -66,17 +78,24 @@ export function watchPlace(path: string, db: Database.Database): () => string | 
       closeSync(file);
     }
     const pageSize = header.readUInt16BE(16);
-    return header.toString("latin1", 0, 15) === "SQLite format 3" && size >= header.readUInt32BE(28) * (pageSize === 1 ? 65_536 : pageSize);
+    return (
+      header.toString("latin1", 0, 15) === "SQLite format 3" &&
+      size >= header.readUInt32BE(28) * (pageSize === 1 ? 65_536 : pageSize)
+    );
   }
 
-  /** A checkpoint of another program may have emptied the log. Then nothing in it is needed, and our own succeeds. */
+  /**
+   * A checkpoint of another program may have emptied the log. Then nothing in it is needed, and our
+   * own succeeds.
+   */
   function isLogWhole(): boolean {
     try {
-      const [{ busy, log: frames, checkpointed } = { busy: 1, log: 0, checkpointed: 0 }] = db.pragma("wal_checkpoint(PASSIVE)") as {
-        busy: number;
-        log: number;
-        checkpointed: number;
-      }[];
+      const [{ busy, log: frames, checkpointed } = { busy: 1, log: 0, checkpointed: 0 }] =
+        db.pragma("wal_checkpoint(PASSIVE)") as {
+          busy: number;
+          log: number;
+          checkpointed: number;
+        }[];
       return busy === 0 && frames === checkpointed;
     } catch {
       return false;

@@ -31,15 +31,17 @@ export function tune(db: Db, fresh: boolean): void {
 }
 
 /**
- * Throws `StoreRefused` when the file is newer, another program's, damaged, or not writable. `holder` describes this process in the error
- * of a second one.
+ * Throws `StoreRefused` when the file is newer, another program's, damaged, or not writable.
+ * `holder` describes this process in the error of a second one.
  */
 export function openForWriting(path: string, holder: string, instance: string): Db {
   const fresh = !existsSync(path);
   return guarded(path, () => {
     // SQLite treats an empty file as a new one and deletes its log.
     if (!fresh && sizeOf(path) === 0 && sizeOf(`${path}-wal`) > 0)
-      throw new StoreRefused(`${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`);
+      throw new StoreRefused(
+        `${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`,
+      );
     const db = new Database(path);
     try {
       // Bodies contain phone numbers.
@@ -53,7 +55,9 @@ export function openForWriting(path: string, holder: string, instance: string): 
       // SQLite opens a read-only file too: only a write shows that it can be written.
       const put = (what: keyof typeof fileKeys, value: string) =>
         db
-          .prepare("INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+          .prepare(
+            "INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+          )
           .run(fileKeys[what], JSON.stringify(value));
       put("holder", holder);
       put("instance", instance);
@@ -75,12 +79,14 @@ export function openBeside(path: string, waitsMs: number): Db {
 }
 
 function open(path: string, waitsMs: number, readonly: boolean): Db {
-  if (!existsSync(path)) throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
+  if (!existsSync(path))
+    throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
   return guarded(path, () => {
     const db = new Database(path, { readonly, fileMustExist: true });
     try {
       db.pragma(`busy_timeout = ${waitsMs}`);
-      if (checkOwner(db, path)) throw new StoreRefused(`${path} is empty; "wamid-relay serve" makes the store`);
+      if (checkOwner(db, path))
+        throw new StoreRefused(`${path} is empty; "wamid-relay serve" makes the store`);
       return db;
     } catch (error) {
       db.close();
@@ -105,7 +111,10 @@ function holderOf(path: string): string | null {
 const fileKeys = { id: "store/id", holder: "store/holder", instance: "store/instance" };
 
 export function readFileKey(db: Db, what: keyof typeof fileKeys): string | null {
-  const json = db.prepare<[string], string>("SELECT value FROM state WHERE key = ?").pluck().get(fileKeys[what]);
+  const json = db
+    .prepare<[string], string>("SELECT value FROM state WHERE key = ?")
+    .pluck()
+    .get(fileKeys[what]);
   return json === undefined ? null : (JSON.parse(json) as string);
 }
 
@@ -118,7 +127,10 @@ function checkOwner(db: Db, path: string): boolean {
     throw new StoreRefused(
       `${path} is a store of wamid-relay ${former}; move it away or give storage.path another file, and register open messages again`,
     );
-  if (id !== applicationId) throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
+  if (id !== applicationId)
+    throw new StoreRefused(
+      `${path} is a SQLite database of another program; give storage.path another file`,
+    );
   const version = db.pragma("user_version", { simple: true }) as number;
   if (version > schemaVersion) {
     throw new StoreRefused(
@@ -165,8 +177,14 @@ function guarded<T>(path: string, open: () => T): T {
   } catch (error) {
     if (error instanceof StoreRefused) throw error;
     // SQLite reports a folder as a disk fault when it opens read-only.
-    if (isFolder(path)) throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, { cause: error });
-    throw new StoreRefused(`${path} ${reasonOf(error) ?? `cannot be opened: ${(error as Error).message}`}`, { cause: error });
+    if (isFolder(path))
+      throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, {
+        cause: error,
+      });
+    throw new StoreRefused(
+      `${path} ${reasonOf(error) ?? `cannot be opened: ${(error as Error).message}`}`,
+      { cause: error },
+    );
   }
 }
 
@@ -196,8 +214,9 @@ function isFolder(path: string): boolean {
 }
 
 /**
- * Makes this process the only relay on the file until `release`, with SQLite's exclusive lock on an empty database beside it. The
- * operating system drops the lock after a crash, and readers can still open the store.
+ * Makes this process the only relay on the file until `release`, with SQLite's exclusive lock on an
+ * empty database beside it. The operating system drops the lock after a crash, and readers can
+ * still open the store.
  */
 export function lockFile(storePath: string): { release(): void } {
   let path = `${storePath}.lock`;
@@ -210,9 +229,12 @@ export function lockFile(storePath: string): { release(): void } {
     chmodSync(path, 0o600);
   } catch (error) {
     const why = (error as Error).message;
-    throw new StoreRefused(`${path} cannot be opened (${why}); check that its folder exists and that this user may write there`, {
-      cause: error,
-    });
+    throw new StoreRefused(
+      `${path} cannot be opened (${why}); check that its folder exists and that this user may write there`,
+      {
+        cause: error,
+      },
+    );
   }
   try {
     db.pragma("journal_mode = MEMORY");
@@ -227,7 +249,9 @@ export function lockFile(storePath: string): { release(): void } {
         { cause: error },
       );
     }
-    throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, { cause: error });
+    throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
 }
 

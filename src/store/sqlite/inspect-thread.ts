@@ -10,8 +10,8 @@ import { createSqliteRunner } from "./runner.ts";
 import { type ThreadParts, wholeReads } from "./thread-reads.ts";
 
 /*
- * A thread that reads many rows, on read-only connections of its own. Calls take turns slice by slice, so that a count does not wait for
- * an audit.
+ * A thread that reads many rows, on read-only connections of its own. Calls take turns slice by
+ * slice, so that a count does not wait for an audit.
  */
 
 /** The relay can commit without a reader meanwhile, and empty its write-ahead log. */
@@ -55,7 +55,10 @@ function open(path: string): Db {
 
 function readsOf(db: Db, progress: ThreadParts["progress"]) {
   const read = stepping(db);
-  const reads = kind === "pages" ? { ...createReading({ read }), stats: () => read(stats()) } : wholeReads({ db, read, progress });
+  const reads =
+    kind === "pages"
+      ? { ...createReading({ read }), stats: () => read(stats()) }
+      : wholeReads({ db, read, progress });
   return reads as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
 }
 
@@ -74,7 +77,8 @@ async function answer({ id, path, name, args }: ThreadCall): Promise<void> {
   let own: Db | null = null;
   try {
     if (kind === "whole") own = open(path);
-    const reads = own === null ? keptReads(path) : readsOf(own, (progress) => say({ id, progress }));
+    const reads =
+      own === null ? keptReads(path) : readsOf(own, (progress) => say({ id, progress }));
     say({ id, result: await reads[name]?.(...args) });
   } catch (error) {
     say({ id, error: (error as Error).message });

@@ -49,10 +49,16 @@ interface PendingCall {
   readonly reject: (error: Error) => void;
 }
 
-/** Starting another thread takes 0.1 s or more, and keeping it 30 MB. The one for pages outlives the polls of a console in a hidden tab. */
+/**
+ * Starting another thread takes 0.1 s or more, and keeping it 30 MB. The one for pages outlives the
+ * polls of a console in a hidden tab.
+ */
 const idleMs = { pages: 60_000, whole: 1_000 };
 
-const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js", import.meta.url);
+const thread = new URL(
+  import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js",
+  import.meta.url,
+);
 
 /** An audit or a copy would delay what a page waits for, so each has a thread. */
 export function createInspecting(path: string): FileInspecting {
@@ -105,7 +111,12 @@ function createThread(data: ThreadData) {
     }
     pending.delete(answer.id);
     if ("result" in answer) asked.resolve(answer.result);
-    else asked.reject(new StoreUnavailable(`the store cannot be ${asked.name === "copy" ? "copied" : "read"}: ${answer.error}`));
+    else
+      asked.reject(
+        new StoreUnavailable(
+          `the store cannot be ${asked.name === "copy" ? "copied" : "read"}: ${answer.error}`,
+        ),
+      );
     if (pending.size > 0) return;
     worker?.unref();
     idle = setTimeout(() => void end(), idleMs[data.kind]);
@@ -127,14 +138,23 @@ function createThread(data: ThreadData) {
     made.on("message", settle);
     made.on("error", (error) => {
       if (worker === made) worker = null;
-      fail(new StoreUnavailable(`the inspecting thread failed: ${(error as Error).message}`, { cause: error }));
+      fail(
+        new StoreUnavailable(`the inspecting thread failed: ${(error as Error).message}`, {
+          cause: error,
+        }),
+      );
     });
     worker = made;
     return made;
   }
 
   return {
-    call(name: string, args: readonly unknown[], progress: PendingCall["progress"] = () => {}, path = data.path): Promise<unknown> {
+    call(
+      name: string,
+      args: readonly unknown[],
+      progress: PendingCall["progress"] = () => {},
+      path = data.path,
+    ): Promise<unknown> {
       if (isClosed) return Promise.reject(new StoreUnavailable("the store is closed"));
       if (idle !== null) clearTimeout(idle);
       const id = ++lastId;
@@ -158,20 +178,40 @@ function createThread(data: ThreadData) {
 const fewRows = 20_000;
 
 /** A read that may go through many rows runs in a thread and does not delay receiving. */
-export function createBrowsing(db: Db, read: StoreReading, page: Page, few = fewRows): StoreReading {
+export function createBrowsing(
+  db: Db,
+  read: StoreReading,
+  page: Page,
+  few = fewRows,
+): StoreReading {
   const { lists, undelivered, quarantined, minutes } = createHasMany(db, few);
   const always = (): boolean => true;
   const isMany = {
-    ...{ listEvents: lists, listDeliveries: lists, groupDeliveries: lists, countDeliveries: lists, listMessages: lists, listRuns: lists },
+    ...{
+      listEvents: lists,
+      listDeliveries: lists,
+      groupDeliveries: lists,
+      countDeliveries: lists,
+      listMessages: lists,
+      listRuns: lists,
+    },
     ...{ backlog: undelivered, quarantine: () => quarantined(), series: always, quality: always },
     lastHour: (now: number) => minutes(lastHourFrom(now)),
   } satisfies Partial<Record<Parameters<Page>[0], (now: number) => boolean>>;
   const there = page as unknown as (name: string, ...args: readonly unknown[]) => unknown;
   const either = Object.entries(isMany).map(([name, isAside]) => {
     const here = read[name as keyof typeof isMany] as (...args: readonly unknown[]) => unknown;
-    return [name, (...args: readonly unknown[]) => (isAside(args[0] as number) ? there(name, ...args) : here(...args))];
+    return [
+      name,
+      (...args: readonly unknown[]) =>
+        isAside(args[0] as number) ? there(name, ...args) : here(...args),
+    ];
   });
-  return { ...read, isAside: lists, ...(Object.fromEntries(either) as Pick<StoreReading, keyof typeof isMany>) };
+  return {
+    ...read,
+    isAside: lists,
+    ...(Object.fromEntries(either) as Pick<StoreReading, keyof typeof isMany>),
+  };
 }
 
 function createHasMany(db: Db, few: number) {
@@ -180,11 +220,18 @@ function createHasMany(db: Db, few: number) {
     return (...values: number[]): boolean => find.get(...values, few - 1) !== undefined;
   };
   const spans = (table: string) => {
-    const find = db.prepare<[], number | null>(`SELECT (SELECT max(seq) FROM ${table}) - (SELECT min(seq) FROM ${table})`).pluck();
+    const find = db
+      .prepare<[], number | null>(
+        `SELECT (SELECT max(seq) FROM ${table}) - (SELECT min(seq) FROM ${table})`,
+      )
+      .pluck();
     return (): boolean => (find.get() ?? 0) >= few;
   };
   const lists = [spans("events"), spans("subjects"), has("deliveries"), has("queue")];
-  const undelivered = [has("queue"), has(`deliveries INDEXED BY deliveries_dead WHERE state = ${settledState.dead}`)];
+  const undelivered = [
+    has("queue"),
+    has(`deliveries INDEXED BY deliveries_dead WHERE state = ${settledState.dead}`),
+  ];
   const minutes = has("counters WHERE at >= +?");
   return {
     lists: (): boolean => lists.some((each) => each()),

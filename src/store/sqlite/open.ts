@@ -15,10 +15,16 @@ import { createSqliteRunner } from "./runner.ts";
 export type SqliteStore = ReturnType<typeof openSqliteStore>;
 
 /**
- * One writing process, one transaction per turn of the event loop. Throws `StoreRefused` when it cannot open the file; later, writes
- * reject with `StoreUnavailable` while the file cannot be written. `instance`: the id of this process.
+ * One writing process, one transaction per turn of the event loop. Throws `StoreRefused` when it
+ * cannot open the file; later, writes reject with `StoreUnavailable` while the file cannot be
+ * written. `instance`: the id of this process.
  */
-export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, instance: string = randomUUID()) {
+export function openSqliteStore(
+  path: string,
+  rules: Rules,
+  hooks: StoreHooks,
+  instance: string = randomUUID(),
+) {
   const { db, runner, lock } = openLocked(path, instance);
   const checkPlace = watchPlace(path, db);
   const inspecting = createInspecting(path);
@@ -41,7 +47,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     const wrong = checkPlace();
     if (wrong === null && !isStorageFault(error)) return error;
     const why = reasonOf(error);
-    const fallback = why === null ? `the store cannot be used now: ${error.message}` : `${path} ${why}: ${error.message}`;
+    const fallback =
+      why === null
+        ? `the store cannot be used now: ${error.message}`
+        : `${path} ${why}: ${error.message}`;
     const Fault = wrong !== null || isDamage(error) ? StoreLost : StoreUnavailable;
     const fault = new Fault(wrong ?? fallback, { cause: error });
     if (isDamage(error)) damage ??= fault;
@@ -72,7 +81,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     rolledBack: (error) => void unavailable(error),
   });
   const commands = createCommands({ rules, writer: "", held: () => null });
-  const written = createStore({ run: commit.run, read: runner.read }, { commands, rules, giveBack: createGiveBack(db) });
+  const written = createStore(
+    { run: commit.run, read: runner.read },
+    { commands, rules, giveBack: createGiveBack(db) },
+  );
 
   return translateErrors(
     {

@@ -2,7 +2,15 @@ import type Database from "better-sqlite3";
 import { kept } from "../../model/maps.ts";
 import { listOf, quoted } from "../schema/ddl.ts";
 import type { Table } from "../schema/tables.ts";
-import { type Change, type Look, type Op, type Removal, type Sums, summedText, type Work } from "../sql/ops.ts";
+import {
+  type Change,
+  type Look,
+  type Op,
+  type Removal,
+  type Sums,
+  summedText,
+  type Work,
+} from "../sql/ops.ts";
 import { render } from "../sql/sql.ts";
 
 type Statement = Database.Statement<unknown[]>;
@@ -42,7 +50,11 @@ export function createSqliteRunner(db: Database.Database) {
       case "update":
         return change(op.change, () => updateText(op.change), op.rows);
       case "remove":
-        return change(op.removal, () => `DELETE FROM ${op.removal.table.name} WHERE ${whereText(op.removal.by)}`, op.rows);
+        return change(
+          op.removal,
+          () => `DELETE FROM ${op.removal.table.name} WHERE ${whereText(op.removal.by)}`,
+          op.rows,
+        );
       case "add": {
         const { table } = op.sums;
         const statement = kept(statements, `add ${table.name}`, () => db.prepare(addText(op.sums)));
@@ -54,13 +66,20 @@ export function createSqliteRunner(db: Database.Database) {
     }
   }
 
-  function change({ name, names }: Removal, text: () => string, rows: readonly object[]): boolean[] {
+  function change(
+    { name, names }: Removal,
+    text: () => string,
+    rows: readonly object[],
+  ): boolean[] {
     const statement = kept(statements, name, () => db.prepare(text()));
     return rows.map((row) => statement.run(valuesOf(row as Row, names)).changes > 0);
   }
 
   function nextOf(table: Table): number {
-    const before = last.get(table) ?? (db.prepare(`SELECT max(seq) FROM ${table.name}`).pluck().get() as number | null) ?? 0;
+    const before =
+      last.get(table) ??
+      (db.prepare(`SELECT max(seq) FROM ${table.name}`).pluck().get() as number | null) ??
+      0;
     last.set(table, before + 1);
     return before + 1;
   }
@@ -75,7 +94,10 @@ export function createSqliteRunner(db: Database.Database) {
     run,
     /** Outside of a transaction of its own: a read, or a part of a larger transaction. */
     now,
-    /** Reads in one transaction. Without one, each statement takes and releases the locks of the file: six system calls. */
+    /**
+     * Reads in one transaction. Without one, each statement takes and releases the locks of the
+     * file: six system calls.
+     */
     read<T>(work: Work<T>): T {
       if (db.inTransaction) return now(work);
       begin.read.run();
@@ -87,7 +109,10 @@ export function createSqliteRunner(db: Database.Database) {
       }
     },
     changed: (): number => changed.get() ?? 0,
-    /** The greatest number that this connection gave a row of a table with `seq`; null: none since the last rollback. */
+    /**
+     * The greatest number that this connection gave a row of a table with `seq`; null: none since
+     * the last rollback.
+     */
     newest: (table: Table): number | null => last.get(table) ?? null,
     /** Throws what the command throws; the file is then as before. */
     transact<T>(work: Work<T>): T {
@@ -112,8 +137,12 @@ function valuesOf(row: Row, names: readonly string[]): unknown[] {
   return values;
 }
 
-/** `+?`: see {@link render}. A column of a key keeps its index, because only the value's side is hidden. */
-const whereText = (names: readonly string[]): string => names.map((name) => `${quoted(name)} = +?`).join(" AND ");
+/**
+ * `+?`: see {@link render}. A column of a key keeps its index, because only the value's side is
+ * hidden.
+ */
+const whereText = (names: readonly string[]): string =>
+  names.map((name) => `${quoted(name)} = +?`).join(" AND ");
 
 function updateText({ table, set, add, count, by }: Change): string {
   const parts = [
@@ -136,11 +165,14 @@ const sizes = [64, 16, 4, 1] as const;
 const mostShapes = 64;
 
 /**
- * Inserts and look-ups of many rows in few statements. A list is the outer side of its join, so rows come in the order of their
- * keys.
+ * Inserts and look-ups of many rows in few statements. A list is the outer side of its join, so
+ * rows come in the order of their keys.
  */
 function createGrouped(db: Database.Database) {
-  const inserts = { fails: new Map<Table, Map<string, Statement>>(), stays: new Map<Table, Map<string, Statement>>() };
+  const inserts = {
+    fails: new Map<Table, Map<string, Statement>>(),
+    stays: new Map<Table, Map<string, Statement>>(),
+  };
   const finds = new Map<Look, Map<number, Statement>>();
   const prepare = (text: string): Statement => db.prepare(text);
 
@@ -153,15 +185,19 @@ function createGrouped(db: Database.Database) {
     for (const name of table.names) {
       const value = first[name];
       let isSame = true;
-      for (let place = 1; isSame && place < rows.length; place += 1) isSame = (rows[place] as Row)[name] === value;
+      for (let place = 1; isSame && place < rows.length; place += 1)
+        isSame = (rows[place] as Row)[name] === value;
       shape += !isSame ? "v" : value === null ? "-" : "s";
       if (!isSame) varied.push(name);
       else if (value !== null) values.push(value);
     }
-    for (const row of varied.length === 0 ? [] : rows) for (const name of varied) values.push(row[name]);
+    for (const row of varied.length === 0 ? [] : rows)
+      for (const name of varied) values.push(row[name]);
     const statements = kept(inserts[known], table, () => new Map<string, Statement>());
     if (statements.size > mostShapes) statements.clear();
-    const statement = kept(statements, `${rows.length}${shape}`, () => prepare(insertText(table, known, shape, rows.length)));
+    const statement = kept(statements, `${rows.length}${shape}`, () =>
+      prepare(insertText(table, known, shape, rows.length)),
+    );
     statement.run(...values);
   }
 
@@ -175,8 +211,11 @@ function createGrouped(db: Database.Database) {
       const found: unknown[] = [];
       for (const part of mark === null ? keys.map((key) => [key]) : parts(keys)) {
         const statement = kept(statements, part.length, () => prepare(findText(look, part.length)));
-        if (mark === null || part.length === 1) found.push(statement.get(...(part[0] as readonly unknown[])));
-        else for (const row of statement.all(...part.flat()) as Row[]) found.push(row[mark] === null ? undefined : row);
+        if (mark === null || part.length === 1)
+          found.push(statement.get(...(part[0] as readonly unknown[])));
+        else
+          for (const row of statement.all(...part.flat()) as Row[])
+            found.push(row[mark] === null ? undefined : row);
       }
       return found;
     },
@@ -186,12 +225,18 @@ function createGrouped(db: Database.Database) {
 function* parts<T>(list: readonly T[]): Generator<readonly T[]> {
   let from = 0;
   for (const size of sizes)
-    for (; from + size <= list.length; from += size) yield size === list.length ? list : list.slice(from, from + size);
+    for (; from + size <= list.length; from += size)
+      yield size === list.length ? list : list.slice(from, from + size);
 }
 
-/** A column that shows whether a row was found. Null: a key may find several rows, so each is looked up alone. */
+/**
+ * A column that shows whether a row was found. Null: a key may find several rows, so each is looked
+ * up alone.
+ */
 function markOf({ table, by, columns, order, where }: Look): string | null {
-  const unique = table.indexes.filter((index) => index.isUnique === true && (index.where ?? null) === where).map(({ on }) => on);
+  const unique = table.indexes
+    .filter((index) => index.isUnique === true && (index.where ?? null) === where)
+    .map(({ on }) => on);
   if (where === null) unique.push(table.key);
   if (order !== null || !unique.some((key) => key.every((name) => by.includes(name)))) return null;
   return columns.find((name) => table.columns[name]?.isNull === false) ?? null;
@@ -215,7 +260,9 @@ function insertText(table: Table, known: Known, shape: string, count: number): s
   const ending = known === "stays" ? " ON CONFLICT DO NOTHING" : "";
   if (!shape.includes("v")) return `${into} VALUES (${names.map(() => "?").join(", ")})${ending}`;
   let [shared, varied] = [0, 0];
-  const list = [...shape].flatMap((letter) => (letter === "-" ? [] : letter === "s" ? `s.c${++shared}` : `v.column${++varied}`));
+  const list = [...shape].flatMap((letter) =>
+    letter === "-" ? [] : letter === "s" ? `s.c${++shared}` : `v.column${++varied}`,
+  );
   const once = Array.from({ length: shared }, (_, place) => `? AS c${place + 1}`).join(", ");
   const from = `${shared === 0 ? "" : `(SELECT ${once}) s, `}(VALUES ${rowsText(varied, count)}) v`;
   // Without WHERE, SQLite would read ON CONFLICT as the condition of a join.

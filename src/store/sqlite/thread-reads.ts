@@ -37,8 +37,9 @@ const stepPages = 512;
 /** One large write at the end could delay the relay's own commits. */
 const syncPages = 2048;
 /**
- * Copies `db`, which is read-only, into the empty file `to`, in one snapshot: without it, SQLite starts again after each commit of the
- * relay, and under load never ends. The copy has everything that was committed before `at`.
+ * Copies `db`, which is read-only, into the empty file `to`, in one snapshot: without it, SQLite
+ * starts again after each commit of the relay, and under load never ends. The copy has everything
+ * that was committed before `at`.
  */
 export async function copyStore(db: Db, to: string, progress: (at: AuditProgress) => void) {
   const at = Date.now();
@@ -75,8 +76,8 @@ export async function copyStore(db: Db, to: string, progress: (at: AuditProgress
 const largeLogBytes = 8 * 1024 * 1024;
 
 /**
- * Reads see what was committed when the transaction began. Meanwhile the write-ahead log grows, because the snapshot needs the older
- * pages.
+ * Reads see what was committed when the transaction began. Meanwhile the write-ahead log grows,
+ * because the snapshot needs the older pages.
  */
 async function inSnapshot<T>(db: Db, read: () => Promise<T>): Promise<T> {
   db.exec("BEGIN");

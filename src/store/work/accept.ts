@@ -7,14 +7,53 @@ import type { MessageState, RunState, Step, TrackedState, Tracking } from "../..
 import { type Facts, nothingTracked, parking, planArrival } from "../../track/planning.ts";
 import type { AcceptOutcome, ReleasedEvent, Rules } from "../port.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
-import { events, plans, queue, type RowOf, subjects, whereDerived, whereGiven } from "../schema/tables.ts";
-import { ask, change, find, findOrNumber, insert, insertMissing, look, numbers, set, together, update, type Work } from "../sql/ops.ts";
+import {
+  events,
+  plans,
+  queue,
+  type RowOf,
+  subjects,
+  whereDerived,
+  whereGiven,
+} from "../schema/tables.ts";
+import {
+  ask,
+  change,
+  find,
+  findOrNumber,
+  insert,
+  insertMissing,
+  look,
+  numbers,
+  set,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
 import { type Counts, countMoved, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
-import { lookAround, type NumberedPlan, type PlanNumbers, type PlannedBatch, type PlannedEvent, type Queued, queueRows } from "./plans.ts";
+import {
+  lookAround,
+  type NumberedPlan,
+  type PlanNumbers,
+  type PlannedBatch,
+  type PlannedEvent,
+  type Queued,
+  queueRows,
+} from "./plans.ts";
 import { pollAgain } from "./polls.ts";
 import { knownId } from "./quarantine.ts";
-import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
+import {
+  byKey,
+  factsOfRow,
+  keyOf,
+  keyOfRun,
+  movedColumns,
+  moveTo,
+  newSubject,
+  type SubjectRow,
+  stateOfRow,
+} from "./subject-rows.ts";
 
 export interface Arriving {
   readonly event: ReceivedEvent;
@@ -28,7 +67,15 @@ export interface AcceptParts {
 
 /** Only these: each value that is read costs about 80 ns, and a buffer six times as much. */
 const trackedColumns = [
-  ...(["seq", "type", "service_id", "reference", "metadata", "registered_at", "registered_sent_at"] as const),
+  ...([
+    "seq",
+    "type",
+    "service_id",
+    "reference",
+    "metadata",
+    "registered_at",
+    "registered_sent_at",
+  ] as const),
   ...movedColumns,
   "missing",
 ] as const;
@@ -39,20 +86,34 @@ const moved = change(subjects, movedColumns, { isLocked: true });
 const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
 
 /**
- * Dedupes, stores, tracks and plans events in one step. A known id only raises its counts, so a redelivery can neither
- * change a status nor be planned again. The caller writes the counts, with its own.
+ * Dedupes, stores, tracks and plans events in one step. A known id only raises its counts, so a
+ * redelivery can neither change a status nor be planned again. The caller writes the counts, with
+ * its own.
  */
-export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome>> {
+export function* accept(
+  arriving: readonly Arriving[],
+  parts: AcceptParts,
+  counts: Counts,
+): Work<PlannedBatch<AcceptOutcome>> {
   const { ids, idOf, about, aboutOf } = nameAll(arriving);
   const stored = yield* lookUp(about, ids, releasedIds(arriving, idOf));
-  const trackedOf = new Map(about.map((one, place) => [one, begin(one, stored[place] as (typeof stored)[number])]));
+  const trackedOf = new Map(
+    about.map((one, place) => [one, begin(one, stored[place] as (typeof stored)[number])]),
+  );
 
   const planned: AcceptedEvent[] = [];
   for (const [place, one] of arriving.entries()) {
     const id = idOf[place] as Id;
     if (typeof id.known !== "number" || id.planned !== null) continue;
     const name = aboutOf[place] ?? null;
-    id.planned = planEvent(one, place, id, name === null ? null : (trackedOf.get(name) ?? null), parts, counts);
+    id.planned = planEvent(
+      one,
+      place,
+      id,
+      name === null ? null : (trackedOf.get(name) ?? null),
+      parts,
+      counts,
+    );
     planned.push(id.planned);
   }
   // A new message has nothing open.
@@ -126,7 +187,8 @@ function nameAll(arriving: readonly Arriving[]) {
   });
   const aboutOf = arriving.map(({ event: { account, subject } }) => {
     if (subject.type === "none") return null;
-    const [type, name] = subject.type === "message" ? ([0, subject.wamid] as const) : ([1, subject.runId] as const);
+    const [type, name] =
+      subject.type === "message" ? ([0, subject.wamid] as const) : ([1, subject.runId] as const);
     const full = `${type}${account}\0${name}`;
     let about = bySubject.get(full);
     if (about === undefined) {
@@ -135,23 +197,33 @@ function nameAll(arriving: readonly Arriving[]) {
     }
     return about;
   });
-  const about = [...bySubject.values()].sort((a, b) => byKey([a.key, a.account], [b.key, b.account]));
+  const about = [...bySubject.values()].sort((a, b) =>
+    byKey([a.key, a.account], [b.key, b.account]),
+  );
   return { ids: [...byId.values()], idOf, about, aboutOf };
 }
 
 function releasedIds(arriving: readonly Arriving[], idOf: readonly Id[]): ReadonlyMap<Id, number> {
-  return new Map(arriving.flatMap(({ event: { releaseOf } }, place) => (releaseOf === undefined ? [] : [[idOf[place] as Id, releaseOf]])));
+  return new Map(
+    arriving.flatMap(({ event: { releaseOf } }, place) =>
+      releaseOf === undefined ? [] : [[idOf[place] as Id, releaseOf]],
+    ),
+  );
 }
 
 /**
- * Ids are looked up after the locks of the subjects: another receiver may have stored the event meanwhile. Deleted events come after
- * those that are there, because retention moves a derived id between them.
+ * Ids are looked up after the locks of the subjects: another receiver may have stored the event
+ * meanwhile. Deleted events come after those that are there, because retention moves a derived id
+ * between them.
  */
 function* lookUp(about: readonly About[], ids: readonly Id[], released: ReadonlyMap<Id, number>) {
   const names = ({ key, account }: About | Id) => [key, account];
   const derived = ids.filter(({ isDerived }) => isDerived);
   if (derived.length === 0) {
-    const [stored, found] = yield* together([findOrNumber(trackedSubject, about, names), findOrNumber(givenEvent, ids, names)]);
+    const [stored, found] = yield* together([
+      findOrNumber(trackedSubject, about, names),
+      findOrNumber(givenEvent, ids, names),
+    ]);
     for (const [place, id] of ids.entries()) id.known = found[place] as Known;
     return stored;
   }
@@ -165,7 +237,8 @@ function* lookUp(about: readonly About[], ids: readonly Id[], released: Readonly
   for (const [place, id] of given.entries()) id.known = ofGiven[place] ?? null;
   for (const [place, id] of derived.entries()) {
     const kept = gone[place];
-    id.known = ofDerived[place] ?? (kept === undefined || kept.seq === released.get(id) ? null : kept);
+    id.known =
+      ofDerived[place] ?? (kept === undefined || kept.seq === released.get(id) ? null : kept);
   }
   const fresh = ids.filter(({ known }) => known === null);
   const seqs = yield* ask(numbers(events, fresh.length));
@@ -226,14 +299,29 @@ function planEvent(
         moveTo(row, step.state, receivedAt);
         about.isChanged = true;
       }
-      for (const [series, label] of countsOfTracking(tracking, step.state.times, row.registered_sent_at))
-        counts.add({ at: minute, account, series, of: series === "transitions" || series === "skipped" ? source : "", label }, 1);
+      for (const [series, label] of countsOfTracking(
+        tracking,
+        step.state.times,
+        row.registered_sent_at,
+      ))
+        counts.add(
+          {
+            at: minute,
+            account,
+            series,
+            of: series === "transitions" || series === "skipped" ? source : "",
+            label,
+          },
+          1,
+        );
     } catch (failure) {
       error = failure;
     }
   }
   const truncated = isTruncated(envelope);
-  const start = truncated ? rules.hydration({ event: envelope.event, account, hasSubject: about !== null }) : null;
+  const start = truncated
+    ? rules.hydration({ event: envelope.event, account, hasSubject: about !== null })
+    : null;
   const isHydrating = start?.state === "waiting";
   const status = of.type === "none" ? null : of.status;
   const errorCode = of.type === "message" ? of.errorCode : null;
@@ -311,10 +399,24 @@ function stepSubject(
     ? rules.stepMessage(before as MessageState, { status, error: subject.errorCode, at })
     : rules.stepRun(before as RunState, { status, error: subject.error, at });
   const errorCode = isMessage ? state.error : null;
-  return { state, tracking: { ...facts, previousStatus: before.status, status: state.status, errorCode, transition } };
+  return {
+    state,
+    tracking: {
+      ...facts,
+      previousStatus: before.status,
+      status: state.status,
+      errorCode,
+      transition,
+    },
+  };
 }
 
-function repeatCounts(arriving: readonly Arriving[], idOf: readonly Id[], outcomes: AcceptOutcome[], counts: Counts) {
+function repeatCounts(
+  arriving: readonly Arriving[],
+  idOf: readonly Id[],
+  outcomes: AcceptOutcome[],
+  counts: Counts,
+) {
   const changed = new Map<number, { seq: number; duplicates: number; conflicts: number }>();
   for (const [place, { event }] of arriving.entries()) {
     if (outcomes[place] !== undefined) continue;
@@ -332,18 +434,29 @@ function repeatCounts(arriving: readonly Arriving[], idOf: readonly Id[], outcom
   return [...changed.values()].sort((a, b) => a.seq - b.seq);
 }
 
-const kept = look(events, ["seq"], ["account", "source", "received_at", "disposition"], { lock: "update" });
+const kept = look(events, ["seq"], ["account", "source", "received_at", "disposition"], {
+  lock: "update",
+});
 const words = ["quarantined", "unassigned"] as const;
 const released = change(events, ["disposition", "release"]);
 
 /** Repeats make one event, because its id is the same. The caller writes the counts. */
-export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome | null>> {
-  const places = [...new Map(batch.map((event, place) => [event.releaseOf, place] as const).toReversed()).values()];
+export function* release(
+  batch: readonly ReleasedEvent[],
+  parts: AcceptParts,
+  counts: Counts,
+): Work<PlannedBatch<AcceptOutcome | null>> {
+  const places = [
+    ...new Map(
+      batch.map((event, place) => [event.releaseOf, place] as const).toReversed(),
+    ).values(),
+  ];
   const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent }));
   once.sort((a, b) => a.event.releaseOf - b.event.releaseOf);
   // Before the subjects: accepting locks no such row.
   const rows = yield* ask(find(kept, once, ({ event: { releaseOf } }) => [releaseOf]));
-  const wordOf = (index: number) => words.find((word) => codeOf.disposition[word] === rows[index]?.disposition);
+  const wordOf = (index: number) =>
+    words.find((word) => codeOf.disposition[word] === rows[index]?.disposition);
   const here = once.filter((_, index) => wordOf(index) !== undefined);
   const { outcomes, plans } = yield* accept(
     here.map(({ event }) => ({ event, proxyRoute: null })),
@@ -362,6 +475,8 @@ export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, co
       release: (outcomes[index] as AcceptOutcome).seq,
     })),
   );
-  const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index] as AcceptOutcome]));
+  const byPlace = new Map(
+    here.map(({ place }, index) => [place, outcomes[index] as AcceptOutcome]),
+  );
   return { outcomes: batch.map((_, place) => byPlace.get(place) ?? null), plans };
 }

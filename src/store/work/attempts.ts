@@ -56,7 +56,11 @@ const q = as(queue, "q");
 const dueKeys = select({ lane: q.lane, event: q.event, at: q.next_at });
 
 /* On SQLite twice as fast as one statement with joins (measured), on PostgreSQL two round trips for a few deliveries. */
-const waiting = look(queue, ["lane", "route", "event"], ["state", "next_at", "attempts", "spent", "replays", "cause"]);
+const waiting = look(
+  queue,
+  ["lane", "route", "event"],
+  ["state", "next_at", "attempts", "spent", "replays", "cause"],
+);
 const sent = look(
   events,
   ["seq"],
@@ -76,10 +80,20 @@ const sent = look(
     "moved",
   ],
 );
-const about = look(subjects, ["seq"], ["type", "name", "service_id", "reference", "metadata", "registered_at"]);
+const about = look(
+  subjects,
+  ["seq"],
+  ["type", "name", "service_id", "reference", "metadata", "registered_at"],
+);
 const hydration = look(hydrations, ["event"], ["state", "more"]);
 
-export function* duePlaces({ route, from, now, limit, shard }: DueRange): Work<readonly QueuePlace[]> {
+export function* duePlaces({
+  route,
+  from,
+  now,
+  limit,
+  shard,
+}: DueRange): Work<readonly QueuePlace[]> {
   return yield* rows(
     dueKeys`FROM queue q
       WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.next_at >= ${from} AND q.next_at <= ${now} ${ofShard(shard)}
@@ -98,10 +112,12 @@ export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<
     find(waiting, keys, ({ lane, event }) => [lane, route, event]),
     find(sent, keys, ({ event }) => [event]),
   ]);
-  const found: { readonly key: QueueKey; readonly place: WaitingRow; readonly event: SentRow }[] = [];
+  const found: { readonly key: QueueKey; readonly place: WaitingRow; readonly event: SentRow }[] =
+    [];
   for (const [index, key] of keys.entries()) {
     const [place, event] = [places[index], bodies[index]];
-    if (place?.state === queueState.waiting && event !== undefined) found.push({ key, place, event });
+    if (place?.state === queueState.waiting && event !== undefined)
+      found.push({ key, place, event });
   }
   const subject = found.flatMap(({ event }) => (event.subject === null ? [] : [[event.subject]]));
   const alone = found.flatMap(({ key, event }) => (event.subject === null ? [[key.event]] : []));
@@ -138,7 +154,9 @@ const noId = Buffer.alloc(0);
 
 /** As `shardOf` numbers them. Not stored, so that another number of shards changes no row. */
 const ofShard = (shard: Shard = wholeRoute): Sql | undefined =>
-  shard.of === 1 ? undefined : sql`AND abs(q.lane) % 65536 * 40503 % 65536 / 256 % ${shard.of} = ${shard.number}`;
+  shard.of === 1
+    ? undefined
+    : sql`AND abs(q.lane) % 65536 * 40503 % 65536 / 256 % ${shard.of} = ${shard.number}`;
 
 /** Null: none waits. */
 function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
@@ -153,7 +171,10 @@ function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
 type WaitingRow = RowFrom<typeof waiting>;
 type SentRow = RowFrom<typeof sent>;
 
-function subjectOf(subject: RowFrom<typeof about>, { previous_status, status, moved }: SentRow): DeliverySubject {
+function subjectOf(
+  subject: RowFrom<typeof about>,
+  { previous_status, status, moved }: SentRow,
+): DeliverySubject {
   const { type, name, service_id, reference, metadata, registered_at } = subject;
   return {
     type: type === 0 ? "message" : "run",
@@ -169,26 +190,46 @@ function subjectOf(subject: RowFrom<typeof about>, { previous_status, status, mo
 }
 
 const own = look(queue, ["lane", "route", "event"], ["event"], { lock: "update" });
-const nextInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "update" });
+const nextInLane = look(queue, ["lane", "route"], ["event", "state"], {
+  order: "event",
+  lock: "update",
+});
 /** A settlement of another attempt than the next one is late. */
-const waits = change(queue, ["next_at", "cause", "spent"], { count: ["attempts"], only: ["attempts"] });
+const waits = change(queue, ["next_at", "cause", "spent"], {
+  count: ["attempts"],
+  only: ["attempts"],
+});
 const ends = removal(queue, { only: ["attempts"] });
 const released = change(queue, ["state", "next_at"], { isLocked: true });
 
 const leaseOf = ({ route, lease = route }: Settling): string => lease;
 
 /** Each on its own: a settlement that is late or lost harms no other. */
-export function* settle(batch: readonly Settling[], begin: () => Counts, held: Held): Work<readonly SettledOutcome[]> {
+export function* settle(
+  batch: readonly Settling[],
+  begin: () => Counts,
+  held: Held,
+): Work<readonly SettledOutcome[]> {
   const lost = held === null ? none : yield* lostLeases([...new Set(batch.map(leaseOf))], held);
   const outcomes: SettledOutcome[] = batch.map(() => ({ result: "lost" }));
   // Two workers lock in one order.
   const kept = batch
     .map((settling, place) => {
       const { delivery, route, event, attempt } = settling;
-      return { settling, place, key: { lane: delivery.lane, route, event, attempts: attempt.number - 1 } };
+      return {
+        settling,
+        place,
+        key: { lane: delivery.lane, route, event, attempts: attempt.number - 1 },
+      };
     })
     .filter(({ settling }) => !lost.has(leaseOf(settling)));
-  kept.sort(({ key: a }, { key: b }) => a.lane - b.lane || compareTexts(a.route, b.route) || a.event - b.event || a.attempts - b.attempts);
+  kept.sort(
+    ({ key: a }, { key: b }) =>
+      a.lane - b.lane ||
+      compareTexts(a.route, b.route) ||
+      a.event - b.event ||
+      a.attempts - b.attempts,
+  );
   const waiting = kept.filter(({ settling }) => settling.settled.to === "waiting");
   const ending = kept.filter(({ settling }) => settling.settled.to !== "waiting");
   // Two statements would each lock their own rows in order.
@@ -209,21 +250,35 @@ export function* settle(batch: readonly Settling[], begin: () => Counts, held: H
   // A delivery that was accepted behind the removed one is seen only now.
   const [, , next] = yield* together([
     insert(deliveries, ended, ({ settling }) => deliveryRow(settling)),
-    insert(attempts, waited, ({ settling: { event, route, attempt } }) => ({ event, route, number: attempt.number, ...triedAs(attempt) })),
+    insert(attempts, waited, ({ settling: { event, route, attempt } }) => ({
+      event,
+      route,
+      number: attempt.number,
+      ...triedAs(attempt),
+    })),
     find(nextInLane, freed, ({ key: { lane, route } }) => [lane, route]),
   ]);
   const out = freed.flatMap(({ key: { lane, route }, settling: { at }, place }, index) => {
     const row = next[index];
-    return row?.state === queueState.held ? [{ place, due: { lane, route, event: row.event, at } }] : [];
+    return row?.state === queueState.held
+      ? [{ place, due: { lane, route, event: row.event, at } }]
+      : [];
   });
   for (const { place, due } of out) outcomes[place] = { result: "settled", released: due };
-  yield* together([set(released, out, ({ due: { at, ...key } }) => ({ ...key, state: queueState.waiting, next_at: at }))]);
+  yield* together([
+    set(released, out, ({ due: { at, ...key } }) => ({
+      ...key,
+      state: queueState.waiting,
+      next_at: at,
+    })),
+  ]);
 
   const counts = begin();
   for (const { settling } of done) {
     countSettled(counts, settling);
     const { stop, pause, opened, failing } = settling;
-    if ([stop, pause, opened, failing].some((note) => note !== undefined)) yield* noteOfRoute(settling);
+    if ([stop, pause, opened, failing].some((note) => note !== undefined))
+      yield* noteOfRoute(settling);
   }
   yield* counts.write();
   return outcomes;
@@ -240,7 +295,11 @@ const causeAfter = ({ settled, attempt, delivery }: Settling): string | null =>
 
 function waitingRow(settling: Settling) {
   const { settled } = settling;
-  return { next_at: settled.to === "waiting" ? settled.nextAt : 0, cause: causeAfter(settling), spent: spentAfter(settling) };
+  return {
+    next_at: settled.to === "waiting" ? settled.nextAt : 0,
+    cause: causeAfter(settling),
+    spent: spentAfter(settling),
+  };
 }
 
 function deliveryRow(settling: Settling): RowOf<typeof deliveries> {
@@ -271,25 +330,62 @@ function triedAs({ at, tookMs, result, response }: Attempt) {
   };
 }
 
-function countSettled(counts: Counts, { route, attempt, settled, at, receivedAt, delivery: { account } }: Settling): void {
+function countSettled(
+  counts: Counts,
+  { route, attempt, settled, at, receivedAt, delivery: { account } }: Settling,
+): void {
   const minute = Math.floor(at / minuteMs);
-  counts.add({ at: Math.floor(attempt.at / minuteMs), account, series: "attempts", of: route, label: outcomeOf(attempt.result) }, 1);
-  if (settled.to === "dead") counts.add({ at: minute, account, series: "dead", of: route, label: "" }, 1);
+  counts.add(
+    {
+      at: Math.floor(attempt.at / minuteMs),
+      account,
+      series: "attempts",
+      of: route,
+      label: outcomeOf(attempt.result),
+    },
+    1,
+  );
+  if (settled.to === "dead")
+    counts.add({ at: minute, account, series: "dead", of: route, label: "" }, 1);
   if (settled.to === "delivered" && receivedAt !== undefined)
-    counts.add({ at: minute, account, series: "delivery", of: route, label: String(bucketOf(at - receivedAt)) }, 1);
+    counts.add(
+      {
+        at: minute,
+        account,
+        series: "delivery",
+        of: route,
+        label: String(bucketOf(at - receivedAt)),
+      },
+      1,
+    );
 }
 
 /* No dispatcher picks up a proxied exchange. Its process settles it, or it is over after a minute. */
 
 const exchange = look(queue, ["lane", "route", "event"], ["account"]);
-const ownExchange = look(queue, ["lane", "route", "event", "state"], ["lane", "route", "event", "account"], { lock: "update" });
+const ownExchange = look(
+  queue,
+  ["lane", "route", "event", "state"],
+  ["lane", "route", "event", "account"],
+  { lock: "update" },
+);
 const left = removal(queue, { isLocked: true });
 
-export function* settleExchanges(batch: readonly Settlement[], counts: () => Counts): Work<readonly SettledOutcome[]> {
+export function* settleExchanges(
+  batch: readonly Settlement[],
+  counts: () => Counts,
+): Work<readonly SettledOutcome[]> {
   const found = yield* ask(find(exchange, batch, ({ event, route }) => [-event, route, event]));
   const here = batch.flatMap((settlement, place) => {
     const account = found[place]?.account;
-    return account === undefined ? [] : [{ place, settling: { ...settlement, delivery: { ...fresh, account, lane: -settlement.event } } }];
+    return account === undefined
+      ? []
+      : [
+          {
+            place,
+            settling: { ...settlement, delivery: { ...fresh, account, lane: -settlement.event } },
+          },
+        ];
   });
   const settled = here.map(({ settling }) => settling);
   const outcomes = yield* settle(settled, counts, null);
@@ -299,10 +395,20 @@ export function* settleExchanges(batch: readonly Settlement[], counts: () => Cou
 
 const fresh = { spent: 0, replays: 0, cause: null };
 
-export function* endLeftExchanges(at: number, reason: string, limit: number, counts: Counts, { isAlone }: Process): Work<number> {
+export function* endLeftExchanges(
+  at: number,
+  reason: string,
+  limit: number,
+  counts: Counts,
+  { isAlone }: Process,
+): Work<number> {
   const routes = yield* rows(routesIn(queueState.exchange));
   // A process that is alone first ends those of the one before it.
-  const lists = yield* together(routes.map(({ route }) => query(overdue(queueState.exchange, route, isAlone ? never : at, limit))));
+  const lists = yield* together(
+    routes.map(({ route }) =>
+      query(overdue(queueState.exchange, route, isAlone ? never : at, limit)),
+    ),
+  );
   const keys = sortedLanes(
     lists
       .flat()
@@ -311,13 +417,28 @@ export function* endLeftExchanges(at: number, reason: string, limit: number, cou
   );
   const locked = yield* ask(find(ownExchange, keys, (key) => [...key, queueState.exchange]));
   const ended = locked.filter((row) => row !== undefined);
-  for (const { account, route } of ended) counts.add({ at: Math.floor(at / minuteMs), account, series: "dead", of: route, label: "" }, 1);
+  for (const { account, route } of ended)
+    counts.add({ at: Math.floor(at / minuteMs), account, series: "dead", of: route, label: "" }, 1);
   yield* together([
     remove(left, ended),
-    insert(deliveries, ended, ({ event, route, account, lane }) => ({ ...abandoned, event, route, account, lane, settled_at: at, reason })),
+    insert(deliveries, ended, ({ event, route, account, lane }) => ({
+      ...abandoned,
+      event,
+      route,
+      account,
+      lane,
+      settled_at: at,
+      reason,
+    })),
   ]);
   yield* counts.write();
   return ended.length;
 }
 
-const abandoned = { ...blankRow(deliveries), state: settledState.dead, attempts: 0, spent: 0, replays: 0 };
+const abandoned = {
+  ...blankRow(deliveries),
+  state: settledState.dead,
+  attempts: 0,
+  spent: 0,
+  replays: 0,
+};

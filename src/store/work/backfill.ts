@@ -1,14 +1,39 @@
 import type { RouteVerdict } from "../../model/states.ts";
 import { addVerdicts, nothingTracked, replan } from "../../track/planning.ts";
-import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, ReplayFound, Rules } from "../port.ts";
+import type {
+  BackfillFilter,
+  DueDelivery,
+  ReplayCursor,
+  Replayed,
+  ReplayFound,
+  Rules,
+} from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, type RowOf } from "../schema/tables.ts";
-import { ask, change, find, insert, insertMissing, look, rows, together, update, type Work } from "../sql/ops.ts";
+import {
+  ask,
+  change,
+  find,
+  insert,
+  insertMissing,
+  look,
+  rows,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
 import { as, pick, select } from "../sql/sql.ts";
 import type { AcceptParts } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import { storedEvent } from "./parking.ts";
-import { lookAround, type NumberedPlan, type PlannedBatch, type Queued, queueRows, verdictsOf } from "./plans.ts";
+import {
+  lookAround,
+  type NumberedPlan,
+  type PlannedBatch,
+  type Queued,
+  queueRows,
+  verdictsOf,
+} from "./plans.ts";
 import { factsOfRow, findSubjects, lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 export interface Backfilling {
@@ -46,8 +71,15 @@ const walked = select({
   errorCode: e.error_code,
 });
 
-export function* findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number, rules: Rules): Work<ReplayFound> {
-  const read = yield* rows(walked`FROM events e WHERE e.seq > ${cursor.event} ORDER BY e.seq LIMIT ${limit}`);
+export function* findBackfill(
+  filter: BackfillFilter,
+  cursor: ReplayCursor,
+  limit: number,
+  rules: Rules,
+): Work<ReplayFound> {
+  const read = yield* rows(
+    walked`FROM events e WHERE e.seq > ${cursor.event} ORDER BY e.seq LIMIT ${limit}`,
+  );
   const { accounts, disposition, errorCode, from = 0, to = Number.MAX_SAFE_INTEGER } = filter;
   const matching = read.filter(
     (row) =>
@@ -73,8 +105,15 @@ export function* findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limi
   };
 }
 
-/** Planned deliveries stay, and only new verdicts are added (promise 2). The caller writes the counts. */
-export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<Replayed>> {
+/**
+ * Planned deliveries stay, and only new verdicts are added (promise 2). The caller writes the
+ * counts.
+ */
+export function* backfill(
+  batch: readonly Backfilling[],
+  parts: AcceptParts,
+  counts: Counts,
+): Work<PlannedBatch<Replayed>> {
   const outcomes: Replayed[] = [];
   const used: NumberedPlan[] = [];
   for (const one of batch) {
@@ -114,7 +153,12 @@ function* backfillOne(
   }
   yield* together([
     insertMissing(plans, unstored),
-    update(routed, replanned, ({ seq, plan }) => ({ seq, disposition: codeOf.disposition.routed, plan: plan.id, fault: null })),
+    update(routed, replanned, ({ seq, plan }) => ({
+      seq,
+      disposition: codeOf.disposition.routed,
+      plan: plan.id,
+      fault: null,
+    })),
     insert(queue, queued),
   ]);
   return { replayed: queued.length, due, plans: used };
@@ -135,12 +179,18 @@ function* replanEvents(
   const all: Replanned[] = [];
   for (let from = 0; from < seqs.length; from += bodiesAtOnce) {
     const keys = seqs.slice(from, from + bodiesAtOnce).map((seq) => [seq]);
-    const read = (yield* ask(find(rowOf, keys))).filter((row) => row?.disposition === codeOf.disposition[disposition]);
+    const read = (yield* ask(find(rowOf, keys))).filter(
+      (row) => row?.disposition === codeOf.disposition[disposition],
+    );
     const kept = yield* verdictsOf(read.map((row) => row?.plan ?? null));
     for (const row of read) {
       if (row === undefined) continue;
       const subject = row.subject === null ? undefined : subjects.get(row.subject);
-      const now = replan(rules, storedEvent(row, row.body), subject === undefined ? nothingTracked : factsOfRow(subject));
+      const now = replan(
+        rules,
+        storedEvent(row, row.body),
+        subject === undefined ? nothingTracked : factsOfRow(subject),
+      );
       const { verdicts, added } = addVerdicts(kept.get(row.plan ?? 0) ?? [], now ?? [], route);
       const { body: _, ...rest } = row;
       if (added.length > 0) all.push({ ...rest, verdicts, added });

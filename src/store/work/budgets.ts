@@ -12,8 +12,8 @@ import type { Work } from "../sql/ops.ts";
 import { allOf, create, put, readNow, value } from "./state.ts";
 
 /*
- * An account's row holds the stops that its processes found, and locks the rows of their parts of the caps. Times are of the database's
- * clock.
+ * An account's row holds the stops that its processes found, and locks the rows of their parts of
+ * the caps. Times are of the database's clock.
  */
 
 export interface BudgetRow extends Pick<BudgetRequest, "need" | "want" | "used"> {
@@ -46,7 +46,9 @@ export function withNews(known: StoredStops, news: BudgetNews | null): StoredSto
   const stops = Object.entries({ ...(known.plan === news.plan ? known.stops : {}), ...news.stops });
   return {
     plan: news.plan,
-    stops: Object.fromEntries(stops.filter((entry): entry is [string, StoredStop] => entry[1] !== null)),
+    stops: Object.fromEntries(
+      stops.filter((entry): entry is [string, StoredStop] => entry[1] !== null),
+    ),
   };
 }
 
@@ -57,7 +59,15 @@ export function decideBudget(rows: readonly BudgetRow[], request: BudgetRequest,
   const limits = limitsFrom((kind) => share(kind, others, request, now));
   const part = limitsFrom((kind) => Math.max(limits[kind], request.keep[kind]));
   const leasedUntil = now + request.leaseMs;
-  const row: BudgetRow = { process, need, want, used, part, leasedUntil, countsUntil: leasedUntil + request.countsMs };
+  const row: BudgetRow = {
+    process,
+    need,
+    want,
+    used,
+    part,
+    leasedUntil,
+    countsUntil: leasedUntil + request.countsMs,
+  };
   return {
     limits,
     row: [part, need].flatMap((all) => Object.values(all)).some((n) => n > 0) ? row : null,
@@ -69,8 +79,16 @@ export function decideBudget(rows: readonly BudgetRow[], request: BudgetRequest,
 const keptFree = 0.1;
 const turnMs = 60_000;
 
-/** First the needs of all are met evenly, then their wants. A part stays of a process that died until its calls count no longer. */
-function share(kind: SlotKind, others: readonly BudgetRow[], own: BudgetRequest, now: number): number {
+/**
+ * First the needs of all are met evenly, then their wants. A part stays of a process that died
+ * until its calls count no longer.
+ */
+function share(
+  kind: SlotKind,
+  others: readonly BudgetRow[],
+  own: BudgetRequest,
+  now: number,
+): number {
   const free = own.caps[kind] - sumOf(others, ({ part }) => part[kind]);
   const live = others.filter(({ leasedUntil }) => leasedUntil > now);
   const total = free + sumOf(live, ({ part }) => part[kind]);

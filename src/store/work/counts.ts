@@ -15,11 +15,23 @@ import { countIn, kept } from "../../model/maps.ts";
 import type { Disposition } from "../../model/states.ts";
 import { literals } from "../schema/ddl.ts";
 import { counters, type RowOf } from "../schema/tables.ts";
-import { add, compareTexts, removal, remove, rows, type Sums, together, type Work } from "../sql/ops.ts";
+import {
+  add,
+  compareTexts,
+  removal,
+  remove,
+  rows,
+  type Sums,
+  together,
+  type Work,
+} from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import { notePurged } from "./state-rows.ts";
 
-/** The result of an attempt in the history and in groups: `delivered`, a status such as `503`, or a cause such as `timeout`. */
+/**
+ * The result of an attempt in the history and in groups: `delivered`, a status such as `503`, or a
+ * cause such as `timeout`.
+ */
 export function outcomeOf(result: AttemptResult): string {
   if (result.kind === "failed") return result.error;
   return result.kind === "taken" ? "delivered" : outcomeOfRow(result.status, null);
@@ -33,10 +45,14 @@ export function outcomeOfRow(status: number | null, error: string | null): strin
 export const minutesPerHour = hourMs / minuteMs;
 
 /** Hours are negative, so that no minute has their place. */
-export const atOfHour = (minute: number): number => 0 - Math.floor(minute / minutesPerHour) * minutesPerHour;
+export const atOfHour = (minute: number): number =>
+  0 - Math.floor(minute / minutesPerHour) * minutesPerHour;
 
 export function atsOfHour(first: number): number[] {
-  return [atOfHour(first), ...Array.from({ length: minutesPerHour }, (_, minute) => first + minute)];
+  return [
+    atOfHour(first),
+    ...Array.from({ length: minutesPerHour }, (_, minute) => first + minute),
+  ];
 }
 
 /** `at`: unix minutes, or 0 for a total. `of`: a source or route, or empty. */
@@ -52,7 +68,11 @@ interface Counted extends Counter {
   n: number;
 }
 
-const counting: Sums = { table: counters, max: [...gaugeNames, "secretLast"], min: ["secretFirst"] };
+const counting: Sums = {
+  table: counters,
+  max: [...gaugeNames, "secretLast"],
+  min: ["secretFirst"],
+};
 
 export interface Counts {
   add(counter: Counter, n: number): void;
@@ -73,7 +93,9 @@ export function createCounting(writer: string) {
       let known = codesOf.get(hour);
       if (known === undefined) {
         if (codesOf.size > 2) codesOf.clear();
-        const stored = yield* rows(codes`FROM counters c WHERE c.at IN ${atsOfHour(hour * minutesPerHour)} AND c.series = 'failures'`);
+        const stored = yield* rows(
+          codes`FROM counters c WHERE c.at IN ${atsOfHour(hour * minutesPerHour)} AND c.series = 'failures'`,
+        );
         known = new Set(stored.map(({ label }) => label));
         codesOf.set(hour, known);
       }
@@ -90,7 +112,10 @@ export function createCounting(writer: string) {
       const byAt: Level<Level<Level<Level<Level<Counted>>>>> = new Map();
       return {
         add(counter, n) {
-          const byLabel = under(under(under(under(byAt, counter.at), counter.account), counter.series), counter.of);
+          const byLabel = under(
+            under(under(under(byAt, counter.at), counter.account), counter.series),
+            counter.of,
+          );
           const known = byLabel.get(counter.label);
           if (known === undefined) {
             const counted = { ...counter, n };
@@ -116,7 +141,12 @@ export function createCounting(writer: string) {
 /** Events that the relay made have no signature. */
 export function countSecret(
   counts: Counts,
-  { account, source, secret, receivedAt }: Pick<ReceivedEvent, "account" | "source" | "secret" | "receivedAt">,
+  {
+    account,
+    source,
+    secret,
+    receivedAt,
+  }: Pick<ReceivedEvent, "account" | "source" | "secret" | "receivedAt">,
   series: "secret" | "secretRepeats",
 ): void {
   if (secret === null) return;
@@ -129,7 +159,11 @@ export function countSecret(
 /** It counts in the minute of receipt. */
 export function countMoved(
   counts: Counts,
-  { account, source, received_at }: { readonly account: string; readonly source: string; readonly received_at: number },
+  {
+    account,
+    source,
+    received_at,
+  }: { readonly account: string; readonly source: string; readonly received_at: number },
   from: Disposition,
   to: Disposition,
 ): void {
@@ -142,7 +176,8 @@ export function countMoved(
 type Level<T> = Map<string | number, T>;
 
 const nothing = () => new Map<never, never>();
-const under = <K, V, L>(level: Map<L, Map<K, V>>, key: L): Map<K, V> => kept(level, key, nothing as () => Map<K, V>);
+const under = <K, V, L>(level: Map<L, Map<K, V>>, key: L): Map<K, V> =>
+  kept(level, key, nothing as () => Map<K, V>);
 
 /** Two batches do not wait for each other in this order. Codes that became one are one row. */
 function merged(list: readonly Counted[]): Counted[] {
@@ -189,7 +224,8 @@ export function createAcknowledgements(write: (acknowledged: Acknowledged) => Pr
     try {
       await write(written);
     } catch {
-      for (const [minute, buckets] of written) for (const [bucket, n] of buckets) note(minute, bucket, n);
+      for (const [minute, buckets] of written)
+        for (const [bucket, n] of buckets) note(minute, bucket, n);
     }
   }
 
@@ -204,7 +240,8 @@ export function createAcknowledgements(write: (acknowledged: Acknowledged) => Pr
 
 export function countAcknowledged(counts: Counts, acknowledged: Acknowledged): void {
   for (const [at, buckets] of acknowledged) {
-    for (const [bucket, n] of buckets) counts.add({ at, account: "", series: "ack", of: "", label: String(bucket) }, n);
+    for (const [bucket, n] of buckets)
+      counts.add({ at, account: "", series: "ack", of: "", label: String(bucket) }, n);
   }
 }
 
@@ -232,14 +269,18 @@ const locked = raw("", "FOR UPDATE");
 const ended = removal(counters, { isLocked: true });
 
 const taken = (range: Sql, limit: number): Work<readonly CounterRow[]> =>
-  rows(whole`FROM counters c WHERE ${range} AND ${isOfHistory} ${inOrder} LIMIT ${limit} ${locked}`);
+  rows(
+    whole`FROM counters c WHERE ${range} AND ${isOfHistory} ${inOrder} LIMIT ${limit} ${locked}`,
+  );
 
 /** One row for the counts of all processes. Returns how many rows of minutes it took. */
 export function* rollUp(now: number, limit: number): Work<number> {
   const before = Math.floor((now - minutesKeptMs) / minuteMs);
   const minutes = yield* taken(sql`c.at > 0 AND c.at < ${before}`, limit);
   const hours = [
-    ...Map.groupBy(minutes, ({ at, account, series, of, label }) => JSON.stringify([atOfHour(at), account, series, of, label])).values(),
+    ...Map.groupBy(minutes, ({ at, account, series, of, label }) =>
+      JSON.stringify([atOfHour(at), account, series, of, label]),
+    ).values(),
   ]
     .map(hourOf)
     .sort(byKey);
@@ -252,12 +293,15 @@ const gauges: ReadonlySet<string> = new Set(gaugeNames);
 function hourOf(minutes: readonly CounterRow[]): CounterRow {
   const [first] = minutes as [CounterRow, ...CounterRow[]];
   const counts = minutes.map(({ n }) => n);
-  const n = gauges.has(first.series) ? Math.max(...counts) : counts.reduce((sum, count) => sum + count, 0);
+  const n = gauges.has(first.series)
+    ? Math.max(...counts)
+    : counts.reduce((sum, count) => sum + count, 0);
   return { ...first, at: atOfHour(first.at), writer: "", n };
 }
 
 export function* purgeHours(now: number, keep: number, limit: number): Work<number> {
-  const before = Math.floor((now - Math.max(keep, minutesKeptMs + hourMs)) / hourMs) * minutesPerHour;
+  const before =
+    Math.floor((now - Math.max(keep, minutesKeptMs + hourMs)) / hourMs) * minutesPerHour;
   const hours = yield* taken(sql`c.at < 0 AND c.at > ${0 - before}`, limit);
   if (hours.length === 0) return 0;
   yield* notePurged("history", before * minuteMs);

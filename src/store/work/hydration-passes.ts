@@ -12,7 +12,15 @@ import {
 import { isReplaced } from "../../track/planning.ts";
 import type { DueDelivery } from "../port.ts";
 import { unpackEventId } from "../schema/codes.ts";
-import { events, hydrations, polls, subjects, whereHydrating, whereReadable, whereUnreadable } from "../schema/tables.ts";
+import {
+  events,
+  hydrations,
+  polls,
+  subjects,
+  whereHydrating,
+  whereReadable,
+  whereUnreadable,
+} from "../schema/tables.ts";
 import { change, first, query, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, hexOf, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
 import { packOutcome, polledCount, polledEvents } from "./hydrations.ts";
@@ -21,8 +29,9 @@ import { addTo, create, list, put, timeName, value } from "./state.ts";
 import { lockSubjects } from "./subject-rows.ts";
 
 /*
- * A pass reads the candidate messages of an account for all truncated events that wait when it begins. The open one is a row of `state`,
- * which each step locks first, so that another process can continue it.
+ * A pass reads the candidate messages of an account for all truncated events that wait when it
+ * begins. The open one is a row of `state`, which each step locks first, so that another process
+ * can continue it.
  */
 
 /** Reconciliation stores when it got an answer. The call began at most this long before. */
@@ -54,7 +63,9 @@ const callsOf = (account: string): string => `hydrated/${account}/`;
 
 const accountsWaiting = (after: string) =>
   sql`(SELECT h.account FROM hydrations h ${byAccount} WHERE ${isWaiting} ${raw(after)} ORDER BY h.account LIMIT 1)`;
-const waiting = sql<{ account: string }>`WITH RECURSIVE a(account) AS (SELECT ${accountsWaiting("")} UNION ALL
+const waiting = sql<{
+  account: string;
+}>`WITH RECURSIVE a(account) AS (SELECT ${accountsWaiting("")} UNION ALL
     SELECT ${accountsWaiting("AND h.account > a.account")} FROM a WHERE a.account IS NOT NULL)
   SELECT account FROM a WHERE account IS NOT NULL`;
 const coveredRows = select({
@@ -116,7 +127,9 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
     cause`FROM (SELECT h.event ${waitingOf({ account, through: pass.through })} ORDER BY h.event LIMIT 1) h
       JOIN events e ON e.seq = h.event`,
   );
-  return of === null ? null : { ...pass, account, covered, source: of.source, because: unpackEventId(of.because) };
+  return of === null
+    ? null
+    : { ...pass, account, covered, source: of.source, because: unpackEventId(of.because) };
 }
 
 /** Null: none, or the pass has ended. */
@@ -130,16 +143,27 @@ export function* callsFor(event: number, account: string): Work<number> {
   return open !== null && event <= open.through ? open.polled : 0;
 }
 
-export function* noteReads(pass: Covering, polled: number, read: readonly ReadMessage[], now: number): Work<void> {
+export function* noteReads(
+  pass: Covering,
+  polled: number,
+  read: readonly ReadMessage[],
+  now: number,
+): Work<void> {
   const { account } = pass;
   const open = yield* ownPass(pass);
   if (open !== null) yield* put(passKey(account), { ...open, polled: open.polled + polled });
   const messages = yield* lockSubjects(read.map(({ message }) => message));
   yield update(
     reads,
-    read.map(({ message, at }) => ({ seq: message, polled_at: at })).filter(({ seq }) => messages.has(seq)),
+    read
+      .map(({ message, at }) => ({ seq: message, polled_at: at }))
+      .filter(({ seq }) => messages.has(seq)),
   );
-  yield* addTo(callsOf(account) + timeName(Math.floor(now / minuteMs) * minuteMs), { polled }, now + callsKeptMs);
+  yield* addTo(
+    callsOf(account) + timeName(Math.floor(now / minuteMs) * minuteMs),
+    { polled },
+    now + callsKeptMs,
+  );
 }
 
 export function* endPass(pass: Covering): Work<void> {
@@ -152,7 +176,10 @@ export function* callsSince(account: string, since: number): Work<number> {
   return calls.reduce((sum, { value }) => sum + value.polled, 0);
 }
 
-export function* trackedMessages(account: string, { withId, before, from, limit }: TrackedQuery): Work<readonly TrackedMessage[]> {
+export function* trackedMessages(
+  account: string,
+  { withId, before, from, limit }: TrackedQuery,
+): Work<readonly TrackedMessage[]> {
   const index = withId ? "readable" : "unreadable";
   const found = yield* rows(
     tracked`FROM subjects s ${indexedBy(`subjects_${index}`)} LEFT JOIN polls p ON p.message = s.seq
@@ -160,7 +187,10 @@ export function* trackedMessages(account: string, { withId, before, from, limit 
         AND (s.registered_at, s.seq) < (${before.registeredAt}, ${before.message})
       ORDER BY s.registered_at DESC, s.seq DESC LIMIT ${limit}`,
   );
-  return found.map(({ answeredAt, readAt, ...row }) => ({ ...row, readAt: lastRead(readAt, answeredAt) }));
+  return found.map(({ answeredAt, readAt, ...row }) => ({
+    ...row,
+    readAt: lastRead(readAt, answeredAt),
+  }));
 }
 
 const greatest = select({ seq: typed<number | null>(sql`max(e.seq)`) });
@@ -176,7 +206,9 @@ export function* settleCovered(
   const open = yield* ownPass(pass);
   if (open === null) return { events: 0, due: [] };
   const { polled } = open;
-  const waiting = yield* rows(eventOf`${waitingOf(pass)} AND h.received_at <= ${receivedBy} ORDER BY h.event LIMIT ${limit}`);
+  const waiting = yield* rows(
+    eventOf`${waitingOf(pass)} AND h.received_at <= ${receivedBy} ORDER BY h.event LIMIT ${limit}`,
+  );
   const events = waiting.map(({ event }) => event);
   const [after] = events;
   if (after === undefined) return { events: 0, due: [] };
@@ -186,11 +218,21 @@ export function* settleCovered(
     events.map((event, place) => ({
       event,
       state: hydrationStates.indexOf(reason === null ? "done" : "given-up"),
-      more: packOutcome({ reason, polled, found: found[place] ?? 0, last, unknown, settledAt: now }),
+      more: packOutcome({
+        reason,
+        polled,
+        found: found[place] ?? 0,
+        last,
+        unknown,
+        settledAt: now,
+      }),
     })),
   );
   const { freed } = yield* conclude(
-    events.map((seq, place) => ({ seq, ending: isReplaced({ reason, unknown, found: found[place] ?? 0 }) ? "replaced" : "hydrated" })),
+    events.map((seq, place) => ({
+      seq,
+      ending: isReplaced({ reason, unknown, found: found[place] ?? 0 }) ? "replaced" : "hydrated",
+    })),
     now,
     parts,
   );
@@ -202,7 +244,9 @@ function* findPolled(account: string, events: readonly number[], after: number) 
   const all = { account, after, last: Number.MAX_SAFE_INTEGER };
   const last = (yield* first(greatest`${polledEvents(all)}`))?.seq ?? after;
   const between = yield* together(
-    events.map((event, place) => query(polledCount({ account, after: event, last: events[place + 1] ?? last }))),
+    events.map((event, place) =>
+      query(polledCount({ account, after: event, last: events[place + 1] ?? last })),
+    ),
   );
   const found: number[] = [];
   let sum = 0;

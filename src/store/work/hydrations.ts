@@ -1,5 +1,9 @@
 import type { ReceivedEvent } from "../../model/event.ts";
-import { type HydrationBrief, type HydrationStart, hydrationStates } from "../../model/hydration.ts";
+import {
+  type HydrationBrief,
+  type HydrationStart,
+  hydrationStates,
+} from "../../model/hydration.ts";
 import { hydrations, type RowOf } from "../schema/tables.ts";
 import { insert, type Work } from "../sql/ops.ts";
 import { indexedBy, type Sql, select, sql, typed } from "../sql/sql.ts";
@@ -21,9 +25,17 @@ const count = select({ n: typed<number>(sql`count(*)`) });
 
 export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
   const added = begun.map(({ seq, event: { account, receivedAt }, start }): HydrationRow => {
-    const row = { event: seq, account, received_at: receivedAt, state: hydrationStates.indexOf(start.state) };
+    const row = {
+      event: seq,
+      account,
+      received_at: receivedAt,
+      state: hydrationStates.indexOf(start.state),
+    };
     if (start.state === "waiting") return { ...row, more: null };
-    return { ...row, more: packOutcome({ ...nothingYet, reason: start.reason, last: seq, settledAt: receivedAt }) };
+    return {
+      ...row,
+      more: packOutcome({ ...nothingYet, reason: start.reason, last: seq, settledAt: receivedAt }),
+    };
   });
   yield insert(hydrations, added);
 }

@@ -1,6 +1,11 @@
 import { hash } from "node:crypto";
 import { kept } from "../../model/maps.ts";
-import { type DeliveryPlan, type KeptVerdict, keptVerdicts, type RouteVerdict } from "../../model/states.ts";
+import {
+  type DeliveryPlan,
+  type KeptVerdict,
+  keptVerdicts,
+  type RouteVerdict,
+} from "../../model/states.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { never, plans, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { ask, compareTexts, find, look, together, type Work } from "../sql/ops.ts";
@@ -21,10 +26,16 @@ const mostKnown = 10_000;
 
 const knownPlan = look(plans, ["id"], ["verdicts"]);
 
-export function* verdictsOf(numbers: readonly (number | null)[]): Work<ReadonlyMap<number, readonly KeptVerdict[]>> {
+export function* verdictsOf(
+  numbers: readonly (number | null)[],
+): Work<ReadonlyMap<number, readonly KeptVerdict[]>> {
   const ids = [...new Set(numbers)].filter((id) => id !== null);
   const found = yield* ask(find(knownPlan, ids, (id) => [id]));
-  return new Map(found.flatMap((row, place) => (row === undefined ? [] : [[ids[place] as number, JSON.parse(row.verdicts)]])));
+  return new Map(
+    found.flatMap((row, place) =>
+      row === undefined ? [] : [[ids[place] as number, JSON.parse(row.verdicts)]],
+    ),
+  );
 }
 
 function distinctPlans(all: readonly NumberedPlan[]): NumberedPlan[] {
@@ -39,7 +50,9 @@ function unstoredPlans(
     if (stored !== undefined && stored.verdicts !== given[place]?.verdicts)
       throw new Error(`two plans have the number ${given[place]?.id}`);
   }
-  return given.filter((_, place) => known[place] === undefined).map(({ id, verdicts }) => ({ id, verdicts }));
+  return given
+    .filter((_, place) => known[place] === undefined)
+    .map(({ id, verdicts }) => ({ id, verdicts }));
 }
 
 export type PlanNumbers = ReturnType<typeof createPlanNumbers>;
@@ -66,7 +79,10 @@ export function createPlanNumbers() {
 export type Queued = RowOf<typeof queue>;
 
 /** Whoever holds another behind it keeps it from settling meanwhile. */
-export const openInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "share" });
+export const openInLane = look(queue, ["lane", "route"], ["event", "state"], {
+  order: "event",
+  lock: "share",
+});
 
 /** In ms; after it, the exchange ends as a dead letter. */
 export const exchangeMs = 60_000;
@@ -81,19 +97,35 @@ export interface PlannedEvent {
   readonly proxyRoute: string | null;
 }
 
-export function laneOf(rules: Pick<Rules, "timing">, route: string, { seq, subject }: Pick<PlannedEvent, "seq" | "subject">): number {
+export function laneOf(
+  rules: Pick<Rules, "timing">,
+  route: string,
+  { seq, subject }: Pick<PlannedEvent, "seq" | "subject">,
+): number {
   return subject !== null && rules.timing(route).ordered ? subject : -seq;
 }
 
 export const laneKey = (lane: number, route: string): string => `${lane}\0${route}`;
 
 /** Two transactions lock rows of the queue in this order. */
-export function sortedLanes<Lane extends readonly [lane: number, route: string, event?: number]>(lanes: readonly Lane[]): Lane[] {
-  return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || compareTexts(one, other) || first - second);
+export function sortedLanes<Lane extends readonly [lane: number, route: string, event?: number]>(
+  lanes: readonly Lane[],
+): Lane[] {
+  return lanes.toSorted(
+    ([a, one, first = 0], [b, other, second = 0]) =>
+      a - b || compareTexts(one, other) || first - second,
+  );
 }
 
-export function occupied(lanes: readonly (readonly [lane: number, route: string])[], found: readonly unknown[]): Set<string> {
-  return new Set(lanes.flatMap(([lane, route], place) => (found[place] === undefined ? [] : [laneKey(lane, route)])));
+export function occupied(
+  lanes: readonly (readonly [lane: number, route: string])[],
+  found: readonly unknown[],
+): Set<string> {
+  return new Set(
+    lanes.flatMap(([lane, route], place) =>
+      found[place] === undefined ? [] : [laneKey(lane, route)],
+    ),
+  );
 }
 
 function lanesToLookAt(
@@ -113,18 +145,29 @@ function lanesToLookAt(
 }
 
 /** The lanes in which another delivery waits, and the plans, of which some are not stored yet. */
-export function* lookAround(rules: Rules, planned: Parameters<typeof lanesToLookAt>[1], plans: readonly NumberedPlan[]) {
+export function* lookAround(
+  rules: Rules,
+  planned: Parameters<typeof lanesToLookAt>[1],
+  plans: readonly NumberedPlan[],
+) {
   const lanes = lanesToLookAt(rules, planned);
   const used = distinctPlans(plans);
-  const [inLanes, stored] = yield* together([find(openInLane, lanes), find(knownPlan, used, ({ id }) => [id])]);
+  const [inLanes, stored] = yield* together([
+    find(openInLane, lanes),
+    find(knownPlan, used, ({ id }) => [id]),
+  ]);
   return { open: occupied(lanes, inLanes), used, unstored: unstoredPlans(used, stored) };
 }
 
 /**
- * `open`: the lanes in which another delivery waits, to which those of these rows are added. A delivery behind another of its message is
- * held (promise 3).
+ * `open`: the lanes in which another delivery waits, to which those of these rows are added. A
+ * delivery behind another of its message is held (promise 3).
  */
-export function queueRows(rules: Rules, event: PlannedEvent, open: Set<string>): { readonly rows: Queued[]; readonly due: DueDelivery[] } {
+export function queueRows(
+  rules: Rules,
+  event: PlannedEvent,
+  open: Set<string>,
+): { readonly rows: Queued[]; readonly due: DueDelivery[] } {
   const rows: Queued[] = [];
   const due: DueDelivery[] = [];
   const { seq, account, receivedAt } = event;
@@ -149,7 +192,9 @@ export function queueRows(rules: Rules, event: PlannedEvent, open: Set<string>):
     if (verdict === "park") {
       // Registration finds it by its subject, also when the route has no order.
       const lane = event.subject ?? -seq;
-      rows.push(row(route, lane, queueState.parked, event.isHydrating ? never : receivedAt + rules.parkFor));
+      rows.push(
+        row(route, lane, queueState.parked, event.isHydrating ? never : receivedAt + rules.parkFor),
+      );
       open.add(laneKey(lane, route));
       continue;
     }
@@ -172,7 +217,8 @@ const byTime = indexedBy("queue_due");
 const place = select({ lane: q.lane, route: q.route, event: q.event, at: q.next_at });
 
 /** The state stands in the text for the sake of partial indexes. */
-export const routesIn = (state: number) => routesOf(sql`queue q ${byTime} WHERE q.state = ${raw(String(state))}`);
+export const routesIn = (state: number) =>
+  routesOf(sql`queue q ${byTime} WHERE q.state = ${raw(String(state))}`);
 
 export const overdue = (state: number, route: string, now: number, limit: number) =>
   place`FROM queue q ${byTime}

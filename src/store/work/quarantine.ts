@@ -4,7 +4,19 @@ import type { ReplayQuery } from "../../model/queries.ts";
 import type { QuarantinedEvent, ReplayCursor } from "../port.ts";
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import { blankRow, events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
-import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
+import {
+  ask,
+  change,
+  find,
+  first,
+  insert,
+  look,
+  numbers,
+  rows,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
 import { as, indexedBy, pick, type RowFrom, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
 
@@ -23,7 +35,11 @@ type EventRow = RowOf<typeof events>;
 export const keptMs = 8 * 86_400_000;
 
 export const knownId = look(ids, ["id"], ["seq"]);
-export const idRow = (id: Buffer, seq: number, receivedAt: number): RowOf<typeof ids> => ({ id, seq, until: receivedAt + keptMs });
+export const idRow = (id: Buffer, seq: number, receivedAt: number): RowOf<typeof ids> => ({
+  id,
+  seq,
+  until: receivedAt + keptMs,
+});
 
 const repeated = change(events, [], { add: ["duplicates"] });
 
@@ -33,14 +49,25 @@ export interface Quarantined {
 }
 
 /** Those with an id once. The caller writes the counts. */
-export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Counts): Work<readonly Quarantined[]> {
+export function* storeQuarantined(
+  bodies: readonly QuarantinedBody[],
+  counts: Counts,
+): Work<readonly Quarantined[]> {
   const named = bodies.map(({ id }) => (id === undefined ? null : packEventId(id)));
   const keys = named.filter((id) => id !== null);
   const found = yield* ask(find(knownId, keys, (id) => [id]));
-  const known = new Map(found.flatMap((row, place) => (row === undefined ? [] : [[(keys[place] as Buffer).toString("hex"), row.seq]])));
+  const known = new Map(
+    found.flatMap((row, place) =>
+      row === undefined ? [] : [[(keys[place] as Buffer).toString("hex"), row.seq]],
+    ),
+  );
   const repeats = new Map<number, { readonly seq: number; duplicates: number }>();
   // Repeats take no number: seqs have no gaps on SQLite.
-  const fresh = new Set(named.map((id, place) => id?.toString("hex") ?? place).filter((id) => typeof id === "number" || !known.has(id)));
+  const fresh = new Set(
+    named
+      .map((id, place) => id?.toString("hex") ?? place)
+      .filter((id) => typeof id === "number" || !known.has(id)),
+  );
   const seqs = (yield* ask(numbers(events, fresh.size))).values();
   const rows: EventRow[] = [];
   const added: ReturnType<typeof idRow>[] = [];
@@ -57,7 +84,16 @@ export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Co
     const seq = seqs.next().value as number;
     const { account, source, receivedAt, disposition = "quarantined" } = body;
     countSecret(counts, body, "secret");
-    counts.add({ at: Math.floor(receivedAt / minuteMs), account, series: "events", of: source, label: disposition }, 1);
+    counts.add(
+      {
+        at: Math.floor(receivedAt / minuteMs),
+        account,
+        series: "events",
+        of: source,
+        label: disposition,
+      },
+      1,
+    );
     rows.push(rowOf(seq, body));
     if (id !== null) {
       known.set(id.toString("hex"), seq);
@@ -79,7 +115,20 @@ export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Co
 const blank = blankRow(events);
 
 function rowOf(seq: number, one: QuarantinedBody): EventRow {
-  const { account, format, request, place, source, origin, receivedAt, secret, disposition = "quarantined", error, headers, body } = one;
+  const {
+    account,
+    format,
+    request,
+    place,
+    source,
+    origin,
+    receivedAt,
+    secret,
+    disposition = "quarantined",
+    error,
+    headers,
+    body,
+  } = one;
   return {
     ...blank,
     seq,
@@ -110,11 +159,18 @@ const columns = {
 };
 const body = select(columns);
 const one = select({ ...columns, disposition: e.disposition });
-const ofDisposition = (word: Word) => sql`e.${raw(whereQuarantined)} AND e.disposition = ${raw(String(codeOf.disposition[word]))}`;
+const ofDisposition = (word: Word) =>
+  sql`e.${raw(whereQuarantined)} AND e.disposition = ${raw(String(codeOf.disposition[word]))}`;
 
 /** The `lane` of the cursor is the time of receipt. */
 export function* findQuarantined(
-  { disposition = "quarantined", accounts, source, from = 0, to = Number.MAX_SAFE_INTEGER }: QuarantineFilter,
+  {
+    disposition = "quarantined",
+    accounts,
+    source,
+    from = 0,
+    to = Number.MAX_SAFE_INTEGER,
+  }: QuarantineFilter,
   { since, lane, event }: ReplayCursor,
   limit: number,
 ): Work<QuarantinedFound> {
@@ -127,21 +183,33 @@ export function* findQuarantined(
   const end = found.at(-1);
   return {
     found: found
-      .filter((row) => (source === undefined || row.source === source) && (accounts === undefined || accounts.includes(row.account)))
+      .filter(
+        (row) =>
+          (source === undefined || row.source === source) &&
+          (accounts === undefined || accounts.includes(row.account)),
+      )
       .map((row) => bodyOf(row, disposition)),
-    cursor: end === undefined || found.length < limit ? null : { since, event: end.seq, lane: end.receivedAt, route: "" },
+    cursor:
+      end === undefined || found.length < limit
+        ? null
+        : { since, event: end.seq, lane: end.receivedAt, route: "" },
   };
 }
 
 /** Null: no body with this seq can be released. */
 export function* quarantined(seq: number): Work<QuarantinedEvent | null> {
   const row = yield* first(one`FROM events e WHERE e.seq = ${seq} AND e.${raw(whereQuarantined)}`);
-  return row === null ? null : bodyOf(row, row.disposition === codeOf.disposition.unassigned ? "unassigned" : "quarantined");
+  return row === null
+    ? null
+    : bodyOf(row, row.disposition === codeOf.disposition.unassigned ? "unassigned" : "quarantined");
 }
 
 type BodyRow = RowFrom<typeof body>;
 
-function bodyOf({ origin, headers, format, request, place, ...row }: BodyRow, disposition: Word): QuarantinedEvent {
+function bodyOf(
+  { origin, headers, format, request, place, ...row }: BodyRow,
+  disposition: Word,
+): QuarantinedEvent {
   return {
     ...row,
     disposition,

@@ -10,10 +10,32 @@ import {
 } from "../../track/registration.ts";
 import type { DueDelivery, Registered } from "../port.ts";
 import { polls, subjects } from "../schema/tables.ts";
-import { ask, change, find, insert, insertMissing, lock, numbers, rowsBy, together, update, type Work } from "../sql/ops.ts";
+import {
+  ask,
+  change,
+  find,
+  insert,
+  insertMissing,
+  lock,
+  numbers,
+  rowsBy,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
 import { continueLater, type ParkingParts, releaseFor } from "./parking.ts";
 import { pollAgain, pollOf } from "./polls.ts";
-import { byKey, keyOf, keyOfRun, movedColumns, moveTo, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
+import {
+  byKey,
+  keyOf,
+  keyOfRun,
+  movedColumns,
+  moveTo,
+  newSubject,
+  ownSubject,
+  type SubjectRow,
+  stateOfRow,
+} from "./subject-rows.ts";
 
 export interface Registering {
   readonly registrations: readonly MessageRegistration[];
@@ -22,7 +44,14 @@ export interface Registering {
 
 const releasedAtOnce = 50;
 
-const facts = ["service_id", "service_mask", "reference", "metadata", "conversation_id", "registered_sent_at"] as const;
+const facts = [
+  "service_id",
+  "service_mask",
+  "reference",
+  "metadata",
+  "conversation_id",
+  "registered_sent_at",
+] as const;
 const registers = change(subjects, [...facts, "registered_at", "updated_at"], { isLocked: true });
 
 interface Message {
@@ -31,7 +60,10 @@ interface Message {
   readonly isKnown: boolean;
 }
 
-export function* register(batch: readonly Registering[], parts: ParkingParts): Work<readonly (readonly Registered[])[]> {
+export function* register(
+  batch: readonly Registering[],
+  parts: ParkingParts,
+): Work<readonly (readonly Registered[])[]> {
   const named = nameAll(batch);
   const keys = named.map(({ key, account }) => [key, account]);
   const [rows, spare] = yield* together([find(ownSubject, keys), numbers(subjects, keys.length)]);
@@ -46,12 +78,22 @@ export function* register(batch: readonly Registering[], parts: ParkingParts): W
   const changed = [...messages.values()].filter(({ stored, row }) => stored !== row);
   const added = changed.filter(({ stored, isKnown }) => stored === null && isKnown);
   const joined = changed.filter(({ stored }) => stored !== null);
-  const polled = changed.filter(({ stored, row }) => row.service_id !== null && (stored?.service_id ?? null) === null);
+  const polled = changed.filter(
+    ({ stored, row }) => row.service_id !== null && (stored?.service_id ?? null) === null,
+  );
   const revived = joined.filter(({ stored, row }) => stored?.missing !== row.missing);
-  yield* together([insert(subjects, rowsOf(added)), update(registers, rowsOf(joined)), insertMissing(polls, rowsOf(polled).map(pollOf))]);
+  yield* together([
+    insert(subjects, rowsOf(added)),
+    update(registers, rowsOf(joined)),
+    insertMissing(polls, rowsOf(polled).map(pollOf)),
+  ]);
   yield* pollAgain(rowsOf(revived));
 
-  const created = rowsOf(joined.filter(({ stored, row }) => stored?.registered_at === null && row.registered_at !== null));
+  const created = rowsOf(
+    joined.filter(
+      ({ stored, row }) => stored?.registered_at === null && row.registered_at !== null,
+    ),
+  );
   if (created.length === 0) return outcomes;
   const at = Math.max(...batch.map((list) => list.at));
   const { freed, left } = yield* releaseFor(created, releasedAtOnce, at, parts);
@@ -69,29 +111,42 @@ export function* register(batch: readonly Registering[], parts: ParkingParts): W
   });
 }
 
-const hasConflict = (list: readonly Registered[]): boolean => list.some(({ result }) => result === "conflict");
+const hasConflict = (list: readonly Registered[]): boolean =>
+  list.some(({ result }) => result === "conflict");
 const nameOf = (account: string, name: string): string => `${account}\0${name}`;
 const rowsOf = (messages: readonly Message[]): SubjectRow[] => messages.map(({ row }) => row);
 
 function nameAll(batch: readonly Registering[]) {
   const all = batch.flatMap(({ registrations }) =>
-    registrations.map(({ account, wamid }) => [nameOf(account, wamid), { account, wamid }] as const),
+    registrations.map(
+      ({ account, wamid }) => [nameOf(account, wamid), { account, wamid }] as const,
+    ),
   );
   return [...new Map(all).values()]
     .map(({ account, wamid }, turn) => ({ name: wamid, account, key: keyOf(wamid), turn }))
     .sort((a, b) => byKey([a.key, a.account], [b.key, b.account]));
 }
 
-function registerAll(messages: Map<string, Message>, { registrations, at }: Registering): readonly Registered[] {
+function registerAll(
+  messages: Map<string, Message>,
+  { registrations, at }: Registering,
+): readonly Registered[] {
   const drafts = new Map<string, Message>();
   const outcomes: Registered[] = [];
   for (const registration of registrations) {
     const name = nameOf(registration.account, registration.wamid);
     const message = drafts.get(name) ?? (messages.get(name) as Message);
-    const registered = registerMessage(message.isKnown ? knownMessage(message.row) : null, registration);
+    const registered = registerMessage(
+      message.isKnown ? knownMessage(message.row) : null,
+      registration,
+    );
     if (registered.result === "conflict") outcomes.push(registered);
     else {
-      drafts.set(name, { ...message, isKnown: true, row: registeredRow(message.row, registered.facts, at) });
+      drafts.set(name, {
+        ...message,
+        isKnown: true,
+        row: registeredRow(message.row, registered.facts, at),
+      });
       outcomes.push({ result: registered.result, due: [] });
     }
   }
@@ -100,9 +155,22 @@ function registerAll(messages: Map<string, Message>, { registrations, at }: Regi
   return outcomes;
 }
 
-function knownMessage({ service_id, reference, conversation_id, metadata, registered_sent_at, registered_at }: SubjectRow): KnownMessage {
+function knownMessage({
+  service_id,
+  reference,
+  conversation_id,
+  metadata,
+  registered_sent_at,
+  registered_at,
+}: SubjectRow): KnownMessage {
   return {
-    facts: { id: service_id, reference, conversationId: conversation_id, metadata, sentAt: registered_sent_at },
+    facts: {
+      id: service_id,
+      reference,
+      conversationId: conversation_id,
+      metadata,
+      sentAt: registered_sent_at,
+    },
     registeredAt: registered_at,
   };
 }
@@ -133,9 +201,14 @@ type SentMessage = Sent & { readonly sent: Extract<SentSubject, { type: "message
 type SentRun = Sent & { readonly sent: Extract<SentSubject, { type: "run" }> };
 
 const moved = change(subjects, movedColumns, { isLocked: true });
-const registersRun = change(subjects, [...movedColumns, "reference", "metadata", "registered_at"], { isLocked: true });
+const registersRun = change(subjects, [...movedColumns, "reference", "metadata", "registered_at"], {
+  isLocked: true,
+});
 
-export function* registerSent(batch: readonly Sent[], parts: ParkingParts): Work<readonly (readonly DueDelivery[])[]> {
+export function* registerSent(
+  batch: readonly Sent[],
+  parts: ParkingParts,
+): Work<readonly (readonly DueDelivery[])[]> {
   if (batch.length === 0) return [];
   // Two transactions lock them in one order.
   yield lock(ownSubject, keysOf(batch));
@@ -151,12 +224,22 @@ export function* registerSent(batch: readonly Sent[], parts: ParkingParts): Work
 const isOfMessage = (one: Sent): one is SentMessage => one.sent.type === "message";
 const isOfRun = (one: Sent): one is SentRun => one.sent.type === "run";
 
-function* registerMessages(messages: readonly SentMessage[], parts: ParkingParts): Work<(readonly DueDelivery[])[]> {
-  const registrations = messages.map(({ account, sent: { wamid, id, conversationId, reference, metadata }, at }) => {
-    // Facts that the service did not return may be registered later.
-    const facts = { id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata };
-    return { registrations: [{ account, wamid, ...facts, sentAt: at }], at };
-  });
+function* registerMessages(
+  messages: readonly SentMessage[],
+  parts: ParkingParts,
+): Work<(readonly DueDelivery[])[]> {
+  const registrations = messages.map(
+    ({ account, sent: { wamid, id, conversationId, reference, metadata }, at }) => {
+      // Facts that the service did not return may be registered later.
+      const facts = {
+        id: id ?? undefined,
+        conversationId: conversationId ?? undefined,
+        reference,
+        metadata,
+      };
+      return { registrations: [{ account, wamid, ...facts, sentAt: at }], at };
+    },
+  );
   const outcomes = yield* register(registrations, parts);
   const rows = yield* stored(messages);
   const changed = new Set<SubjectRow>();
@@ -171,10 +254,15 @@ function* registerMessages(messages: readonly SentMessage[], parts: ParkingParts
   }
   yield update(moved, [...changed]);
   // A client registered other facts first. They stay.
-  return outcomes.map(([outcome]) => (outcome === undefined || outcome.result === "conflict" ? [] : outcome.due));
+  return outcomes.map(([outcome]) =>
+    outcome === undefined || outcome.result === "conflict" ? [] : outcome.due,
+  );
 }
 
-function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(readonly DueDelivery[])[]> {
+function* registerRuns(
+  runs: readonly SentRun[],
+  parts: ParkingParts,
+): Work<(readonly DueDelivery[])[]> {
   const keys = keysOf(runs);
   const known = yield* stored(runs);
   const spare = yield* ask(numbers(subjects, keys.length));
@@ -186,7 +274,13 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
     const name = nameOf(account, sent.runId);
     let row = known.get(name) ?? added.get(name);
     if (row === undefined) {
-      row = newSubject({ seq: spare[added.size] as number, type: 1, account, key: keyOfRun(sent.runId), name: sent.runId });
+      row = newSubject({
+        seq: spare[added.size] as number,
+        type: 1,
+        account,
+        key: keyOfRun(sent.runId),
+        name: sent.runId,
+      });
       added.set(name, row);
     }
     const before = stateOfRow(row) as RunState;
@@ -213,7 +307,12 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
     ),
   ]);
   const releasing = [...created.values()].filter((row) => !isAdded.has(row));
-  const { freed, left } = yield* releaseFor(releasing, releasedAtOnce, Math.max(...runs.map(({ at }) => at)), parts);
+  const { freed, left } = yield* releaseFor(
+    releasing,
+    releasedAtOnce,
+    Math.max(...runs.map(({ at }) => at)),
+    parts,
+  );
   yield* continueLater(left);
   return runs.map((run) => {
     const subject = created.get(run)?.seq;
@@ -227,16 +326,25 @@ function* stored(batch: readonly Sent[]): Work<Map<string, SubjectRow>> {
 }
 
 function keysOf(batch: readonly Sent[]): (readonly [key: Buffer, account: string])[] {
-  const keys = batch.map(({ sent, account }) => [sent.type === "message" ? keyOf(sent.wamid) : keyOfRun(sent.runId), account] as const);
-  return [...new Map(keys.map((key) => [nameOf(key[1], key[0].toString("latin1")), key])).values()].sort(byKey);
+  const keys = batch.map(
+    ({ sent, account }) =>
+      [sent.type === "message" ? keyOf(sent.wamid) : keyOfRun(sent.runId), account] as const,
+  );
+  return [
+    ...new Map(keys.map((key) => [nameOf(key[1], key[0].toString("latin1")), key])).values(),
+  ].sort(byKey);
 }
 
 /** Throws a `conflict` when one contradicts what is stored. */
-export function sumRegistered(all: readonly Registered[]): { readonly created: number; readonly due: readonly DueDelivery[] } {
+export function sumRegistered(all: readonly Registered[]): {
+  readonly created: number;
+  readonly due: readonly DueDelivery[];
+} {
   const due: DueDelivery[] = [];
   let created = 0;
   for (const [index, registered] of all.entries()) {
-    if (registered.result === "conflict") throw conflictError(registered.conflicts, all.length > 1 ? index : undefined);
+    if (registered.result === "conflict")
+      throw conflictError(registered.conflicts, all.length > 1 ? index : undefined);
     if (registered.result === "created") created += 1;
     due.push(...registered.due);
   }

@@ -1,8 +1,38 @@
 import type { DeliveryState } from "../../model/states.ts";
-import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import type {
+  DueDelivery,
+  ReplayCursor,
+  Replayed,
+  ReplayFilter,
+  ReplayFound,
+  Retried,
+} from "../port.ts";
 import { wordOfSettled } from "../schema/codes.ts";
-import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
-import { ask, change, compareTexts, find, insert, look, removal, remove, rows, rowsBy, together, update, type Work } from "../sql/ops.ts";
+import {
+  attempts,
+  deliveries,
+  events,
+  never,
+  queue,
+  queueState,
+  type RowOf,
+  settledState,
+} from "../schema/tables.ts";
+import {
+  ask,
+  change,
+  compareTexts,
+  find,
+  insert,
+  look,
+  removal,
+  remove,
+  rows,
+  rowsBy,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
 import { as, indexedBy, pick, raw, select } from "../sql/sql.ts";
 import { laneKey, occupied, openInLane, type Queued, sortedLanes } from "./plans.ts";
 import { lockSubjects } from "./subject-rows.ts";
@@ -27,8 +57,12 @@ export interface ReplayingFound {
 const anyState: readonly DeliveryState[] = ["waiting", "held", "delivered", "dead"];
 
 const subjectOf = look(events, ["seq"], ["subject"]);
-const open = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state"], { lock: "update" });
-const settled = look(deliveries, ["event", "route"], deliveries.names as (keyof Settled)[], { lock: "update" });
+const open = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state"], {
+  lock: "update",
+});
+const settled = look(deliveries, ["event", "route"], deliveries.names as (keyof Settled)[], {
+  lock: "update",
+});
 const sooner = change(queue, ["next_at"]);
 const again = removal(deliveries);
 
@@ -37,7 +71,9 @@ export const retry = (batch: readonly Retrying[]): Work<readonly (Retried | null
   requeue(batch.map((one) => ({ ...one, states: anyState })));
 
 export function* replay(batch: readonly ReplayingFound[]): Work<readonly Replayed[]> {
-  const all = batch.flatMap(({ found, states, at }) => found.map((one) => ({ ...one, states, at })));
+  const all = batch.flatMap(({ found, states, at }) =>
+    found.map((one) => ({ ...one, states, at })),
+  );
   const outcomes = (yield* requeue(all)).values();
   return batch.map(({ found }) => {
     const done = found.flatMap(() => outcomes.next().value ?? []);
@@ -46,8 +82,8 @@ export function* replay(batch: readonly ReplayingFound[]): Work<readonly Replaye
 }
 
 /**
- * A settled delivery waits again under its old id, behind what is open in its lane. The locks of the subjects keep others from adding to
- * a lane; settling does not wait for them.
+ * A settled delivery waits again under its old id, behind what is open in its lane. The locks of
+ * the subjects keep others from adding to a lane; settling does not wait for them.
  */
 function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const wanted = new Map<string, Replaying>();
@@ -59,22 +95,31 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
 
   const all = [...wanted.values()];
   const ofQueue = all.filter(({ states }) => states.includes("waiting"));
-  const lanes = sortedLanes(ofQueue.flatMap(({ event, route }) => lanesOf(event, subjects.get(event) ?? null, route)));
+  const lanes = sortedLanes(
+    ofQueue.flatMap(({ event, route }) => lanesOf(event, subjects.get(event) ?? null, route)),
+  );
   const ofSettled = all
     .filter(({ states }) => states.includes("dead") || states.includes("delivered"))
     .sort((a, b) => a.event - b.event || compareTexts(a.route, b.route));
   // Looked for in a later statement: a delivery that settled meanwhile is there now.
-  const [waiting, ended] = yield* together([find(open, lanes), find(settled, ofSettled, ({ event, route }) => [event, route])]);
+  const [waiting, ended] = yield* together([
+    find(open, lanes),
+    find(settled, ofSettled, ({ event, route }) => [event, route]),
+  ]);
   const openRows = rowsBy(waiting, keyOf);
   const settledRows = rowsBy(ended, keyOf);
   const requeued = all.flatMap((one) => {
     const row = settledRows.get(keyOf(one));
-    return row !== undefined && one.states.includes(wordOfSettled(row.state)) ? [{ row, at: one.at }] : [];
+    return row !== undefined && one.states.includes(wordOfSettled(row.state))
+      ? [{ row, at: one.at }]
+      : [];
   });
 
   const ordered = requeued.filter(({ row }) => row.lane > 0);
   const behind = sortedLanes([
-    ...new Map(ordered.map(({ row: { lane, route } }) => [laneKey(lane, route), [lane, route] as const])).values(),
+    ...new Map(
+      ordered.map(({ row: { lane, route } }) => [laneKey(lane, route), [lane, route] as const]),
+    ).values(),
   ]);
   const busy = occupied(behind, yield* ask(find(openInLane, behind)));
 
@@ -85,11 +130,15 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
     const isHeld = busy.has(lane);
     busy.add(lane);
     queued.push(queuedAgain(row, isHeld, at));
-    outcomes.set(keyOf(row), isHeld ? { state: "held", due: null } : { state: "waiting", due: dueOf(row, at) });
+    outcomes.set(
+      keyOf(row),
+      isHeld ? { state: "held", due: null } : { state: "waiting", due: dueOf(row, at) },
+    );
   }
   const hastened = ofQueue.flatMap((one) => {
     const row = openRows.get(keyOf(one));
-    if (row?.state === queueState.held && one.states.includes("held")) outcomes.set(keyOf(row), { state: "held", due: null });
+    if (row?.state === queueState.held && one.states.includes("held"))
+      outcomes.set(keyOf(row), { state: "held", due: null });
     if (row?.state !== queueState.waiting) return [];
     outcomes.set(keyOf(row), { state: "waiting", due: dueOf(row, one.at) });
     return [{ ...row, next_at: one.at }];
@@ -106,19 +155,30 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   return asked.map((one) => {
     const outcome = outcomes.get(keyOf(one)) ?? null;
     // The same delivery a second time finds the state that the first one left.
-    return outcome !== null && (wanted.get(keyOf(one)) === one || one.states.includes(outcome.state)) ? outcome : null;
+    return outcome !== null &&
+      (wanted.get(keyOf(one)) === one || one.states.includes(outcome.state))
+      ? outcome
+      : null;
   });
 }
 
-const keyOf = ({ event, route }: Pick<Replaying, "event" | "route">): string => `${event}\0${route}`;
-const dueOf = ({ event, route, lane }: Pick<Settled, "event" | "route" | "lane">, at: number): DueDelivery => ({ route, event, at, lane });
+const keyOf = ({ event, route }: Pick<Replaying, "event" | "route">): string =>
+  `${event}\0${route}`;
+const dueOf = (
+  { event, route, lane }: Pick<Settled, "event" | "route" | "lane">,
+  at: number,
+): DueDelivery => ({ route, event, at, lane });
 
 /** The order of a route may have changed since it was planned. */
 function lanesOf(event: number, subject: number | null, route: string): [number, string, number][] {
   return [...(subject === null ? [] : [subject]), -event].map((lane) => [lane, route, event]);
 }
 
-function queuedAgain({ lane, route, event, account, attempts, replays }: Settled, isHeld: boolean, at: number): Queued {
+function queuedAgain(
+  { lane, route, event, account, attempts, replays }: Settled,
+  isHeld: boolean,
+  at: number,
+): Queued {
   return {
     lane,
     route,
@@ -133,8 +193,19 @@ function queuedAgain({ lane, route, event, account, attempts, replays }: Settled
   };
 }
 
-function lastAttempt({ event, route, attempts: number, at, took_ms, status, error, response }: Settled): RowOf<typeof attempts> | null {
-  return at === null ? null : { event, route, number, at, took_ms: took_ms ?? 0, status, error, response };
+function lastAttempt({
+  event,
+  route,
+  attempts: number,
+  at,
+  took_ms,
+  status,
+  error,
+  response,
+}: Settled): RowOf<typeof attempts> | null {
+  return at === null
+    ? null
+    : { event, route, number, at, took_ms: took_ms ?? 0, status, error, response };
 }
 
 interface Walked {
@@ -160,13 +231,22 @@ const settledRows = select({
 const eventRow = look(events, ["seq"], ["received_at", "error_code"]);
 
 /** Each step reads `limit` rows and goes only forward, so that it meets no delivery twice. */
-export function* findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Work<ReplayFound> {
+export function* findReplay(
+  filter: ReplayFilter,
+  cursor: ReplayCursor,
+  now: number,
+  limit: number,
+): Work<ReplayFound> {
   const { since } = cursor;
   const isOfWaiting = filter.states.includes("waiting");
-  const walked = isOfWaiting ? yield* walkQueue(cursor, limit) : yield* walkSettled(filter, cursor, limit);
+  const walked = isOfWaiting
+    ? yield* walkQueue(cursor, limit)
+    : yield* walkSettled(filter, cursor, limit);
   const stored: readonly number[] = isOfWaiting
     ? [queueState.waiting]
-    : filter.states.flatMap((state) => (state === "dead" || state === "delivered" ? settledState[state] : []));
+    : filter.states.flatMap((state) =>
+        state === "dead" || state === "delivered" ? settledState[state] : [],
+      );
   const found = walked.filter(
     ({ state, at, route, cause, account }) =>
       stored.includes(state) &&
@@ -179,11 +259,17 @@ export function* findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: num
   const end = walked.at(-1);
   return {
     found: (yield* ofEvents(found, filter)).map(({ event, route }) => ({ event, route })),
-    cursor: end === undefined || walked.length < limit ? null : { since, lane: end.lane, route: end.route, event: end.event },
+    cursor:
+      end === undefined || walked.length < limit
+        ? null
+        : { since, lane: end.lane, route: end.route, event: end.event },
   };
 }
 
-/** Along the key, because the time of a waiting delivery changes. Backwards: of unordered ones the oldest event comes first. */
+/**
+ * Along the key, because the time of a waiting delivery changes. Backwards: of unordered ones the
+ * oldest event comes first.
+ */
 function walkQueue({ lane, route, event }: ReplayCursor, limit: number): Work<readonly Walked[]> {
   return rows(
     openRows`FROM queue q WHERE (q.lane, q.route, q.event) < (${event === 0 ? never : lane}, ${route}, ${event})
@@ -192,17 +278,26 @@ function walkQueue({ lane, route, event }: ReplayCursor, limit: number): Work<re
 }
 
 /** Only dead deliveries have an index by route. */
-function walkSettled({ states }: ReplayFilter, { route, event }: ReplayCursor, limit: number): Work<readonly Walked[]> {
+function walkSettled(
+  { states }: ReplayFilter,
+  { route, event }: ReplayCursor,
+  limit: number,
+): Work<readonly Walked[]> {
   if (states.every((state) => state === "dead"))
     return rows(
       settledRows`FROM deliveries d ${indexedBy("deliveries_dead")}
         WHERE d.state = ${raw(String(settledState.dead))} AND (d.route, d.event) > (${route}, ${event})
         ORDER BY d.route, d.event LIMIT ${limit}`,
     );
-  return rows(settledRows`FROM deliveries d WHERE (d.event, d.route) > (${event}, ${route}) ORDER BY d.event, d.route LIMIT ${limit}`);
+  return rows(
+    settledRows`FROM deliveries d WHERE (d.event, d.route) > (${event}, ${route}) ORDER BY d.event, d.route LIMIT ${limit}`,
+  );
 }
 
-function* ofEvents(found: readonly Walked[], { errorCode, from, to }: ReplayFilter): Work<readonly Walked[]> {
+function* ofEvents(
+  found: readonly Walked[],
+  { errorCode, from, to }: ReplayFilter,
+): Work<readonly Walked[]> {
   if (errorCode === undefined && from === undefined && to === undefined) return found;
   const stored = yield* ask(find(eventRow, found, ({ event }) => [event]));
   return found.filter((_, place) => {

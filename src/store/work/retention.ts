@@ -1,6 +1,16 @@
 import type { SeqRange } from "../read/pages.ts";
 import { codeOf } from "../schema/codes.ts";
-import { attempts, deliveries, events, hydrations, ids, polls, state, subjects, whereDerived } from "../schema/tables.ts";
+import {
+  attempts,
+  deliveries,
+  events,
+  hydrations,
+  ids,
+  polls,
+  state,
+  subjects,
+  whereDerived,
+} from "../schema/tables.ts";
 import {
   ask,
   find,
@@ -70,19 +80,29 @@ const phases: readonly ((asked: Asked) => Work<Step>)[] = [
   },
 ];
 
-/** How long upkeep may hold the thread that receives, and the rows between two looks at the clock. */
+/**
+ * How long upkeep may hold the thread that receives, and the rows between two looks at the clock.
+ */
 const turn = { ms: 2, rows: 50 };
 
 const start = { phase: 0, after: 0 };
 
 /**
- * Few rows a call, so that receiving waits for one small transaction. Open deliveries stay at any age, and so do their events and
- * messages.
+ * Few rows a call, so that receiving waits for one small transaction. Open deliveries stay at any
+ * age, and so do their events and messages.
  */
-export function createRetention(write: <T>(make: () => Work<T>) => Promise<T>, giveBack?: (pages: number) => boolean) {
+export function createRetention(
+  write: <T>(make: () => Work<T>) => Promise<T>,
+  giveBack?: (pages: number) => boolean,
+) {
   let reached = start;
 
-  function* work(from: typeof start, now: number, keep: RetentionTimes, limit: number): Work<{ sum: Purged; place: typeof start }> {
+  function* work(
+    from: typeof start,
+    now: number,
+    keep: RetentionTimes,
+    limit: number,
+  ): Work<{ sum: Purged; place: typeof start }> {
     const endAt = performance.now() + turn.ms;
     const atOnce = giveBack === undefined ? limit : Math.min(turn.rows, limit);
     const sum = { ...nothing };
@@ -93,9 +113,14 @@ export function createRetention(write: <T>(make: () => Work<T>) => Promise<T>, g
       if (phase === undefined) {
         if (giveBack?.(most) !== true) return { sum: { ...sum, done: true }, place: start };
       } else {
-        const { read, after = place.after, purged = {} } = yield* phase({ after: place.after, now, keep, limit: most });
+        const {
+          read,
+          after = place.after,
+          purged = {},
+        } = yield* phase({ after: place.after, now, keep, limit: most });
         place = read < most ? { phase: place.phase + 1, after: 0 } : { ...place, after };
-        for (const name of ["events", "deliveries", "messages"] as const) sum[name] += purged[name] ?? 0;
+        for (const name of ["events", "deliveries", "messages"] as const)
+          sum[name] += purged[name] ?? 0;
       }
       if (performance.now() >= endAt) break;
     }
@@ -145,15 +170,26 @@ function* purgeIgnored({ now, keep, limit }: Asked): Work<Step> {
   );
   if (found.length === 0) return { read: 0 };
   yield* notePurged("events", before);
-  const sorted = found.map(({ seq }) => ({ seq, disposition: ignored })).sort((a, b) => a.seq - b.seq);
-  return { read: found.length, purged: { events: yield* removeEvents(ignoredEvent, sorted, before > now - keptMs) } };
+  const sorted = found
+    .map(({ seq }) => ({ seq, disposition: ignored }))
+    .sort((a, b) => a.seq - b.seq);
+  return {
+    read: found.length,
+    purged: { events: yield* removeEvents(ignoredEvent, sorted, before > now - keptMs) },
+  };
 }
 
 /** `isEarly`: senders still repeat, so derived ids stay. */
-function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[], isEarly: boolean): Work<number> {
+function* removeEvents(
+  how: Removal,
+  seqs: readonly { readonly seq: number }[],
+  isEarly: boolean,
+): Work<number> {
   if (isEarly) {
     const found = yield* ask(find(derivedId, seqs, ({ seq }) => [seq]));
-    const kept = found.flatMap((row) => (row?.id == null ? [] : [idRow(row.id, row.seq, row.received_at)]));
+    const kept = found.flatMap((row) =>
+      row?.id == null ? [] : [idRow(row.id, row.seq, row.received_at)],
+    );
     yield insertMissing(
       ids,
       kept.sort((a, b) => a.id.compare(b.id)),
@@ -167,7 +203,10 @@ function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[], 
 
 function* purgeEvents({ after, now, keep, limit }: Asked): Work<Step> {
   const walked = yield* rows(
-    select({ seq: e.seq, receivedAt: e.received_at })`FROM events e WHERE e.seq > ${after} ORDER BY e.seq LIMIT ${limit}`,
+    select({
+      seq: e.seq,
+      receivedAt: e.received_at,
+    })`FROM events e WHERE e.seq > ${after} ORDER BY e.seq LIMIT ${limit}`,
   );
   const horizon = now - Math.min(keep.events, keep.deliveries);
   const young = walked.findIndex(({ receivedAt }) => receivedAt >= horizon);
@@ -176,8 +215,14 @@ function* purgeEvents({ after, now, keep, limit }: Asked): Work<Step> {
   const read = young === -1 ? walked.length : 0;
   if (old.length === 0) return { read };
   const deliveries = yield* purgeDeliveries({ after, last }, now - keep.deliveries);
-  const ended = old.filter(({ receivedAt }) => receivedAt < now - keep.events).map(({ seq }) => seq);
-  return { read, after: last, purged: { deliveries, events: yield* purgeEnded(ended, now, now - keep.events) } };
+  const ended = old
+    .filter(({ receivedAt }) => receivedAt < now - keep.events)
+    .map(({ seq }) => seq);
+  return {
+    read,
+    after: last,
+    purged: { deliveries, events: yield* purgeEnded(ended, now, now - keep.events) },
+  };
 }
 
 function* purgeDeliveries({ after, last }: SeqRange, before: number): Work<number> {
@@ -191,7 +236,11 @@ function* purgeDeliveries({ after, last }: SeqRange, before: number): Work<numbe
   const [gone] = yield* together([remove(settledDelivery, found)]);
   const ended = new Set(found.filter((_, place) => gone[place]).map(deliveryKey));
   const tried = yield* rows(
-    select({ event: a.event, route: a.route, number: a.number })`FROM attempts a WHERE a.event > ${after} AND a.event <= ${last}`,
+    select({
+      event: a.event,
+      route: a.route,
+      number: a.number,
+    })`FROM attempts a WHERE a.event > ${after} AND a.event <= ${last}`,
   );
   yield remove(
     endedAttempt,
@@ -200,14 +249,22 @@ function* purgeDeliveries({ after, last }: SeqRange, before: number): Work<numbe
   return ended.size;
 }
 
-const deliveryKey = ({ event, route }: { readonly event: number; readonly route: string }): string => `${event}\0${route}`;
+const deliveryKey = ({
+  event,
+  route,
+}: {
+  readonly event: number;
+  readonly route: string;
+}): string => `${event}\0${route}`;
 
 /** A delivery that goes out again meanwhile is in one of the tables. */
 const inUse = select({
   seq: e.seq,
   settled: typed<number | null>(sql`(SELECT 1 FROM deliveries d WHERE d.event = e.seq LIMIT 1)`),
   own: typed<number | null>(sql`(SELECT 1 FROM queue q WHERE q.lane = -e.seq LIMIT 1)`),
-  inLane: typed<number | null>(sql`(SELECT 1 FROM queue q WHERE q.lane = e.subject AND q.event = e.seq LIMIT 1)`),
+  inLane: typed<number | null>(
+    sql`(SELECT 1 FROM queue q WHERE q.lane = e.subject AND q.event = e.seq LIMIT 1)`,
+  ),
 });
 
 /** Backfill locks an event before it gives it a delivery. */
@@ -221,7 +278,10 @@ function* purgeEnded(candidates: readonly number[], now: number, before: number)
     query(inUse`FROM events e WHERE e.seq >= ${first} AND e.seq <= ${last} ORDER BY e.seq`),
   ]);
   const wanted = new Set(seqs);
-  const free = used.filter(({ seq, settled, own, inLane }) => wanted.has(seq) && settled === null && own === null && inLane === null);
+  const free = used.filter(
+    ({ seq, settled, own, inLane }) =>
+      wanted.has(seq) && settled === null && own === null && inLane === null,
+  );
   if (free.length === 0) return 0;
   yield* notePurged("events", before);
   return yield* removeEvents(endedEvent, free, before > now - keptMs);
@@ -234,7 +294,10 @@ function* purgeSubjects({ after, now, keep, limit }: Asked): Work<Step> {
       WHERE s.seq > ${after} ORDER BY s.seq LIMIT ${limit}`,
   );
   const step = { read: walked.length, after: walked.at(-1)?.seq ?? after };
-  const isOld = ({ registered_at, updated_at }: Pick<SubjectRow, "registered_at" | "updated_at">): boolean =>
+  const isOld = ({
+    registered_at,
+    updated_at,
+  }: Pick<SubjectRow, "registered_at" | "updated_at">): boolean =>
     updated_at < now - (registered_at === null ? keep.ignored : keep.messages);
   const greatest = (yield* greatestOf(subjects))?.seq ?? 0;
   const old = walked.filter((row) => isOld(row) && row.seq < greatest).map(({ seq }) => seq);
@@ -247,7 +310,10 @@ function* purgeSubjects({ after, now, keep, limit }: Asked): Work<Step> {
     return row !== undefined && isOld(row);
   });
   const free = yield* withoutEvents(stillOld);
-  yield* together([remove(endedPoll, free, (message) => ({ message })), remove(endedSubject, free, (seq) => ({ seq }))]);
+  yield* together([
+    remove(endedPoll, free, (message) => ({ message })),
+    remove(endedSubject, free, (seq) => ({ seq })),
+  ]);
   return { ...step, purged: { messages: free.length } };
 }
 
@@ -257,7 +323,9 @@ function* withoutEvents(seqs: readonly number[]): Work<readonly number[]> {
 }
 
 function* purgeIds({ now, limit }: Asked): Work<Step> {
-  const ended = yield* rows(select({ id: i.id })`FROM ids i WHERE i.until < ${now} ORDER BY i.until LIMIT ${limit}`);
+  const ended = yield* rows(
+    select({ id: i.id })`FROM ids i WHERE i.until < ${now} ORDER BY i.until LIMIT ${limit}`,
+  );
   yield remove(
     endedId,
     ended.toSorted((a, b) => a.id.compare(b.id)),

@@ -1,7 +1,30 @@
-import { beginKey, endKey, keyStates, type SendClaim, type SendEnd, type SendKey, type StoredSend, sendKinds } from "../../model/send.ts";
+import {
+  beginKey,
+  endKey,
+  keyStates,
+  type SendClaim,
+  type SendEnd,
+  type SendKey,
+  type StoredSend,
+  sendKinds,
+} from "../../model/send.ts";
 import type { DueDelivery } from "../port.ts";
 import { type RowOf, sends } from "../schema/tables.ts";
-import { ask, change, compareTexts, find, insert, look, removal, remove, rows, rowsBy, together, update, type Work } from "../sql/ops.ts";
+import {
+  ask,
+  change,
+  compareTexts,
+  find,
+  insert,
+  look,
+  removal,
+  remove,
+  rows,
+  rowsBy,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
 import { as, indexedBy, raw, select } from "../sql/sql.ts";
 import { goneOf, noteCalling, type Process } from "./leases.ts";
 import type { ParkingParts } from "./parking.ts";
@@ -26,8 +49,12 @@ type RowKey = readonly [account: string, kind: number, key: string];
 const callingMs = 60_000;
 
 const seen = look(sends, ["account", "kind", "key"], sends.names as (keyof SendRow)[]);
-const own = look(sends, ["account", "kind", "key"], sends.names as (keyof SendRow)[], { lock: "update" });
-const changed = change(sends, ["state", "attempts", "about", "caller", "started_at", "answer"], { isLocked: true });
+const own = look(sends, ["account", "kind", "key"], sends.names as (keyof SendRow)[], {
+  lock: "update",
+});
+const changed = change(sends, ["state", "attempts", "about", "caller", "started_at", "answer"], {
+  isLocked: true,
+});
 const ended = removal(sends, { isLocked: true });
 /** A key that is used again meanwhile stays. */
 const forgotten = removal(sends, { only: ["started_at"] });
@@ -40,7 +67,10 @@ export function* findSend(key: SendKey, process: Process): Work<StoredSend | nul
 }
 
 /** Null: the key is taken for this call. Otherwise the send that holds it. */
-export function* beginSends(batch: readonly Beginning[], process: Process): Work<readonly (StoredSend | null)[]> {
+export function* beginSends(
+  batch: readonly Beginning[],
+  process: Process,
+): Work<readonly (StoredSend | null)[]> {
   const stored = yield* ownRows(batch.map(({ key }) => key));
   const gone = yield* goneCallers([...stored.values()], process);
   const rowsNow = new Map(stored);
@@ -70,8 +100,15 @@ export function* beginSends(batch: readonly Beginning[], process: Process): Work
   return outcomes;
 }
 
-/** Registers what was sent, and returns the deliveries that this released. Ending a call again changes nothing. */
-export function* settleSends(batch: readonly Ending[], process: Process, parts: ParkingParts): Work<readonly (readonly DueDelivery[])[]> {
+/**
+ * Registers what was sent, and returns the deliveries that this released. Ending a call again
+ * changes nothing.
+ */
+export function* settleSends(
+  batch: readonly Ending[],
+  process: Process,
+  parts: ParkingParts,
+): Work<readonly (readonly DueDelivery[])[]> {
   const stored = yield* ownRows(batch.map(({ key }) => key));
   const rowsNow = new Map(stored);
   for (const { key, ended } of batch) {
@@ -82,7 +119,12 @@ export function* settleSends(batch: readonly Ending[], process: Process, parts: 
     if (after === null) rowsNow.delete(name);
     else {
       const answer = ended.end === "done" ? JSON.stringify(ended.answer) : row.answer;
-      rowsNow.set(name, { ...row, state: keyStates.indexOf(after.state), attempts: after.attempts, answer });
+      rowsNow.set(name, {
+        ...row,
+        state: keyStates.indexOf(after.state),
+        attempts: after.attempts,
+        answer,
+      });
     }
   }
   yield* store(stored, rowsNow);
@@ -95,7 +137,14 @@ export function* settleSends(batch: readonly Ending[], process: Process, parts: 
 }
 
 const s = as(sends, "s");
-const old = select({ account: s.account, kind: s.kind, key: s.key, state: s.state, caller: s.caller, started_at: s.started_at });
+const old = select({
+  account: s.account,
+  kind: s.kind,
+  key: s.key,
+  state: s.state,
+  caller: s.caller,
+  started_at: s.started_at,
+});
 
 export function* forgetSends(before: number, limit: number, process: Process): Work<number> {
   const found = yield* rows(
@@ -103,7 +152,9 @@ export function* forgetSends(before: number, limit: number, process: Process): W
       WHERE s.kind = ${raw(String(sendKinds.indexOf("message")))} AND s.started_at < ${before} ORDER BY s.started_at LIMIT ${limit}`,
   );
   const gone = yield* goneCallers(found, process);
-  const over = found.filter(({ state, caller }) => state !== calling || gone.has(caller)).sort((a, b) => byKey(rowKey(a), rowKey(b)));
+  const over = found
+    .filter(({ state, caller }) => state !== calling || gone.has(caller))
+    .sort((a, b) => byKey(rowKey(a), rowKey(b)));
   return (yield* ask(remove(forgotten, over))).filter((isDone) => isDone).length;
 }
 
@@ -115,7 +166,10 @@ function* ownRows(keys: readonly SendKey[]): Work<Map<string, SendRow>> {
 }
 
 /** Of two that claim a key at once, one fails, and is repeated. */
-function* store(stored: ReadonlyMap<string, SendRow>, rowsNow: ReadonlyMap<string, SendRow>): Work<void> {
+function* store(
+  stored: ReadonlyMap<string, SendRow>,
+  rowsNow: ReadonlyMap<string, SendRow>,
+): Work<void> {
   const sorted = [...rowsNow].sort(([, a], [, b]) => byKey(rowKey(a), rowKey(b)));
   yield* together([
     insert(
@@ -133,7 +187,10 @@ function* store(stored: ReadonlyMap<string, SendRow>, rowsNow: ReadonlyMap<strin
   ]);
 }
 
-function viewOf({ state, caller, attempts, fingerprint, about, started_at, answer }: SendRow, gone: ReadonlySet<string>): StoredSend {
+function viewOf(
+  { state, caller, attempts, fingerprint, about, started_at, answer }: SendRow,
+  gone: ReadonlySet<string>,
+): StoredSend {
   return {
     state: state === calling && gone.has(caller) ? "unknown" : (keyStates[state] ?? "unknown"),
     attempts,
@@ -144,7 +201,10 @@ function viewOf({ state, caller, attempts, fingerprint, about, started_at, answe
   };
 }
 
-function goneCallers(sent: readonly Pick<SendRow, "state" | "caller">[], process: Process): Work<ReadonlySet<string>> {
+function goneCallers(
+  sent: readonly Pick<SendRow, "state" | "caller">[],
+  process: Process,
+): Work<ReadonlySet<string>> {
   const callers = sent.flatMap(({ state, caller }) => (state === calling ? [caller] : []));
   return goneOf(callers, process);
 }
@@ -154,7 +214,11 @@ const none: ReadonlySet<string> = new Set();
 const keyOf = ({ account, kind, key }: SendKey): RowKey => [account, sendKinds.indexOf(kind), key];
 const nameOf = ([account, kind, key]: RowKey): string => `${account}\0${kind}\0${key}`;
 
-const rowKey = ({ account, kind, key }: Pick<SendRow, "account" | "kind" | "key">): RowKey => [account, kind, key];
+const rowKey = ({ account, kind, key }: Pick<SendRow, "account" | "kind" | "key">): RowKey => [
+  account,
+  kind,
+  key,
+];
 
 function byKey([account, kind, key]: RowKey, [otherAccount, otherKind, otherKey]: RowKey): number {
   return compareTexts(account, otherAccount) || kind - otherKind || compareTexts(key, otherKey);

@@ -6,8 +6,30 @@ import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
 import type { SourceNote } from "../port.ts";
 import { type RowOf, state } from "../schema/tables.ts";
-import { change, compareTexts, find, insert, look, rowsBy, together, update, type Work } from "../sql/ops.ts";
-import { addTo, allOf, byName, create, createMissing, list, put, take, timeName, value, values } from "./state.ts";
+import {
+  change,
+  compareTexts,
+  find,
+  insert,
+  look,
+  rowsBy,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
+import {
+  addTo,
+  allOf,
+  byName,
+  create,
+  createMissing,
+  list,
+  put,
+  take,
+  timeName,
+  value,
+  values,
+} from "./state.ts";
 
 interface StoredCursor {
   readonly name: string;
@@ -21,12 +43,14 @@ const alarmPrefix = "alarm/";
 const alarms = () => allOf<StoredAlarm>(alarmPrefix);
 
 /** Null: its end was reported. */
-const keepAlarm = (name: AlarmName, alarm: StoredAlarm | null) => put(`${alarmPrefix}${alarmKey(name)}`, alarm);
+const keepAlarm = (name: AlarmName, alarm: StoredAlarm | null) =>
+  put(`${alarmPrefix}${alarmKey(name)}`, alarm);
 
 const claimKey = (key: string): string => `claim/${key}`;
 
 /** True for the first call with a key. Retention frees the key some time after `until`. */
-const claimOnce = (key: string, until: number): Work<boolean> => createMissing(claimKey(key), true, until);
+const claimOnce = (key: string, until: number): Work<boolean> =>
+  createMissing(claimKey(key), true, until);
 
 function* isClaimed(key: string): Work<boolean> {
   return (yield* value(claimKey(key))) !== null;
@@ -46,7 +70,10 @@ function* findCursor(name: string): Work<number | null> {
 }
 
 function* listCursors(): Work<readonly StoredCursor[]> {
-  const cursors = (yield* list<Position>(cursorPrefix)).map(({ name, value }) => ({ name, ...value }));
+  const cursors = (yield* list<Position>(cursorPrefix)).map(({ name, value }) => ({
+    name,
+    ...value,
+  }));
   return cursors.sort((a, b) => b.movedAt - a.movedAt);
 }
 
@@ -68,7 +95,8 @@ const handshakePrefix = "handshake/";
 /** By the fingerprint of URL and token. */
 export const handshakes = () => byName<number>(handshakePrefix);
 
-const noteHandshake = (fingerprint: string, at: number) => put(`${handshakePrefix}${fingerprint}`, at);
+const noteHandshake = (fingerprint: string, at: number) =>
+  put(`${handshakePrefix}${fingerprint}`, at);
 
 const passPrefix = "reconciled/";
 
@@ -105,21 +133,33 @@ export function* sourceNotes(): Work<readonly SourceNote[]> {
 }
 
 function* noteSource({ source, number, account, at }: SourceNote): Work<void> {
-  yield* put(`${sourcePrefix}${source}/${number ?? ""}`, { at, account }, number === null ? null : at + numberKeptMs);
+  yield* put(
+    `${sourcePrefix}${source}/${number ?? ""}`,
+    { at, account },
+    number === null ? null : at + numberKeptMs,
+  );
 }
 
 const watchPrefix = "watch/";
 const watchKeptMs = 90 * 86_400_000;
 
 /** Adds what a process saw until `at` to the row of each account. */
-export function* noteWatched(notes: readonly AccountNote[], at: number, windowMs: number): Work<void> {
+export function* noteWatched(
+  notes: readonly AccountNote[],
+  at: number,
+  windowMs: number,
+): Work<void> {
   const sorted = notes.toSorted((a, b) => compareTexts(a.account, b.account));
   const keys = sorted.map(({ account }) => watchPrefix + account);
   const known = yield* values<AccountWatch>(keys, "update");
   for (const [place, key] of keys.entries()) {
     const before = known[place] ?? null;
     const write = before === null ? create : put;
-    yield* write(key, withNote(before, sorted[place] as AccountNote, at, windowMs), at + watchKeptMs);
+    yield* write(
+      key,
+      withNote(before, sorted[place] as AccountNote, at, windowMs),
+      at + watchKeptMs,
+    );
   }
 }
 
@@ -131,7 +171,8 @@ export type PurgedTable = "events" | "deliveries" | "history";
 const purgedKey = (table: PurgedTable): string => `purged/${table}`;
 
 /** By receipt of events, by settlement of deliveries. Null: nothing was deleted. */
-export const purgedBefore = (table: PurgedTable): Work<number | null> => value<number>(purgedKey(table));
+export const purgedBefore = (table: PurgedTable): Work<number | null> =>
+  value<number>(purgedKey(table));
 
 /** It only grows: a clock that is set back brings nothing back. */
 export function* notePurged(table: PurgedTable, before: number): Work<void> {
@@ -170,7 +211,10 @@ const recentKeptMs = 180_000;
 const daysOf = (account: string): string => `calls/${account}/`;
 const recentOf = (account: string): string => `called/${account}/`;
 
-function* serviceCalls(account: string, from: number): Work<readonly (ServiceCalls & { readonly day: number })[]> {
+function* serviceCalls(
+  account: string,
+  from: number,
+): Work<readonly (ServiceCalls & { readonly day: number })[]> {
   const days = yield* list<ServiceCalls>(daysOf(account), timeName(from));
   return days.map(({ name, value: { polls, others } }) => ({ day: Number(name), polls, others }));
 }
@@ -189,15 +233,21 @@ export function* addServiceCalls(batch: readonly CountedCalls[]): Work<readonly 
     const { polls = 0, others = 0 } = sums.get(key) ?? {};
     sums.set(key, { day, polls: polls + calls.polls, others: others + calls.others });
   }
-  for (const [key, { day, ...calls }] of [...sums].sort(([a], [b]) => compareTexts(a, b))) yield* addTo(key, calls, day + callsKeptMs);
+  for (const [key, { day, ...calls }] of [...sums].sort(([a], [b]) => compareTexts(a, b)))
+    yield* addTo(key, calls, day + callsKeptMs);
   return batch.map(() => null);
 }
 
 /** And some that are older than `recentKeptMs`. */
-export const recentCalls = (account: string): Work<readonly RecentCall[]> => allOf<RecentCall>(recentOf(account));
+export const recentCalls = (account: string): Work<readonly RecentCall[]> =>
+  allOf<RecentCall>(recentOf(account));
 
 export function* noteCall(account: string, call: RecentCall): Work<void> {
-  yield* create(`${recentOf(account)}${timeName(call.at)}/${randomUUID()}`, call, call.at + recentKeptMs);
+  yield* create(
+    `${recentOf(account)}${timeName(call.at)}/${randomUUID()}`,
+    call,
+    call.at + recentKeptMs,
+  );
 }
 
 /** The same bytes get the same id within `forMs`. */
@@ -224,7 +274,8 @@ export function* nameRequests(batch: readonly Naming[]): Work<readonly EventId[]
     const key = requestKey(naming);
     const until = named.get(key)?.until ?? 0;
     // A later time was written under a wrong clock.
-    if (until > now && until <= now + forMs) return JSON.parse((named.get(key) as StateRow).value) as EventId;
+    if (until > now && until <= now + forMs)
+      return JSON.parse((named.get(key) as StateRow).value) as EventId;
     named.set(key, { key, value: JSON.stringify(id), until: now + forMs });
     return id;
   });
@@ -249,8 +300,8 @@ export function* nameRequests(batch: readonly Naming[]): Work<readonly EventId[]
 const requestKey = ({ request }: Naming): string => `request/${request}`;
 
 /*
- * Kept for whoever delivers the route next: a stop (410), a pause that the destination asked for (429), an open breaker, and since when
- * it has been failing.
+ * Kept for whoever delivers the route next: a stop (410), a pause that the destination asked for
+ * (429), an open breaker, and since when it has been failing.
  */
 
 type Pause = NonNullable<Settlement["pause"]>;
@@ -264,8 +315,10 @@ export function* noteOfRoute({ route, at, stop, pause, opened, failing }: Settle
   if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop } satisfies RouteStop);
   if (pause !== undefined) {
     const known = yield* value<Pause>(pauseKey(route), "update");
-    // Attempts end in any order, so the longest pause counts. Other settings of the breaker begin anew.
-    const until = known?.breaker === pause.breaker ? Math.max(known.until, pause.until) : pause.until;
+    // Attempts end in any order, so the longest pause counts. Other settings of the breaker begin
+    // anew.
+    const until =
+      known?.breaker === pause.breaker ? Math.max(known.until, pause.until) : pause.until;
     yield* put(pauseKey(route), { ...pause, until }, until);
   }
   if (opened !== undefined) yield* put(breakerKey(route), opened);
@@ -274,10 +327,20 @@ export function* noteOfRoute({ route, at, stop, pause, opened, failing }: Settle
 
 export function* notesOf(routes: readonly string[]): Work<RouteNotes[]> {
   const found = yield* values<RouteStop | Pause | OpenNote | Failing>(
-    routes.flatMap((route) => [stopKey(route), pauseKey(route), breakerKey(route), failingKey(route)]),
+    routes.flatMap((route) => [
+      stopKey(route),
+      pauseKey(route),
+      breakerKey(route),
+      failingKey(route),
+    ]),
   );
   return routes.map((_, place) => {
-    const [stop, pause, opened, failing] = found.slice(4 * place) as [RouteStop | null, Pause | null, OpenNote | null, Failing | null];
+    const [stop, pause, opened, failing] = found.slice(4 * place) as [
+      RouteStop | null,
+      Pause | null,
+      OpenNote | null,
+      Failing | null,
+    ];
     return { stop, pause, opened, failing };
   });
 }
@@ -288,7 +351,13 @@ export function* resume(route: string): Work<boolean> {
 }
 
 /** True: there was a pause or an open breaker. */
-export function* endPause({ route, now }: { readonly route: string; readonly now: number }): Work<boolean> {
+export function* endPause({
+  route,
+  now,
+}: {
+  readonly route: string;
+  readonly now: number;
+}): Work<boolean> {
   const opened = yield* take<OpenNote>(breakerKey(route));
   const paused = yield* take<Pause>(pauseKey(route));
   return Math.max(opened?.until ?? 0, paused?.until ?? 0) > now;
@@ -299,7 +368,27 @@ export function* stopReason(route: string): Work<string | null> {
 }
 
 /** What a store offers as it is. */
-export const stateReads = { notesOf, serviceCalls, findCursor, listCursors, isClaimed, alarms, watched, lastPasses, failedBackup };
+export const stateReads = {
+  notesOf,
+  serviceCalls,
+  findCursor,
+  listCursors,
+  isClaimed,
+  alarms,
+  watched,
+  lastPasses,
+  failedBackup,
+};
 export const stateWrites = {
-  ...{ moveCursor, claimOnce, keepAlarm, noteWatched, notePass, noteHandshake, noteSource, noteBackup, probe },
+  ...{
+    moveCursor,
+    claimOnce,
+    keepAlarm,
+    noteWatched,
+    notePass,
+    noteHandshake,
+    noteSource,
+    noteBackup,
+    probe,
+  },
 };

@@ -6,8 +6,14 @@ const ownState = look(state, ["key"], ["value"], { lock: "update" });
 const sharedState = look(state, ["key"], ["value"], { lock: "share" });
 const seenState = look(state, ["key"], ["value"]);
 
-/** Null where there is none. `share` keeps others from changing the values, `update` from reading them with a lock. Sort the keys. */
-export function* values<S>(keys: readonly string[], lock: "share" | "update" | null = null): Work<(S | null)[]> {
+/**
+ * Null where there is none. `share` keeps others from changing the values, `update` from reading
+ * them with a lock. Sort the keys.
+ */
+export function* values<S>(
+  keys: readonly string[],
+  lock: "share" | "update" | null = null,
+): Work<(S | null)[]> {
   const rowsOf = lock === null ? seenState : lock === "share" ? sharedState : ownState;
   const found = yield* ask(find(rowsOf, keys, (key) => [key]));
   return found.map((row) => (row === undefined ? null : (JSON.parse(row.value) as S)));
@@ -29,10 +35,14 @@ export function* put(key: string, value: unknown, until: number | null = null): 
 
 const inserted = (key: string, value: unknown, until: Sql): Sql =>
   sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${until})`;
-const replaced = raw("ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = state.version + 1, until = excluded.until");
+const replaced = raw(
+  "ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = state.version + 1, until = excluded.until",
+);
 
 export function* take<S>(key: string): Work<S | null> {
-  const [removed] = yield* rows(sql<{ readonly value: string }>`DELETE FROM state WHERE key = ${key} RETURNING value`);
+  const [removed] = yield* rows(
+    sql<{ readonly value: string }>`DELETE FROM state WHERE key = ${key} RETURNING value`,
+  );
   return removed === undefined ? null : (JSON.parse(removed.value) as S);
 }
 
@@ -42,11 +52,17 @@ export function* create(key: string, value: unknown, until: number | null = null
 }
 
 export function* createMissing(key: string, value: unknown, until: number): Work<boolean> {
-  return (yield* rows(sql`${inserted(key, value, sql`${until}`)} ON CONFLICT DO NOTHING RETURNING key`)).length > 0;
+  return (
+    (yield* rows(sql`${inserted(key, value, sql`${until}`)} ON CONFLICT DO NOTHING RETURNING key`))
+      .length > 0
+  );
 }
 
 /** `prefix` ends in a slash. The first may have the name `from`. */
-export function* list<S>(prefix: string, from = ""): Work<{ readonly name: string; readonly value: S }[]> {
+export function* list<S>(
+  prefix: string,
+  from = "",
+): Work<{ readonly name: string; readonly value: S }[]> {
   const end = `${prefix.slice(0, -1)}0`;
   const found = yield* rows(
     sql<{
@@ -54,7 +70,10 @@ export function* list<S>(prefix: string, from = ""): Work<{ readonly name: strin
       value: string;
     }>`SELECT s.key, s.value FROM state s WHERE s.key >= ${prefix + from} AND s.key < ${end} ORDER BY s.key`,
   );
-  return found.map(({ key, value }) => ({ name: key.slice(prefix.length), value: JSON.parse(value) as S }));
+  return found.map(({ key, value }) => ({
+    name: key.slice(prefix.length),
+    value: JSON.parse(value) as S,
+  }));
 }
 
 export function* byName<S>(prefix: string): Work<ReadonlyMap<string, S>> {
@@ -66,7 +85,10 @@ export function* allOf<S>(prefix: string): Work<readonly S[]> {
 }
 
 /** Unix ms of the database's clock, because the clocks of processes differ. */
-export const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+export const databaseNow = raw(
+  "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+  "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+);
 
 export function* readNow(): Work<number> {
   const [found] = yield* rows(sql<{ readonly now: number }>`SELECT ${databaseNow} AS now`);
@@ -82,10 +104,17 @@ export function* hold(key: string, holder: string, forMs: number): Work<boolean>
 }
 
 export function* isHeld(key: string): Work<boolean> {
-  return (yield* rows(sql`SELECT 1 FROM state s WHERE s.key = ${key} AND s.until > ${databaseNow}`)).length > 0;
+  return (
+    (yield* rows(sql`SELECT 1 FROM state s WHERE s.key = ${key} AND s.until > ${databaseNow}`))
+      .length > 0
+  );
 }
 
-export function* addTo<S extends Readonly<Record<string, number>>>(key: string, more: S, until: number): Work<void> {
+export function* addTo<S extends Readonly<Record<string, number>>>(
+  key: string,
+  more: S,
+  until: number,
+): Work<void> {
   const [known = null] = yield* values<S>([key], "update");
   if (known === null) yield* create(key, more, until);
   else {

@@ -17,18 +17,28 @@ export function keyOfRun(runId: string): Buffer {
 }
 
 /** Two transactions lock subjects in this order. */
-export function byKey([a, account]: readonly [Buffer, string], [b, other]: readonly [Buffer, string]): number {
+export function byKey(
+  [a, account]: readonly [Buffer, string],
+  [b, other]: readonly [Buffer, string],
+): number {
   return a.compare(b) || compareTexts(account, other);
 }
 
 const keyOfSeq = look(subjects, ["seq"], ["key", "account"]);
-export const ownSubject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
+export const ownSubject = look(
+  subjects,
+  ["key", "account"],
+  subjects.names as (keyof SubjectRow)[],
+  { lock: "update" },
+);
 
 /** In one order. Those that are gone are left out. */
 export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
   const known = yield* ask(find(keyOfSeq, distinct, (seq) => [seq]));
-  const keys = known.flatMap((row): [Buffer, string][] => (row === undefined ? [] : [[row.key, row.account]])).sort(byKey);
+  const keys = known
+    .flatMap((row): [Buffer, string][] => (row === undefined ? [] : [[row.key, row.account]]))
+    .sort(byKey);
   return rowsBy(yield* ask(find(ownSubject, keys)), ({ seq }) => seq);
 }
 
@@ -41,9 +51,25 @@ export function* findSubjects(seqs: readonly number[]): Work<ReadonlyMap<number,
 
 const blank = blankRow(subjects);
 
-export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {
+export function newSubject({
+  seq,
+  type,
+  account,
+  key,
+  name,
+}: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {
   const phone = type === 0 ? lastPhoneDigits(name) : null;
-  return { ...blank, seq, type, account, key, name, times: "{}", updated_at: 0, phone: phone === null ? null : Number(phone) };
+  return {
+    ...blank,
+    seq,
+    type,
+    account,
+    key,
+    name,
+    times: "{}",
+    updated_at: 0,
+    phone: phone === null ? null : Number(phone),
+  };
 }
 
 export const movedColumns = ["status", "flag", "error", "times", "updated_at"] as const;
@@ -57,8 +83,14 @@ export function moveTo(
   Object.assign(row, { status, flag, error, times: JSON.stringify(times), updated_at: at });
 }
 
-export function stateOfRow({ status, error, times }: Pick<SubjectRow, "status" | "error" | "times">): TrackedState<string> {
-  return status === null && error === null && times === "{}" ? unobserved : { status, error, times: JSON.parse(times) };
+export function stateOfRow({
+  status,
+  error,
+  times,
+}: Pick<SubjectRow, "status" | "error" | "times">): TrackedState<string> {
+  return status === null && error === null && times === "{}"
+    ? unobserved
+    : { status, error, times: JSON.parse(times) };
 }
 
 export function factsOfRow({
@@ -68,7 +100,10 @@ export function factsOfRow({
   reference,
   metadata,
 }: Pick<SubjectRow, "type" | "registered_at" | "service_id" | "reference" | "metadata">): Facts {
-  return factsOf(type === 0 ? "message" : "run", registered_at === null ? null : { id: service_id, reference, metadata });
+  return factsOf(
+    type === 0 ? "message" : "run",
+    registered_at === null ? null : { id: service_id, reference, metadata },
+  );
 }
 
 const seenState = look(subjects, ["key", "account"], ["status", "error", "times"]);

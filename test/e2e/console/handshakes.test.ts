@@ -8,7 +8,9 @@ import { relayToken, routeTo } from "../../harness/relay-settings.ts";
 import { startHttp } from "../../integration/url-destination/downstream.ts";
 
 test("a relay for Meta shows the command that posts Meta's sample event", async () => {
-  const relay = await startRelayHere({ settings: { control: { tokens: allTokens }, sources: { wa: metaSource } } });
+  const relay = await startRelayHere({
+    settings: { control: { tokens: allTokens }, sources: { wa: metaSource } },
+  });
   for (const [token, path, event] of [
     [relayToken, "", "meta.status"],
     [relayToken, "events", "meta.status"],
@@ -25,9 +27,14 @@ test("a relay for Meta shows the command that posts Meta's sample event", async 
 test("performs the handshake with an app, shows when it was done, and repeats it", async () => {
   let status = 200;
   const app = await startHttp(({ url }, response) => {
-    response.writeHead(status).end(new URL(url ?? "", "http://app").searchParams.get("hub.challenge"));
+    response
+      .writeHead(status)
+      .end(new URL(url ?? "", "http://app").searchParams.get("hub.challenge"));
   });
-  const routes = [routeTo(app.url, { name: "chatwoot", to: { verifyToken: "a-verify-token" } }), routeTo(app.url, { name: "plain" })];
+  const routes = [
+    routeTo(app.url, { name: "chatwoot", to: { verifyToken: "a-verify-token" } }),
+    routeTo(app.url, { name: "plain" }),
+  ];
   const relay = await startRelayHere({ settings: { control: { tokens: allTokens }, routes } });
   const open = async (token: string) => {
     const opened = await openPage(relay.url);
@@ -49,10 +56,16 @@ test("performs the handshake with an app, shows when it was done, and repeats it
   await act("Perform", "● The app accepted it.");
   await row.getByText("not yet").waitFor({ state: "detached" });
   status = 403;
-  await act("Repeat", "▲ It failed: it answered 403 with the challenge, which Meta takes as a refusal.");
+  await act(
+    "Repeat",
+    "▲ It failed: it answered 403 with the challenge, which Meta takes as a refusal.",
+  );
   expect(app.seen).toHaveLength(2);
 
   const reader = await open(readerToken);
-  await reader.getByRole("table", { name: "Handshakes", exact: true }).getByText("chatwoot").waitFor();
+  await reader
+    .getByRole("table", { name: "Handshakes", exact: true })
+    .getByText("chatwoot")
+    .waitFor();
   expect(await reader.getByRole("button", { name: "Repeat" }).count()).toBe(0);
 });

@@ -7,7 +7,8 @@ import { until } from "../../harness/until.ts";
 
 const table = (page: Page, name: string) => page.getByRole("table", { name, exact: true });
 const dialog = (page: Page) => page.getByRole("dialog");
-const press = (page: Page, name: string) => dialog(page).getByRole("button", { name, exact: true }).click();
+const press = (page: Page, name: string) =>
+  dialog(page).getByRole("button", { name, exact: true }).click();
 const closed = async (page: Page) => {
   await press(page, "Close");
   await dialog(page).waitFor({ state: "hidden" });
@@ -31,7 +32,10 @@ test("Retry on the group without a cause takes that group alone", async () => {
   await groups.getByRole("row").filter({ hasText: "503" }).waitFor();
   // With them the page has the overview, which says that crm fails.
   await page.getByLabel("State").waitFor();
-  const fresh = groups.getByRole("row").filter({ hasText: "waiting" }).filter({ hasNotText: "503" });
+  const fresh = groups
+    .getByRole("row")
+    .filter({ hasText: "waiting" })
+    .filter({ hasNotText: "503" });
   await fresh.getByRole("button", { name: "Retry" }).click();
   await dialog(page).getByText("Everything that waits is due already.").waitFor();
   await press(page, "Retry");
@@ -42,7 +46,10 @@ test("Retry on the group without a cause takes that group alone", async () => {
   expect(asked).toEqual(["none", "none"]);
   await fresh.getByRole("link").first().click();
   await page.waitForURL(/cause=none/, { waitUntil: "commit" });
-  await until("the list has no failed ones", async () => (await table(page, "Deliveries").getByText("503").count()) === 0);
+  await until(
+    "the list has no failed ones",
+    async () => (await table(page, "Deliveries").getByText("503").count()) === 0,
+  );
 });
 
 test("Retry shows the attempt's result, and lists and details begin with the dead delivery and its cause", async () => {
@@ -64,7 +71,10 @@ test("Retry shows the attempt's result, and lists and details begin with the dea
   // Nothing of a row is hidden or cut off on a phone.
   for (const text of ["1 dead", "503", "1 delivered", "message.status", "sent"]) {
     const box = await row.getByText(text, { exact: true }).boundingBox();
-    expect({ text, fits: box !== null && box.x >= 0 && box.x + box.width <= 390 }).toEqual({ text, fits: true });
+    expect({ text, fits: box !== null && box.x >= 0 && box.x + box.width <= 390 }).toEqual({
+      text,
+      fits: true,
+    });
   }
   expect(await row.getByRole("time").or(row.locator("time")).first().isVisible()).toBe(true);
   await row.getByRole("link").first().click();

@@ -17,7 +17,12 @@ const table = (page: Page, name: string) => page.getByRole("table", { name, exac
 const dialog = (page: Page) => page.getByRole("dialog");
 
 /** Confirms the open dialog once it shows its count, and closes it after the result. */
-async function confirm(page: Page, verb: string, counted: string | null, result: string | RegExp): Promise<void> {
+async function confirm(
+  page: Page,
+  verb: string,
+  counted: string | null,
+  result: string | RegExp,
+): Promise<void> {
   if (counted !== null) await dialog(page).getByText(counted, { exact: true }).waitFor();
   await dialog(page).getByRole("button", { name: verb, exact: true }).click();
   await dialog(page).getByText(result).waitFor();
@@ -26,10 +31,15 @@ async function confirm(page: Page, verb: string, counted: string | null, result:
 }
 
 /** Waits until the relay has settled or tried all deliveries of `count` events. */
-async function attempted({ downstream }: Awaited<ReturnType<typeof startConsole>>, count: number): Promise<void> {
+async function attempted(
+  { downstream }: Awaited<ReturnType<typeof startConsole>>,
+  count: number,
+): Promise<void> {
   await until(
     `${count} arrivals at crm and history`,
-    () => downstream.counts("/crm").arrivals >= count && downstream.counts("/history").arrivals >= count,
+    () =>
+      downstream.counts("/crm").arrivals >= count &&
+      downstream.counts("/history").arrivals >= count,
   );
 }
 
@@ -42,11 +52,17 @@ test("retries one delivery, a group and a whole filter, each with its count, and
   const { page } = await open("deliveries?state=waiting&route=crm");
   const deliveries = table(page, "Deliveries");
   const group = table(page, "Groups of deliveries").getByRole("row").filter({ hasText: "503" });
-  const grouped = (count: number) => group.getByRole("cell", { name: String(count), exact: true }).waitFor();
+  const grouped = (count: number) =>
+    group.getByRole("cell", { name: String(count), exact: true }).waitFor();
   await grouped(4);
   await deliveries.getByRole("button", { name: "Retry" }).first().click();
   // The dialog waits for ten seconds.
-  await confirm(page, "Retry", null, /^(● Delivered: crm answered 200 |○ crm: no attempt has ended yet)/);
+  await confirm(
+    page,
+    "Retry",
+    null,
+    /^(● Delivered: crm answered 200 |○ crm: no attempt has ended yet)/,
+  );
   await until("the first retry arrived", () => downstream.counts("/crm").arrivals === 5);
 
   answer(503);
@@ -73,7 +89,11 @@ test("retries one delivery, a group and a whole filter, each with its count, and
 });
 
 test("Retry now tries a repaired destination before its breaker would", async () => {
-  const { relay, downstream, answer, open } = await startConsole({ failures: 1, pause: "1h", longest: "1h" });
+  const { relay, downstream, answer, open } = await startConsole({
+    failures: 1,
+    pause: "1h",
+    longest: "1h",
+  });
   await postMessages(relay, 1);
   const { page } = await open("");
   const failing = page.getByRole("listitem").filter({ hasText: "crm answers 503" });
@@ -94,8 +114,19 @@ test("resumes a destination that answered 410, and releases a quarantined event"
   const { relay, downstream, answer, open } = await startConsole();
   await relay.stop();
   const { storage } = loadSettings(relay.settingsPath, process.env);
-  const { store } = await openStore(storage, { role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
-  const received = { account: "main", source: "main", origin: "webhook", receivedAt: Date.now(), headers: {}, secret: null } as const;
+  const { store } = await openStore(storage, {
+    role: "command",
+    rules: rulesFor([]),
+    hooks: { committed: () => {}, failed: () => {} },
+  });
+  const received = {
+    account: "main",
+    source: "main",
+    origin: "webhook",
+    receivedAt: Date.now(),
+    headers: {},
+    secret: null,
+  } as const;
   const body = Buffer.from('{"id":"old","event":"order.paid","createdAt":1800000000,"data":{}}');
   await store.quarantine({ ...received, body, error: "not understood in its time" });
   await store.close();
@@ -105,7 +136,10 @@ test("resumes a destination that answered 410, and releases a quarantined event"
   await postMessages(relay, 1);
   await until("crm answered 410", () => downstream.counts("/crm").arrivals === 1);
   const { page } = await open("deliveries");
-  await page.getByRole("list", { name: "Stopped destinations" }).getByRole("button", { name: "Resume" }).click();
+  await page
+    .getByRole("list", { name: "Stopped destinations" })
+    .getByRole("button", { name: "Resume" })
+    .click();
   answer(200);
   await confirm(page, "Resume", null, "● crm is resumed.");
   await until("crm gets what waited", () => downstream.counts("/crm").arrivals === 2);
@@ -122,7 +156,9 @@ test("resumes a destination that answered 410, and releases a quarantined event"
   await postEvent(relay.webhookUrl, Buffer.from("no event"));
   await quarantined.getByRole("button", { name: "Release" }).click();
   await dialog(page).getByText("No body is a valid event, as before.").waitFor();
-  expect(await dialog(page).getByRole("button", { name: "Release", exact: true }).isDisabled()).toBe(true);
+  expect(
+    await dialog(page).getByRole("button", { name: "Release", exact: true }).isDisabled(),
+  ).toBe(true);
 });
 
 test("follows events during traffic and over a restart of the relay, and shows each once", async () => {
@@ -133,7 +169,8 @@ test("follows events during traffic and over a restart of the relay, and shows e
   for (const opened of [{ expectMessages }, settings]) opened.expectMessages(/ERR_|status of 50/);
   const rows = table(page, "Events").locator("tbody tr");
   const seqs = async () => (await rows.locator("td:first-child").allInnerTexts()).map(Number);
-  const shows = (count: number) => until(`${count} rows`, async () => (await rows.count()) === count);
+  const shows = (count: number) =>
+    until(`${count} rows`, async () => (await rows.count()) === count);
   await shows(2);
   await postMessages(relay, 20, "during");
   await shows(22);
@@ -159,9 +196,13 @@ test("finds a message by phone digits and reference, shows its timeline, and ope
   const messages = createMessages("search");
   const wamid = messages.wamid();
   const reference = "order-4711";
-  const tracked = await relay.ask("/v1/messages/track", { method: "POST", body: { wamid, account: "main", reference } });
+  const tracked = await relay.ask("/v1/messages/track", {
+    method: "POST",
+    body: { wamid, account: "main", reference },
+  });
   expect(tracked.status).toBe(200);
-  for (const status of ["sent", "delivered"] as const) await postEvent(relay.webhookUrl, messages.status(wamid, status));
+  for (const status of ["sent", "delivered"] as const)
+    await postEvent(relay.webhookUrl, messages.status(wamid, status));
   const { page } = await open("");
   const found = new Set<string>();
   for (const asked of [reference, String(phoneInWamid(wamid)).slice(-4)]) {
@@ -191,14 +232,18 @@ test("finds a message by phone digits and reference, shows its timeline, and ope
 
   const link = new URL(page.url()).pathname.replace("/console/", "");
   const { page: colleague } = await open(link);
-  await colleague.getByRole("list", { name: "Timeline" }).getByText("delivered", { exact: true }).waitFor();
+  await colleague
+    .getByRole("list", { name: "Timeline" })
+    .getByText("delivered", { exact: true })
+    .waitFor();
   expect(new URL(colleague.url()).pathname).toBe(`/console/${link}`);
 });
 
 test("every page is accessible in light and dark and by the keyboard alone, none scrolls sideways, and nothing moves while it loads", async () => {
   const { relay, downstream, answer, open } = await startConsole();
   const createdAt = new Date().toISOString();
-  const post = (event: object) => postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ createdAt, ...event })));
+  const post = (event: object) =>
+    postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ createdAt, ...event })));
   const [wamid = ""] = await postMessages(relay, 1);
   const failed = await until("crm has failed", async () => {
     const { body } = await relay.ask("/v1/deliveries?route=crm&cause=503");
@@ -206,7 +251,11 @@ test("every page is accessible in light and dark and by the keyboard alone, none
   });
   await relay.ask(`/v1/deliveries/${encodeURIComponent(failed.id)}/retry`, { method: "POST" });
   await until("it is dead", () => downstream.counts("/crm").arrivals === 2);
-  await post({ id: "failed", event: "message.status", data: { wamid, status: "failed", errorCode: "131026" } });
+  await post({
+    id: "failed",
+    event: "message.status",
+    data: { wamid, status: "failed", errorCode: "131026" },
+  });
   await post({ id: "run", event: "automation.completed", data: { runId: "a-run" } });
   await postEvent(relay.webhookUrl, Buffer.from("no event"));
   answer(410);
@@ -215,8 +264,12 @@ test("every page is accessible in light and dark and by the keyboard alone, none
   await page.getByRole("list", { name: "Stopped destinations" }).waitFor();
   // Counts are up to some seconds old. An entry that comes later would move the page, and rightly.
   await until("the overview has all that needs action", async () => {
-    const { attention } = (await relay.ask("/v1/overview")).body as { attention: { kind: string }[] };
-    return ["destination-stopped", "dead-letters", "quarantined"].every((kind) => attention.some((entry) => entry.kind === kind));
+    const { attention } = (await relay.ask("/v1/overview")).body as {
+      attention: { kind: string }[];
+    };
+    return ["destination-stopped", "dead-letters", "quarantined"].every((kind) =>
+      attention.some((entry) => entry.kind === kind),
+    );
   });
   await page.addInitScript(`window.shift = 0; new PerformanceObserver((list) => {
     for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shift += value;
@@ -244,12 +297,23 @@ test("every page is accessible in light and dark and by the keyboard alone, none
       await page.getByText("● live").waitFor();
       await page.getByRole("heading", { name: heading, exact: true }).waitFor();
       await page.locator(".loading").first().waitFor({ state: "detached" });
-      await page.emulateMedia({ colorScheme: width === 390 ? "light" : "dark", reducedMotion: "reduce" });
+      await page.emulateMedia({
+        colorScheme: width === 390 ? "light" : "dark",
+        reducedMotion: "reduce",
+      });
       await expectAccessible(page);
       const shift = await page.evaluate<number>("window.shift");
-      expect({ path, width, shift, moves: shift >= 0.05 }).toEqual({ path, width, shift, moves: false });
+      expect({ path, width, shift, moves: shift >= 0.05 }).toEqual({
+        path,
+        width,
+        shift,
+        moves: false,
+      });
     }
-    dialogs.set(path, await walkByKeyboard(page, path === "deliveries" ? () => expectAccessible(page) : undefined));
+    dialogs.set(
+      path,
+      await walkByKeyboard(page, path === "deliveries" ? () => expectAccessible(page) : undefined),
+    );
     // 640 px: as 1280 px at a zoom of 200 %.
     for (const narrow of [640, 390, 360]) {
       await page.setViewportSize({ width: narrow, height: 720 });
@@ -265,7 +329,8 @@ test("every page is accessible in light and dark and by the keyboard alone, none
   });
 
   // One step of a dialog that leads to the next, and the menu.
-  const isFocused = (name: string) => until(`the focus is on ${name}`, () => page.locator(":focus", { hasText: name }).isVisible());
+  const isFocused = (name: string) =>
+    until(`the focus is on ${name}`, () => page.locator(":focus", { hasText: name }).isVisible());
   await page.setViewportSize({ width: 1280, height: 844 });
   await page.goto("/console/deliveries?state=waiting&route=crm");
   await page.getByRole("button", { name: "Retry all that match" }).focus();
@@ -320,7 +385,8 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
   const [groups, deliveries] = [table(page, "Groups of deliveries"), table(page, "Deliveries")];
   await deliveries.getByRole("row").nth(2).waitFor();
   await groups.getByRole("row").nth(1).waitFor();
-  const selected = (where: typeof groups, row: number) => where.locator(`tbody tr:nth-child(${row})[aria-selected=true]`).waitFor();
+  const selected = (where: typeof groups, row: number) =>
+    where.locator(`tbody tr:nth-child(${row})[aria-selected=true]`).waitFor();
   await page.keyboard.press("j");
   await selected(groups, 1);
   await page.keyboard.press("r");
@@ -396,7 +462,10 @@ test("charts follow the range, failures are exported, a run has its story, and a
   const createdAt = new Date().toISOString();
   for (let n = 0; n < 2; n += 1) {
     const data = { wamid: messages.wamid(), status: "failed", errorCode: "131026" };
-    await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ id: `failed-${n}`, event: "message.status", createdAt, data })));
+    await postEvent(
+      relay.webhookUrl,
+      Buffer.from(JSON.stringify({ id: `failed-${n}`, event: "message.status", createdAt, data })),
+    );
   }
   const run = { id: "run-1", event: "automation.completed", createdAt, data: { runId: "a-run" } };
   await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify(run)));
@@ -405,7 +474,10 @@ test("charts follow the range, failures are exported, a run has its story, and a
   const row = table(page, "Failures by error code").getByRole("row").filter({ hasText: "131026" });
   await row.getByRole("cell", { name: "2", exact: true }).waitFor();
   await page.getByRole("img", { name: /error code/i }).waitFor();
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export CSV" }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export CSV" }).click(),
+  ]);
   const lines = readFileSync(await download.path(), "utf8")
     .trim()
     .split("\n");
@@ -414,7 +486,11 @@ test("charts follow the range, failures are exported, a run has its story, and a
   await page.getByRole("button", { name: "7 d" }).click();
   await page.waitForURL(/period=7d/, { waitUntil: "commit" });
   await page.getByRole("img", { name: /error code/i }).waitFor();
-  await page.getByRole("listitem").filter({ hasText: "131026 2" }).getByRole("link", { name: "131026" }).click();
+  await page
+    .getByRole("listitem")
+    .filter({ hasText: "131026 2" })
+    .getByRole("link", { name: "131026" })
+    .click();
   await page.waitForURL(/\/events\?.*errorCode=131026/, { waitUntil: "commit" });
   await table(page, "Events").getByRole("row").nth(2).waitFor();
   await page.goto("/console/quality?period=7d");
@@ -438,7 +514,11 @@ test("charts follow the range, failures are exported, a run has its story, and a
   }
 
   await page.goto("/console/");
-  await page.getByRole("listitem").filter({ hasText: "routed 3" }).getByRole("link", { name: "routed" }).click();
+  await page
+    .getByRole("listitem")
+    .filter({ hasText: "routed 3" })
+    .getByRole("link", { name: "routed" })
+    .click();
   await page.waitForURL(/\/events\?.*disposition=routed/, { waitUntil: "commit" });
   await table(page, "Events").getByRole("row").nth(3).waitFor();
 
@@ -479,7 +559,8 @@ test("an unknown message, event or run leads to the list", async () => {
 
 test("hostile text in every field of an event neither runs nor widens a page", async () => {
   const { relay, open } = await startConsole();
-  const hostile = "<script>window.hostile=1</script><img src=x onerror=window.hostile=1>\u202e\u200f\"'&";
+  const hostile =
+    "<script>window.hostile=1</script><img src=x onerror=window.hostile=1>\u202e\u200f\"'&";
   const long = hostile + "x".repeat(10_000);
   const wamid = createMessages("hostile").wamid();
   const events = [

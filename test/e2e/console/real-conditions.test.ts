@@ -9,13 +9,19 @@ import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { until } from "../../harness/until.ts";
 
-const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
+const heading = (page: Page, name: string) =>
+  page.getByRole("heading", { level: 1, name, exact: true });
 const lists = ["messages", "events", "deliveries"] as const;
 
 /** Two messages with an event each; the list of messages has registered ones only. */
-async function twoMessages(relay: Awaited<ReturnType<typeof startConsole>>["relay"]): Promise<void> {
+async function twoMessages(
+  relay: Awaited<ReturnType<typeof startConsole>>["relay"],
+): Promise<void> {
   const wamids = await postMessages(relay, 2);
-  await relay.ask("/v1/messages/track", { method: "POST", body: wamids.map((wamid) => ({ wamid })) });
+  await relay.ask("/v1/messages/track", {
+    method: "POST",
+    body: wamids.map((wamid) => ({ wamid })),
+  });
 }
 
 test("Enter follows the focused link, with and without a selected row, and presses buttons", async () => {
@@ -65,7 +71,10 @@ test("search results close by Escape, from each place in them, and by a press be
   const { page } = await open("quality");
   const search = page.getByLabel("Search", { exact: true });
   const results = page.locator(".results");
-  for (const close of [() => page.keyboard.press("Escape"), () => page.getByRole("heading", { level: 1, name: "Quality" }).click()]) {
+  for (const close of [
+    () => page.keyboard.press("Escape"),
+    () => page.getByRole("heading", { level: 1, name: "Quality" }).click(),
+  ]) {
     await search.fill("order-");
     await search.press("Enter");
     await results.getByRole("link").nth(1).focus();
@@ -78,7 +87,8 @@ test("search results without a reference are told apart by their masked wamids",
   const { relay, open } = await startConsole();
   const wamidFor = createWamids(createRandom("search"));
   const wamids = [wamidFor("5491155550100"), wamidFor("5491155550100")];
-  for (const wamid of wamids) await postEvent(relay.webhookUrl, createMessages("search").status(wamid, "sent"));
+  for (const wamid of wamids)
+    await postEvent(relay.webhookUrl, createMessages("search").status(wamid, "sent"));
   const { page } = await open("quality");
   const search = page.getByLabel("Search", { exact: true });
   await search.fill("0100");
@@ -98,7 +108,8 @@ test("every list loads when answers take longer than its refresh, and the page s
     lists.map(async (path) => {
       const page = await first.context().newPage();
       let seen = Promise.withResolvers<void>();
-      // All answers but those about the session and the stream, and meanwhile until the page was seen to be slow.
+      // All answers but those about the session and the stream, and meanwhile until the page was
+      // seen to be slow.
       await page.route(/\/v1\/(?!session|live)/, async (route) => {
         await Promise.all([wait(6_000), seen.promise]);
         await route.continue().catch(() => {});
@@ -132,12 +143,17 @@ test("eight visible tabs all show what happens, and a hidden one gives its strea
   await postMessages(relay, 1, "later");
   for (const page of pages) await page.locator("tbody tr").nth(1).waitFor();
   // Headless Chromium hides no page.
-  const hide = (state: string) => `Object.defineProperty(document, "visibilityState", { configurable: true, get: () => "${state}" });
+  const hide = (
+    state: string,
+  ) => `Object.defineProperty(document, "visibilityState", { configurable: true, get: () => "${state}" });
     document.dispatchEvent(new Event("visibilitychange"))`;
   await first.evaluate(hide("hidden"));
   const live = () => Promise.all(pages.map((page) => page.getByText("● live").count()));
   await first.getByText("○ connecting").waitFor();
-  await until("another tab takes the stream", async () => (await live()).filter((count) => count > 0).length === 4);
+  await until(
+    "another tab takes the stream",
+    async () => (await live()).filter((count) => count > 0).length === 4,
+  );
   await postMessages(relay, 1, "latest");
   await first.evaluate(hide("visible"));
   for (const page of pages) await page.locator("tbody tr").nth(2).waitFor();
@@ -170,10 +186,16 @@ test("the page takes the relay's clock when the browser's is a day off", async (
     await page.clock.setSystemTime(Date.now() + ms);
     await page.goto("/console/deliveries");
     await page.getByText("● live").waitFor();
-    const ages = page.getByRole("table", { name: "Groups of deliveries" }).locator("tbody tr").first().locator("time");
+    const ages = page
+      .getByRole("table", { name: "Groups of deliveries" })
+      .locator("tbody tr")
+      .first()
+      .locator("time");
     await ages.first().waitFor();
     for (const text of await ages.allInnerTexts()) expect(text).toMatch(/^(now|\d+ (s|min) ago)$/);
-    const next = page.getByRole("table", { name: "Deliveries", exact: true }).getByText(/^in \d+ (s|min)$/);
+    const next = page
+      .getByRole("table", { name: "Deliveries", exact: true })
+      .getByText(/^in \d+ (s|min)$/);
     await next.first().waitFor();
     await page.goto("/console/");
     await page.getByRole("img", { name: "Events received, by outcome: routed 2" }).waitFor();
@@ -189,7 +211,8 @@ test("Back returns to the filters and the place that were left, and the page nam
   const rows = page.locator("tbody tr");
   await rows.nth(40).waitFor();
   // A page sets its title after it is shown.
-  const titled = (title: string) => until(`the title is ${title}`, async () => (await page.title()) === `${title} · wamid-relay`);
+  const titled = (title: string) =>
+    until(`the title is ${title}`, async () => (await page.title()) === `${title} · wamid-relay`);
   await titled("Events");
   const scrolled = () => page.evaluate<number>("window.scrollY");
   await rows.nth(30).getByRole("link").first().focus();
@@ -204,7 +227,8 @@ test("Back returns to the filters and the place that were left, and the page nam
   await titled("Events");
 
   await page.goto("/console/deliveries");
-  const search = (expected: string) => until(`the address ends with ${expected}`, () => new URL(page.url()).search === expected);
+  const search = (expected: string) =>
+    until(`the address ends with ${expected}`, () => new URL(page.url()).search === expected);
   await page.getByLabel("State").selectOption("waiting");
   await search("?state=waiting");
   await page.getByLabel("State").selectOption("dead");
@@ -226,11 +250,19 @@ test("Back returns to the filters and the place that were left, and the page nam
   expect(await page.getByLabel("State").inputValue()).toBe("waiting");
 
   await page.goto("/console/events?disposition=xyz&status=sent");
-  await page.getByRole("status").filter({ hasText: "xyz is not a valid disposition. The page ignores it." }).waitFor();
+  await page
+    .getByRole("status")
+    .filter({ hasText: "xyz is not a valid disposition. The page ignores it." })
+    .waitFor();
   await rows.nth(40).waitFor();
   await page.getByRole("link", { name: "Clear it" }).click();
   await search("?status=sent");
-  for (const invalid of ["?period=9y", "messages?before=x", "deliveries?from=soon", "runs?status=xyz"]) {
+  for (const invalid of [
+    "?period=9y",
+    "messages?before=x",
+    "deliveries?from=soon",
+    "runs?status=xyz",
+  ]) {
     await page.goto(`/console/${invalid}`);
     await page.getByRole("link", { name: "Clear it" }).waitFor();
     expect(await page.getByRole("alert").count()).toBe(0);

@@ -1,7 +1,15 @@
 // @module-tag slow: it drives the console in Chromium.
 import { expect, test } from "vitest";
 import { openPage } from "../../harness/browser.ts";
-import { allTokens, consoleSettings, limitedToken, postMessages, readerToken, signIn, startConsole } from "../../harness/console.ts";
+import {
+  allTokens,
+  consoleSettings,
+  limitedToken,
+  postMessages,
+  readerToken,
+  signIn,
+  startConsole,
+} from "../../harness/console.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 
@@ -74,12 +82,20 @@ test("a token that may only read sees no action, and the relay refuses one all t
   await postMessages(relay, 2);
   const { page, expectMessages } = await open("deliveries", { token: readerToken });
   expectMessages(/status of 403/);
-  await page.getByRole("table", { name: "Deliveries", exact: true }).getByText("crm").first().waitFor();
+  await page
+    .getByRole("table", { name: "Deliveries", exact: true })
+    .getByText("crm")
+    .first()
+    .waitFor();
   expect(await page.getByRole("button", { name: /retry|send again|resume/i }).count()).toBe(0);
   const headers = { "content-type": "application/json", "x-wamid-relay": "console" };
   const statuses = await page.evaluate(async (sent) => {
-    const post = (path: string, headers: Record<string, string>) => fetch(path, { method: "POST", headers, body: "{}" });
-    return [(await post("/v1/replay", sent)).status, (await post("/v1/replay", { "content-type": "application/json" })).status];
+    const post = (path: string, headers: Record<string, string>) =>
+      fetch(path, { method: "POST", headers, body: "{}" });
+    return [
+      (await post("/v1/replay", sent)).status,
+      (await post("/v1/replay", { "content-type": "application/json" })).status,
+    ];
   }, headers);
   expect(statuses).toEqual([403, 403]);
 });
@@ -95,7 +111,10 @@ test("a token that may not read cannot sign in, and one that loses the scope is 
   for (let each = 0; each < 2; each += 1) {
     await page.getByLabel("Token").fill(readerToken);
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("alert").getByText('The token "reader" lacks the scope read, which the console needs.').waitFor();
+    await page
+      .getByRole("alert")
+      .getByText('The token "reader" lacks the scope read, which the console needs.')
+      .waitFor();
   }
 });
 
@@ -108,7 +127,12 @@ test("a token limited to accounts opens the pages that it may see, and sends a g
   // It counts the attempts of the whole relay after a retry.
   expectMessages(/status of 403/);
   await page.waitForURL("**/console/messages");
-  expect(await page.getByRole("navigation").getByRole("link").allInnerTexts()).toEqual(["Messages", "Events", "Deliveries", "Runs"]);
+  expect(await page.getByRole("navigation").getByRole("link").allInnerTexts()).toEqual([
+    "Messages",
+    "Events",
+    "Deliveries",
+    "Runs",
+  ]);
   await page.goto("/console/deliveries?state=waiting");
   const group = page.getByRole("table", { name: "Groups of deliveries" });
   await group.getByRole("cell", { name: "2", exact: true }).waitFor();
@@ -127,6 +151,10 @@ test("a violation of the content security policy fails a test", async () => {
   expectMessages(/content security policy/i);
   expectMessages(unauthorized);
   await page.goto("/console/");
-  await page.evaluate("document.head.append(Object.assign(document.createElement('script'), { textContent: '1' }))");
-  await until("the violation is seen", () => seen.some((text) => text.startsWith("violates the content security policy: script-src")));
+  await page.evaluate(
+    "document.head.append(Object.assign(document.createElement('script'), { textContent: '1' }))",
+  );
+  await until("the violation is seen", () =>
+    seen.some((text) => text.startsWith("violates the content security policy: script-src")),
+  );
 });

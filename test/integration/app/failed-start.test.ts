@@ -14,7 +14,8 @@ const log = { write: () => {}, end: async () => {} };
 function openFolder() {
   const folder = tempFolder();
   const storePath = join(folder, "relay.db");
-  const read = (parts = {}) => parseSettings(JSON.stringify(settingsOf({ port: 0, storePath }, parts)), "relay.yaml", {});
+  const read = (parts = {}) =>
+    parseSettings(JSON.stringify(settingsOf({ port: 0, storePath }, parts)), "relay.yaml", {});
   return { storePath, read };
 }
 

@@ -15,7 +15,9 @@ async function metricOf(relay: RelayHere, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
 }
 
-test("a running relay makes backups as scheduled, keeps as many as set, and applies a reload", { tags: ["slow"] }, async () => {
+test("a running relay makes backups as scheduled, keeps as many as set, and applies a reload", {
+  tags: ["slow"],
+}, async () => {
   const relay = await startRelayHere();
   const folder = join(relay.folder, "backups");
   const set = async (schedule: string, keep: number) => {
@@ -24,7 +26,9 @@ test("a running relay makes backups as scheduled, keeps as many as set, and appl
   };
   const made = () => relay.log().filter(({ msg }) => msg === "backup made");
   const backups = () => readdirSync(folder).filter((name) => name.endsWith(".db"));
-  expect((await postEvent(relay.webhookUrl, createMessages("backup").event())).word).toBe("accepted");
+  expect((await postEvent(relay.webhookUrl, createMessages("backup").event())).word).toBe(
+    "accepted",
+  );
 
   await set(everySecond, 2);
   await until("three backups were made", () => made().length >= 3);
@@ -37,11 +41,15 @@ test("a running relay makes backups as scheduled, keeps as many as set, and appl
   await set(everySecond, 1);
   await until("one is kept", () => backups().length === 1);
   expect(await metricOf(relay, "relay_backup_failures_total")).toBe(0);
-  expect(await metricOf(relay, "relay_backup_last_success_timestamp_seconds")).toBeGreaterThan(1_700_000_000);
+  expect(await metricOf(relay, "relay_backup_last_success_timestamp_seconds")).toBeGreaterThan(
+    1_700_000_000,
+  );
 
   await set("off", 1);
   await relay.stop();
   const [last] = backups();
-  expect(rowsOf(join(folder, String(last)), "SELECT count(*) AS n FROM events")).toEqual([{ n: 1 }]);
+  expect(rowsOf(join(folder, String(last)), "SELECT count(*) AS n FROM events")).toEqual([
+    { n: 1 },
+  ]);
   expect(readdirSync(folder)).toEqual([last]);
 });

@@ -16,7 +16,9 @@ test("backup copies the store of a running relay; restore puts it elsewhere, whe
   const downstream = await openDownstream();
   // One attempt: with more, the delivery could be dead before the command has started.
   const once = { breaker: { failures: 1, pause: "1h", longest: "1h" } };
-  const relay = await startRelayHere({ settings: { routes: [routeTo("http://127.0.0.1:9/", { to: once })] } });
+  const relay = await startRelayHere({
+    settings: { routes: [routeTo("http://127.0.0.1:9/", { to: once })] },
+  });
   const sent = event("backed up");
   await postEvent(relay.webhookUrl, sent);
   const file = join(relay.folder, "backup.db");
@@ -26,12 +28,18 @@ test("backup copies the store of a running relay; restore puts it elsewhere, whe
     /backup\.db: \d+ KiB in \d+\.\d s, the store as of 2\d{3}-.*Z\naudit of the backup: the sums match; 1 event, 1 delivery/,
   );
 
-  const elsewhere = await makeRelayHere({ settings: { routes: [routeTo(downstream.url, { name: "everything" })] } });
+  const elsewhere = await makeRelayHere({
+    settings: { routes: [routeTo(downstream.url, { name: "everything" })] },
+  });
   const restored = await runProcessOn(elsewhere, "restore", file);
   expect(restored).toMatchObject({ code: 0, err: expect.not.stringContaining("wamid-relay:") });
-  expect(restored.out).toMatch(/backup\.db → .*relay\.db: .*\n.*not in it.*\n.*same webhook-id.*\naudit of the backup: the sums match/);
+  expect(restored.out).toMatch(
+    /backup\.db → .*relay\.db: .*\n.*not in it.*\n.*same webhook-id.*\naudit of the backup: the sums match/,
+  );
   await elsewhere.start();
-  await until("the delivery that waited is made", () => downstream.arrivals.some(({ eventId }) => eventId === sent.id));
+  await until("the delivery that waited is made", () =>
+    downstream.arrivals.some(({ eventId }) => eventId === sent.id),
+  );
   expect((await postEvent(elsewhere.webhookUrl, sent)).word).toBe("duplicate");
 });
 
@@ -40,27 +48,45 @@ test("both print JSON, and refuse to replace a file or a store in one line", asy
   await postEvent(relay.webhookUrl, event("refused"));
   const file = join(relay.folder, "backup.db");
   const before = Date.now();
-  const report = jsonOf<{ at: string; bytes: number; audit: { balanced: boolean } }>(await runOn(relay, "backup", file, "--json"));
-  expect(report).toMatchObject({ file, bytes: statSync(file).size, audit: { balanced: true, events: { received: 1 } } });
+  const report = jsonOf<{ at: string; bytes: number; audit: { balanced: boolean } }>(
+    await runOn(relay, "backup", file, "--json"),
+  );
+  expect(report).toMatchObject({
+    file,
+    bytes: statSync(file).size,
+    audit: { balanced: true, events: { received: 1 } },
+  });
   expect(Date.parse(report.at)).toBeGreaterThanOrEqual(before);
   const failed = (words: string) => ({
     code: 1,
     out: "",
     err: expect.stringMatching(new RegExp(`^wamid-relay: [^\\n]*${words}[^\\n]*\\n$`)),
   });
-  expect(await runOn(relay, "backup", file)).toEqual(failed("backup.db exists; with --force it is replaced"));
-  expect(await runOn(relay, "backup", join(relay.folder, "none", "b.db"))).toEqual(failed("the folder .*none does not exist"));
-  expect(await runOn(relay, "restore", join(relay.folder, "none.db"))).toEqual(failed("there is no backup at"));
+  expect(await runOn(relay, "backup", file)).toEqual(
+    failed("backup.db exists; with --force it is replaced"),
+  );
+  expect(await runOn(relay, "backup", join(relay.folder, "none", "b.db"))).toEqual(
+    failed("the folder .*none does not exist"),
+  );
+  expect(await runOn(relay, "restore", join(relay.folder, "none.db"))).toEqual(
+    failed("there is no backup at"),
+  );
   await relay.stop();
-  expect(await runOn(relay, "restore", file)).toEqual(failed("exists; with --force it is kept under another name"));
-  const { kept } = jsonOf<{ kept: string }>(await runOn(relay, "restore", file, "--force", "--json"));
+  expect(await runOn(relay, "restore", file)).toEqual(
+    failed("exists; with --force it is kept under another name"),
+  );
+  const { kept } = jsonOf<{ kept: string }>(
+    await runOn(relay, "restore", file, "--force", "--json"),
+  );
   expect(existsSync(kept)).toBe(true);
 });
 
 test("a store whose sums do not match ends backup and restore with 3, with the offenders on standard error", async () => {
   // An attempt would be missing in the sums as well.
   const later = { retry: { schedule: ["1h"], jitter: 0 } };
-  const relay = await startRelayHere({ settings: { routes: [routeTo("http://127.0.0.1:9/", { to: later })] } });
+  const relay = await startRelayHere({
+    settings: { routes: [routeTo("http://127.0.0.1:9/", { to: later })] },
+  });
   await postEvent(relay.webhookUrl, event("broken"));
   await relay.stop();
   const db = new Database(relay.storePath);
@@ -76,13 +102,20 @@ test("a store whose sums do not match ends backup and restore with 3, with the o
   expect(await runOn(relay, "restore", file, "--force")).toEqual(wrong);
 });
 
-test.each(["backup", "restore"])("%s refuses PostgreSQL, and names the page that helps", async (command) => {
-  const relay = await makeRelayHere({ settings: { storage: { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" } } });
-  const { code, out, err } = await runOn(relay, command, join(relay.folder, "backup.db"));
-  expect([code, out]).toEqual([1, ""]);
-  expect(err).toMatch(/storage\.driver postgres: .*docs\/how-to\/back-up-and-restore\.md/);
-  expect(existsSync(new URL("../../../docs/how-to/back-up-and-restore.md", import.meta.url))).toBe(true);
-});
+test.each(["backup", "restore"])(
+  "%s refuses PostgreSQL, and names the page that helps",
+  async (command) => {
+    const relay = await makeRelayHere({
+      settings: { storage: { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" } },
+    });
+    const { code, out, err } = await runOn(relay, command, join(relay.folder, "backup.db"));
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toMatch(/storage\.driver postgres: .*docs\/how-to\/back-up-and-restore\.md/);
+    expect(
+      existsSync(new URL("../../../docs/how-to/back-up-and-restore.md", import.meta.url)),
+    ).toBe(true);
+  },
+);
 
 test("a restored store belongs to the owner of its folder, also when root restores it", async () => {
   const relay = await startRelayHere();
@@ -95,7 +128,10 @@ test("a restored store belongs to the owner of its folder, also when root restor
   const { uid } = statSync(dirname(storePath));
   const other = await makeRelayHere({ storePath });
   expect((await runOn(other, "restore", file)).code).toBe(0);
-  const owners = readdirSync(dirname(storePath)).map((name) => [name, statSync(join(dirname(storePath), name)).uid]);
+  const owners = readdirSync(dirname(storePath)).map((name) => [
+    name,
+    statSync(join(dirname(storePath), name)).uid,
+  ]);
   expect(owners).toEqual([
     ["relay.db", uid],
     ["relay.db.lock", uid],

@@ -5,7 +5,11 @@ import { runHere } from "../../harness/run-here.ts";
 import { jsonOf, runOn, runProcessOn } from "./run-cli.ts";
 
 const signIn = (url: string, code: string) =>
-  fetch(`${url}/v1/session`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) });
+  fetch(`${url}/v1/session`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ code }),
+  });
 
 test("prints an address that signs in once", async () => {
   const relay = await startRelayHere();
@@ -20,14 +24,21 @@ test("prints an address that signs in once", async () => {
 
 test("gives a clear error for a relay that is not running, and for a token without the scope", async () => {
   const token = "the-token-of-a-sender";
-  const relay = await startRelayHere({ settings: { control: { tokens: [{ name: "sender", token, scopes: ["send"] }] } } });
+  const relay = await startRelayHere({
+    settings: { control: { tokens: [{ name: "sender", token, scopes: ["send"] }] } },
+  });
   const lacking = expect.stringContaining("has the scope read for all accounts (control.tokens)");
   expect(await runOn(relay, "console", "--no-open")).toEqual({ code: 1, out: "", err: lacking });
   const refused = 'wamid-relay: the token "sender" lacks the scope read\n';
-  expect(await runHere(["console", "--no-open", "--relay", relay.url], { RELAY_TOKEN: token })).toEqual({ code: 1, out: "", err: refused });
+  expect(
+    await runHere(["console", "--no-open", "--relay", relay.url], { RELAY_TOKEN: token }),
+  ).toEqual({ code: 1, out: "", err: refused });
   await relay.stop();
   // The connections kept by this process ended with the relay.
-  expect(await runProcessOn(relay, "console", "--no-open")).toMatchObject({ code: 1, err: expect.stringContaining("nothing answers at") });
+  expect(await runProcessOn(relay, "console", "--no-open")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("nothing answers at"),
+  });
 });
 
 test("a token without the scope pii reads masks, and --show-pii fails with it", async () => {
@@ -37,8 +48,18 @@ test("a token without the scope pii reads masks, and --show-pii fails with it", 
     { name: "harness", token: relayToken, scopes: ["track"] },
   ];
   const relay = await startRelayHere({ settings: { control: { tokens } } });
-  await relay.ask("/v1/messages/track", { method: "POST", body: { wamid: "wamid.HBgNNTQ5MTEyMzQ1Njc4OQ==", reference: "order-1" } });
-  const explain = (more: string) => runHere(["explain", "order-1", more, "--relay", relay.url], { RELAY_TOKEN: token });
-  expect(jsonOf(await explain("--json"))).toMatchObject({ data: [{ message: { wamid: "wamid:c1d980beba6a", reference: "order-1" } }] });
-  expect(await explain("--show-pii")).toEqual({ code: 1, out: "", err: 'wamid-relay: the token "support" lacks the scope pii\n' });
+  await relay.ask("/v1/messages/track", {
+    method: "POST",
+    body: { wamid: "wamid.HBgNNTQ5MTEyMzQ1Njc4OQ==", reference: "order-1" },
+  });
+  const explain = (more: string) =>
+    runHere(["explain", "order-1", more, "--relay", relay.url], { RELAY_TOKEN: token });
+  expect(jsonOf(await explain("--json"))).toMatchObject({
+    data: [{ message: { wamid: "wamid:c1d980beba6a", reference: "order-1" } }],
+  });
+  expect(await explain("--show-pii")).toEqual({
+    code: 1,
+    out: "",
+    err: 'wamid-relay: the token "support" lacks the scope pii\n',
+  });
 });

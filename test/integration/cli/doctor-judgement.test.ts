@@ -52,25 +52,52 @@ test.each([
   ["nothing has come yet", [null, null], ["nothing yet", "nothing yet"]],
   ["the new one is not given to the service", [null, 1], ["does not sign with it yet", "in use"]],
   ["the old one has just stopped", [1, 23], ["in use", "keep it"]],
-  ["the old one stopped three days ago", [1, 72], ["in use", "nothing for 3 days, while another one did (before that 7 events"]],
-  ["a leftover that never proved anything", [1, null], ["in use", "safe to drop, unless it is the new one"]],
+  [
+    "the old one stopped three days ago",
+    [1, 72],
+    ["in use", "nothing for 3 days, while another one did (before that 7 events"],
+  ],
+  [
+    "a leftover that never proved anything",
+    [1, null],
+    ["in use", "safe to drop, unless it is the new one"],
+  ],
 ] as const)("rotation: %s", (_, silentHours, says) => {
   const now = 1_800_000_000_000;
   const uses = silentHours.map((hours, n) => {
     const at = hours === null ? null : iso(now - hours * hour);
     const secret = String(n).repeat(12);
     const place = `sources.main.signature.secrets[${n}]`;
-    return { source: "main", secret, place, events: 7, duplicates: 0, firstAt: at && iso(now - month), lastAt: at };
+    return {
+      source: "main",
+      secret,
+      place,
+      events: 7,
+      duplicates: 0,
+      firstAt: at && iso(now - month),
+      lastAt: at,
+    };
   });
   // Of another source, or no longer in the settings: says nothing about these.
-  const other = { source: "other", secret: "0123456789ab", events: 9, duplicates: 0, firstAt: iso(now), lastAt: iso(now) };
+  const other = {
+    source: "other",
+    secret: "0123456789ab",
+    events: 9,
+    duplicates: 0,
+    firstAt: iso(now),
+    lastAt: iso(now),
+  };
   uses.push({ ...other, place: "sources.other.signature.secrets[0]" });
   const removed = { ...other, source: "main", place: null };
   const found = assessSecrets([...uses, removed], now)
     .map(({ message }) => message)
     .filter((message) => message.startsWith("main"));
   expect(found).toEqual(
-    says.map((text, n) => expect.stringMatching(new RegExp(`^main: secrets\\[${n}\\] \\([0-9a-f]{12}\\) .*${text.replace("(", "\\(")}`))),
+    says.map((text, n) =>
+      expect.stringMatching(
+        new RegExp(`^main: secrets\\[${n}\\] \\([0-9a-f]{12}\\) .*${text.replace("(", "\\(")}`),
+      ),
+    ),
   );
 });
 
@@ -80,11 +107,20 @@ test("backlog: what waits, without the dead letters", () => {
     { state: "held" as const, count: 2 },
     { state: "dead" as const, count: 5 },
   ];
-  expect(assessBacklog(groups)).toEqual({ check: "backlog", level: "ok", message: "1,652 deliveries wait" });
+  expect(assessBacklog(groups)).toEqual({
+    check: "backlog",
+    level: "ok",
+    message: "1,652 deliveries wait",
+  });
 });
 
 test("what needs action is listed in the words of the relay, with the command that helps", () => {
-  const entry = (kind: AttentionKind, severity: "error" | "warning", subject: string | null, text: string) => ({
+  const entry = (
+    kind: AttentionKind,
+    severity: "error" | "warning",
+    subject: string | null,
+    text: string,
+  ) => ({
     kind,
     severity,
     subject,
@@ -102,7 +138,9 @@ test("what needs action is listed in the words of the relay, with the command th
     ["dead-letters", "warn", "dead", "wamid-relay replay --route crm"],
     ["settings-refused", "warn", "refused", "wamid-relay reload"],
   ]);
-  expect(assessAttention([])).toEqual([{ check: "attention", level: "ok", message: "nothing needs action" }]);
+  expect(assessAttention([])).toEqual([
+    { check: "attention", level: "ok", message: "nothing needs action" },
+  ]);
 });
 
 test("the guard against private addresses holds for a probe, and with allowPrivate it gets through", async () => {
@@ -113,8 +151,20 @@ test("the guard against private addresses holds for a probe, and with allowPriva
 });
 
 test("numbers for people", () => {
-  expect([0, 1023, 1024, 1.5 * MiB, 100 * GiB].map(bytesText)).toEqual(["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "100 GiB"]);
-  expect([0, -45_000, 300_000, 9_000_000, 8 * 86_400_000].map(spanText)).toEqual(["0 s", "45 s", "5 min", "2.5 h", "8 days"]);
+  expect([0, 1023, 1024, 1.5 * MiB, 100 * GiB].map(bytesText)).toEqual([
+    "0 bytes",
+    "1023 bytes",
+    "1.0 KiB",
+    "1.5 MiB",
+    "100 GiB",
+  ]);
+  expect([0, -45_000, 300_000, 9_000_000, 8 * 86_400_000].map(spanText)).toEqual([
+    "0 s",
+    "45 s",
+    "5 min",
+    "2.5 h",
+    "8 days",
+  ]);
 });
 
 test("another version is a failure that names both", () => {
@@ -134,15 +184,32 @@ test("processes of different versions on one store are a warning that names them
     version,
     since: 0,
   });
-  expect(assessVersions([presence(1, "1.0.0"), presence(2, "1.0.0"), presence(3, "1.1.0", "command")])).toEqual([]);
-  expect(assessVersions([presence(1, "1.1.0"), presence(2, "1.0.0"), presence(3, "1.1.0")])).toMatchObject([
-    { level: "warn", message: "run different versions: 1.0.0 (process 2 on here); 1.1.0 (process 1 on here, process 3 on here)" },
+  expect(
+    assessVersions([presence(1, "1.0.0"), presence(2, "1.0.0"), presence(3, "1.1.0", "command")]),
+  ).toEqual([]);
+  expect(
+    assessVersions([presence(1, "1.1.0"), presence(2, "1.0.0"), presence(3, "1.1.0")]),
+  ).toMatchObject([
+    {
+      level: "warn",
+      message:
+        "run different versions: 1.0.0 (process 2 on here); 1.1.0 (process 1 on here, process 3 on here)",
+    },
   ]);
 });
 
-const status = { loadedAt: "2026-11-21T12:00:00.000Z", refusedAt: null, faults: 0, needRestart: [] };
+const status = {
+  loadedAt: "2026-11-21T12:00:00.000Z",
+  refusedAt: null,
+  faults: 0,
+  needRestart: [],
+};
 const refused = { ...status, refusedAt: "2026-11-21T12:05:00.000Z", faults: 1 };
-const judge = (of: typeof status | typeof refused | { needRestart: string[] }, isValid = true, changed?: string) => {
+const judge = (
+  of: typeof status | typeof refused | { needRestart: string[] },
+  isValid = true,
+  changed?: string,
+) => {
   const { level, message } = assessReload({ ...status, ...of }, isValid, changed);
   return [level, message];
 };
@@ -155,6 +222,12 @@ test("a refused reload fails while the file is faulty, and warns once it is vali
 });
 
 test("warns about a file newer than the settings in effect, and about settings that wait for a restart", () => {
-  expect(judge(status, true, "/etc/.env")).toEqual(["warn", "/etc/.env was changed after the relay read it at 2026-11-21T12:00:00.000Z"]);
-  expect(judge({ needRestart: ["server.port", "log.pii"] })).toEqual(["warn", "not in effect before a restart: server.port, log.pii"]);
+  expect(judge(status, true, "/etc/.env")).toEqual([
+    "warn",
+    "/etc/.env was changed after the relay read it at 2026-11-21T12:00:00.000Z",
+  ]);
+  expect(judge({ needRestart: ["server.port", "log.pii"] })).toEqual([
+    "warn",
+    "not in effect before a restart: server.port, log.pii",
+  ]);
 });

@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import type { SourceView } from "../../../src/model/answers/relay.ts";
-import { metaChange, metaNumber, metaSource, metaStatus, postMeta, shakeMeta } from "../../harness/meta-posts.ts";
+import {
+  metaChange,
+  metaNumber,
+  metaSource,
+  metaStatus,
+  postMeta,
+  shakeMeta,
+} from "../../harness/meta-posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { until } from "../../harness/until.ts";
 import { startHttp } from "../url-destination/downstream.ts";
@@ -12,7 +19,8 @@ const source = { ...metaSource, accounts: { [metaNumber]: "main" } };
 const judged = async (relay: RelayHere, wanted = "source", ...args: string[]) =>
   (await doctorOn(relay, ...(wanted === "source" ? ["--offline"] : args))).said(wanted);
 
-const sources = async (relay: RelayHere) => ((await relay.ask("/v1/sources")).body as { data: SourceView[] }).data;
+const sources = async (relay: RelayHere) =>
+  ((await relay.ask("/v1/sources")).body as { data: SourceView[] }).data;
 
 test("doctor reports Meta's handshake and the last event of each number, also without a relay", async () => {
   const relay = await startRelayHere({ settings: { sources: { wa: source } } });
@@ -24,18 +32,36 @@ test("doctor reports Meta's handshake and the last event of each number, also wi
     metaChange({ statuses: [metaStatus("wamid.1", "sent")] }),
     metaChange({ statuses: [metaStatus("wamid.2", "sent")] }, otherNumber),
   );
-  await until("both numbers are noted", async () => (await sources(relay))[0]?.numbers.length === 2);
+  await until(
+    "both numbers are noted",
+    async () => (await sources(relay))[0]?.numbers.length === 2,
+  );
   const numbers = [
-    expect.stringMatching(/^ok wa: number 106540352242922, account main: the last event came \d+ s ago$/),
-    expect.stringMatching(/^warn wa: number 206540352242922 has no account: the last event came \d+ s ago$/),
+    expect.stringMatching(
+      /^ok wa: number 106540352242922, account main: the last event came \d+ s ago$/,
+    ),
+    expect.stringMatching(
+      /^warn wa: number 206540352242922 has no account: the last event came \d+ s ago$/,
+    ),
   ];
-  expect(await judged(relay)).toEqual(["ok wa: no handshake was received, but events are", ...numbers]);
+  expect(await judged(relay)).toEqual([
+    "ok wa: no handshake was received, but events are",
+    ...numbers,
+  ]);
 
   await shakeMeta(relay);
-  await until("the handshake is noted", async () => (await sources(relay))[0]?.handshake?.doneAt !== null);
-  const done = [expect.stringMatching(/^ok wa: Meta performed the handshake on 20\d\d-/), ...numbers];
+  await until(
+    "the handshake is noted",
+    async () => (await sources(relay))[0]?.handshake?.doneAt !== null,
+  );
+  const done = [
+    expect.stringMatching(/^ok wa: Meta performed the handshake on 20\d\d-/),
+    ...numbers,
+  ];
   expect(await judged(relay)).toEqual(done);
-  expect(await sources(relay)).toMatchObject([{ source: "wa", kind: "events", format: "meta", accounts: ["main"] }]);
+  expect(await sources(relay)).toMatchObject([
+    { source: "wa", kind: "events", format: "meta", accounts: ["main"] },
+  ]);
   await relay.stop();
   expect(await judged(relay)).toEqual(done);
 });
@@ -48,15 +74,24 @@ async function openGraph(answers: Readonly<Record<string, object>>) {
     tokens[path] = request.headers.authorization;
     const answer = answers[path];
     response.writeHead(answer === undefined ? 400 : 200, { "content-type": "application/json" });
-    response.end(JSON.stringify(answer ?? { error: { message: "Unsupported get request", code: 100 } }));
+    response.end(
+      JSON.stringify(answer ?? { error: { message: "Unsupported get request", code: 100 } }),
+    );
   });
   return { url: `http://127.0.0.1:${port}`, tokens };
 }
 
-const app = (id: string, name: string) => ({ whatsapp_business_api_data: { id, name, link: "https://meta.example" } });
+const app = (id: string, name: string) => ({
+  whatsapp_business_api_data: { id, name, link: "https://meta.example" },
+});
 const number = (id: string, urls: object) => ({ id, webhook_configuration: urls });
 const ours = "https://relay.example/webhooks/wa";
-const subscribed = { object: "whatsapp_business_account", callback_url: ours, active: true, fields: [{ name: "messages" }] };
+const subscribed = {
+  object: "whatsapp_business_account",
+  callback_url: ours,
+  active: true,
+  fields: [{ name: "messages" }],
+};
 
 test("doctor asks the Graph API who holds the callback", async () => {
   const graph = await openGraph({
@@ -64,17 +99,30 @@ test("doctor asks the Graph API who holds the callback", async () => {
     "/1/phone_numbers": {
       data: [
         number(metaNumber, { application: ours }),
-        number("3", { phone_number: "https://chat.example/webhooks/whatsapp/+549?secret=x", application: ours }),
-        number(otherNumber, { whatsapp_business_account: ours, application: "https://old.example" }),
+        number("3", {
+          phone_number: "https://chat.example/webhooks/whatsapp/+549?secret=x",
+          application: ours,
+        }),
+        number(otherNumber, {
+          whatsapp_business_account: ours,
+          application: "https://old.example",
+        }),
         number("4", {}),
       ],
     },
     "/2/subscribed_apps": { data: [] },
     "/77/subscriptions": { data: [subscribed] },
   });
-  const settings = { token: "an access token of Meta", businessAccounts: ["1", "2"], appId: "77", baseUrl: graph.url };
+  const settings = {
+    token: "an access token of Meta",
+    businessAccounts: ["1", "2"],
+    appId: "77",
+    baseUrl: graph.url,
+  };
   const accounts = { [metaNumber]: "main", "3": "main", "4": "main" };
-  const relay = await startRelayHere({ settings: { sources: { wa: { ...metaSource, accounts, graph: settings } } } });
+  const relay = await startRelayHere({
+    settings: { sources: { wa: { ...metaSource, accounts, graph: settings } } },
+  });
   expect(await judged(relay, "callback")).toEqual([
     "fail wa: number 3: its webhooks go to another callback, at chat.example, which the number names",
     `fail wa: number ${otherNumber}: no account of the source has it`,
@@ -95,28 +143,55 @@ test("doctor asks the Graph API who holds the callback", async () => {
 });
 
 test.each([
-  [{ ...subscribed, object: "page" }, "it has no callback for WhatsApp: enter it in the dashboard of the app"],
-  [{ ...subscribed, callback_url: "https://n8n.example/webhook/1" }, "its callback is another one, at n8n.example"],
+  [
+    { ...subscribed, object: "page" },
+    "it has no callback for WhatsApp: enter it in the dashboard of the app",
+  ],
+  [
+    { ...subscribed, callback_url: "https://n8n.example/webhook/1" },
+    "its callback is another one, at n8n.example",
+  ],
   [{ ...subscribed, active: false }, "its subscription is not active"],
-  [{ ...subscribed, fields: [{ name: "flows" }] }, "its subscription lacks the field messages, which brings messages and statuses"],
+  [
+    { ...subscribed, fields: [{ name: "flows" }] },
+    "its subscription lacks the field messages, which brings messages and statuses",
+  ],
 ])("a callback of the app that is not right is a problem: %o", async (subscription, problem) => {
   const graph = await openGraph({
     "/1/subscribed_apps": { data: [app("77", "Acme"), app("78", "Other")] },
     "/1/phone_numbers": { data: [] },
     "/77/subscriptions": { data: [subscription] },
   });
-  const settings = { token: "an access token of Meta", businessAccounts: ["1"], appId: "77", baseUrl: graph.url };
-  const relay = await startRelayHere({ settings: { sources: { wa: { ...metaSource, graph: settings } } } });
+  const settings = {
+    token: "an access token of Meta",
+    businessAccounts: ["1"],
+    appId: "77",
+    baseUrl: graph.url,
+  };
+  const relay = await startRelayHere({
+    settings: { sources: { wa: { ...metaSource, graph: settings } } },
+  });
   const check = (name: string) => relay.ask(`/v1/sources/${name}/check`, { method: "POST" });
-  expect(await check("wa")).toMatchObject({ status: 200, body: { problems: [`app 77: ${problem}`] } });
+  expect(await check("wa")).toMatchObject({
+    status: 200,
+    body: { problems: [`app 77: ${problem}`] },
+  });
   expect((await check("wb")).status).toBe(404);
 });
 
 test("a Graph API that does not answer is a problem, and a source without it a conflict", async () => {
-  const graph = { token: "an access token of Meta", businessAccounts: ["1"], baseUrl: "http://127.0.0.1:9" };
-  const relay = await startRelayHere({ settings: { sources: { wa: { ...metaSource, graph }, other: metaSource } } });
+  const graph = {
+    token: "an access token of Meta",
+    businessAccounts: ["1"],
+    baseUrl: "http://127.0.0.1:9",
+  };
+  const relay = await startRelayHere({
+    settings: { sources: { wa: { ...metaSource, graph }, other: metaSource } },
+  });
   expect((await relay.ask("/v1/sources/wa/check", { method: "POST" })).body).toMatchObject({
-    problems: [expect.stringMatching(/^the Graph API, asked for \/1\/subscribed_apps, does not answer: /)],
+    problems: [
+      expect.stringMatching(/^the Graph API, asked for \/1\/subscribed_apps, does not answer: /),
+    ],
     facts: [],
   });
   expect((await relay.ask("/v1/sources/other/check", { method: "POST" })).status).toBe(409);

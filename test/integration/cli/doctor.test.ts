@@ -57,7 +57,10 @@ test("reports stopped, dead, quarantined and unreachable with what to do", async
     settings: {
       routes: [
         routeTo(`${downstream.url}/gone`, { name: "gone" }),
-        routeTo(`${downstream.url}/refused`, { name: "refused", to: { retry: { schedule: ["0s"] } } }),
+        routeTo(`${downstream.url}/refused`, {
+          name: "refused",
+          to: { retry: { schedule: ["0s"] } },
+        }),
         routeTo("http://127.0.0.1:1/", { name: "away", match: { events: ["nothing"] } }),
       ],
     },
@@ -70,12 +73,22 @@ test("reports stopped, dead, quarantined and unreachable with what to do", async
   });
   expect(code).toBe(1);
   expect(said("destination-stopped")).toEqual([
-    expect.stringMatching(/^fail gone is stopped: .*410.*\. 1 delivery waits\. Repair the destination, then resume it\.$/),
+    expect.stringMatching(
+      /^fail gone is stopped: .*410.*\. 1 delivery waits\. Repair the destination, then resume it\.$/,
+    ),
   ]);
-  expect(said("destination")).toContain("fail away: http://127.0.0.1:1: no connection (ECONNREFUSED)");
-  expect(checks.find(({ message }) => message.startsWith("gone is"))?.todo).toContain("wamid-relay resume gone");
-  expect(said("dead-letters")).toEqual([expect.stringMatching(/^warn 1 delivery to refused ran out of attempts/)]);
-  expect(said("quarantined")).toEqual([expect.stringMatching(/^warn 1 signed webhook is not a valid event/)]);
+  expect(said("destination")).toContain(
+    "fail away: http://127.0.0.1:1: no connection (ECONNREFUSED)",
+  );
+  expect(checks.find(({ message }) => message.startsWith("gone is"))?.todo).toContain(
+    "wamid-relay resume gone",
+  );
+  expect(said("dead-letters")).toEqual([
+    expect.stringMatching(/^warn 1 delivery to refused ran out of attempts/),
+  ]);
+  expect(said("quarantined")).toEqual([
+    expect.stringMatching(/^warn 1 signed webhook is not a valid event/),
+  ]);
 
   relay.writeSettings({ routes: [] });
   await relay.ask("/v1/reload", { method: "POST" });
@@ -84,7 +97,9 @@ test("reports stopped, dead, quarantined and unreachable with what to do", async
     const found = (await doctorOn(relay)).said("route-missing");
     return found.length > 0 && found;
   });
-  expect(missing).toMatch(/^warn 1 delivery waits for the route gone, which is not in the settings\./);
+  expect(missing).toMatch(
+    /^warn 1 delivery waits for the route gone, which is not in the settings\./,
+  );
 });
 
 test("warns about files that others can read, on which --strict fails, and accepts that no relay runs", async () => {
@@ -93,9 +108,15 @@ test("warns about files that others can read, on which --strict fails, and accep
   for (const path of [relay.storePath, relay.settingsPath]) chmodSync(path, 0o644);
   const { code, checks, said } = await doctorOn(relay);
   expect(code).toBe(0);
-  expect(checks).toContainEqual(expect.objectContaining({ level: "warn", todo: `chmod 600 ${relay.storePath}` }));
-  expect(said("settings file")).toEqual([expect.stringMatching(/^warn .*holds 2 secrets in clear/)]);
-  expect(checks).toContainEqual(expect.objectContaining({ check: "relay", level: "warn", todo: "wamid-relay serve" }));
+  expect(checks).toContainEqual(
+    expect.objectContaining({ level: "warn", todo: `chmod 600 ${relay.storePath}` }),
+  );
+  expect(said("settings file")).toEqual([
+    expect.stringMatching(/^warn .*holds 2 secrets in clear/),
+  ]);
+  expect(checks).toContainEqual(
+    expect.objectContaining({ check: "relay", level: "warn", todo: "wamid-relay serve" }),
+  );
   expect(said("holder")).toEqual([expect.stringMatching(/held by nobody; last by process \d+/)]);
   expect(await doctorOn(relay, "--strict")).toMatchObject({
     code: 1,
@@ -111,14 +132,19 @@ test("a relay that holds the file and does not answer, and a stranger on its por
     [await freePort(), "holds the store, and nothing answers at"],
     [Number(new URL(downstream.url).port), "is not a wamid-relay"],
   ] as const) {
-    writeFileSync(elsewhere.settingsPath, JSON.stringify(settingsOf({ port, storePath: relay.storePath })));
+    writeFileSync(
+      elsewhere.settingsPath,
+      JSON.stringify(settingsOf({ port, storePath: relay.storePath })),
+    );
     const { code, said } = await doctorOn(elsewhere);
     expect([code, ...said("relay")]).toEqual([1, expect.stringContaining(told)]);
   }
 });
 
 test("a PostgreSQL that does not answer fails, with what to look at", async () => {
-  const relay = await makeRelayHere({ settings: { storage: { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" } } });
+  const relay = await makeRelayHere({
+    settings: { storage: { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" } },
+  });
   const { code, checks } = await doctorOn(relay, "--offline");
   expect(code).toBe(1);
   expect(checks).toContainEqual({
@@ -133,11 +159,16 @@ test("finds a damaged file, with and without --deep", async () => {
   const relay = await startRelayHere();
   for (let each = 0; each < 40; each++) await postEvent(relay.webhookUrl, messages.event());
   await relay.stop();
-  const [root] = rowsOf<{ rootpage: number }>(relay.storePath, "SELECT rootpage FROM sqlite_schema WHERE name = 'subjects'");
+  const [root] = rowsOf<{ rootpage: number }>(
+    relay.storePath,
+    "SELECT rootpage FROM sqlite_schema WHERE name = 'subjects'",
+  );
   const file = openSync(relay.storePath, "r+");
   writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, ((root?.rootpage ?? 0) - 1) * 4096);
   closeSync(file);
-  expect((await doctorOn(relay, "--deep")).said("integrity")).toEqual([expect.stringMatching(/^fail .*the file is damaged/)]);
+  expect((await doctorOn(relay, "--deep")).said("integrity")).toEqual([
+    expect.stringMatching(/^fail .*the file is damaged/),
+  ]);
   const err = expect.stringMatching(/^wamid-relay: \S+ cannot be read: .*malformed.*\n$/);
   expect(await runOn(relay, "events", "list")).toEqual({ code: 1, out: "", err });
 });
@@ -150,7 +181,9 @@ test("reports a destination with another clock, and one that accepts and does no
   });
   const silent = await listen(createTcpServer(), "127.0.0.1");
   const down = await startHttp((_request, response) => response.writeHead(503).end());
-  const routes = Object.entries({ skewed, silent, down }).map(([name, { url }]) => routeTo(`${url}/a/secret/path`, { name }));
+  const routes = Object.entries({ skewed, silent, down }).map(([name, { url }]) =>
+    routeTo(`${url}/a/secret/path`, { name }),
+  );
   const { code, said } = await doctorOn(await makeRelayHere({ settings: { routes } }));
   expect(code).toBe(0);
   expect(said("destination").map((line) => line.replace(/(\w+): \S+/, "$1"))).toEqual([
@@ -158,12 +191,21 @@ test("reports a destination with another clock, and one that accepts and does no
     "warn silent accepts connections, and does not answer a HEAD request",
     "warn down is reachable, and answers 503 to a HEAD request",
   ]);
-  expect(said("clock")).toEqual([expect.stringMatching(/^warn the clock of skewed is 5 min ahead of/)]);
+  expect(said("clock")).toEqual([
+    expect.stringMatching(/^warn the clock of skewed is 5 min ahead of/),
+  ]);
 });
 
 test("an empty database is as well as a file that is not there yet", async () => {
-  const { said } = await doctorOn(await makeRelayHere({ settings: await storageOf("postgres") }), "--offline");
-  expect(said("store")).toEqual([expect.stringMatching(/^ok .*schema relay: there is no store yet; "wamid-relay serve" makes it/)]);
+  const { said } = await doctorOn(
+    await makeRelayHere({ settings: await storageOf("postgres") }),
+    "--offline",
+  );
+  expect(said("store")).toEqual([
+    expect.stringMatching(
+      /^ok .*schema relay: there is no store yet; "wamid-relay serve" makes it/,
+    ),
+  ]);
   // The servers of tests do not wait for the disk.
   expect(said("database-unsafe")).toContainEqual(expect.stringMatching(/^fail .*fsync is off/));
 });

@@ -27,7 +27,10 @@ let relay: RelayHere;
 
 beforeAll(async () => {
   const signature = { service: "acme", secrets: [webhookSecret] };
-  const sources = { main: { account: "main", signature }, flows: { account: "main", kind: "automation-request", mode: "ack", signature } };
+  const sources = {
+    main: { account: "main", signature },
+    flows: { account: "main", kind: "automation-request", mode: "ack", signature },
+  };
   relay = await makeRelayHere({ settings: { sources } });
   await relay.start();
   await postEvent(relay.webhookUrl, body);
@@ -40,10 +43,14 @@ const save = (...args: string[]) => runOn(relay, "events", "save", ...args);
 describe("events save", () => {
   test("writes a fixture without personal data and otherwise unchanged, and reports the replacements", async () => {
     const { code, out, err } = await save(id, "--out", file, "--salt", "team");
-    expect([code, err]).toEqual([0, "note: look it over before you share it; free text may hold personal data that was not found\n"]);
+    expect([code, err]).toEqual([
+      0,
+      "note: look it over before you share it; free text may hold personal data that was not found\n",
+    ]);
     expect(out).toBe(`saved ${file}; replaced: 1 phone, 1 wamid, 2 names, 1 id, 0 emails\n`);
     const text = readFileSync(file, "utf8");
-    for (const secret of [phone, wamid, wamid.slice(6, 30), "Jos", "Sosa", id]) expect(text).not.toContain(secret);
+    for (const secret of [phone, wamid, wamid.slice(6, 30), "Jos", "Sosa", id])
+      expect(text).not.toContain(secret);
     for (const kept of [
       '{ "id":"',
       '","event" : "message.status","createdAt":"2026-11-21T12:00:00.000Z",\n"data":{"n":12345678901234567890,"status":"failed","errorCode":131026,',
@@ -53,7 +60,9 @@ describe("events save", () => {
       expect(text).toContain(kept);
     }
     const { data } = JSON.parse(text) as { data: { wamid: string; to: string } };
-    expect(Buffer.from(data.wamid.slice(6), "base64").toString("latin1")).toContain(data.to.slice(1));
+    expect(Buffer.from(data.wamid.slice(6), "base64").toString("latin1")).toContain(
+      data.to.slice(1),
+    );
   });
 
   test("overwrites only with --force, and the same salt gives the same file on another machine", async () => {
@@ -69,25 +78,39 @@ describe("events save", () => {
     expect(replaced).toEqual({ phones: 1, wamids: 1, names: 2, ids: 1, emails: 0 });
     expect(readFileSync(file, "utf8")).toBe(text);
     const afar = ["--relay", relay.url, "--account", "main"];
-    const remote = await runCli(["events", "save", id, ...afar, "--out", "-", "--salt", "team"], { RELAY_TOKEN: relayToken });
+    const remote = await runCli(["events", "save", id, ...afar, "--out", "-", "--salt", "team"], {
+      RELAY_TOKEN: relayToken,
+    });
     expect(remote).toEqual({ code: 0, out: text, err: "" });
   });
 
   test("without --out it writes into fixtures/ by kind and status, where trigger looks first", async () => {
     const config = ["--config", relay.settingsPath];
-    const inFolder = (...args: string[]) => run(process.execPath, [entry, ...args, ...config], { cwd: folder });
-    expect((await inFolder("events", "save", id)).stdout).toMatch(/^saved fixtures\/message\.status\.failed\.json; /);
+    const inFolder = (...args: string[]) =>
+      run(process.execPath, [entry, ...args, ...config], { cwd: folder });
+    expect((await inFolder("events", "save", id)).stdout).toMatch(
+      /^saved fixtures\/message\.status\.failed\.json; /,
+    );
     const { stdout } = await inFolder("trigger", "message.status.failed", "--json");
     expect(stdout).toContain('"accepted": 1');
-    expect((await inFolder("trigger", "--list")).stdout).toMatch(/\nmessage\.status\.failed .* fixtures\n/);
+    expect((await inFolder("trigger", "--list")).stdout).toMatch(
+      /\nmessage\.status\.failed .* fixtures\n/,
+    );
   });
 
   test("saves a compressed automation request as decoded JSON", async () => {
     const bytes = gzipSync(`{"step":"ask","phone":"+${phone}"}`);
     const flows = `${relay.url}/webhooks/flows`;
-    const headers = { "x-acme-signature": createHmac("sha256", webhookSecret).update(bytes).digest("hex"), "content-encoding": "gzip" };
-    expect((await fetch(flows, { method: "POST", headers, body: new Uint8Array(bytes) })).status).toBe(200);
-    const [{ seq }] = ((await relay.ask("/v1/events?source=flows")).body as { data: [{ seq: number }] }).data;
+    const headers = {
+      "x-acme-signature": createHmac("sha256", webhookSecret).update(bytes).digest("hex"),
+      "content-encoding": "gzip",
+    };
+    expect(
+      (await fetch(flows, { method: "POST", headers, body: new Uint8Array(bytes) })).status,
+    ).toBe(200);
+    const [{ seq }] = (
+      (await relay.ask("/v1/events?source=flows")).body as { data: [{ seq: number }] }
+    ).data;
     const out = join(folder, "compressed.json");
     expect((await save(String(seq), "--out", out)).code).toBe(0);
     const text = readFileSync(out, "utf8");
@@ -99,7 +122,9 @@ describe("events save", () => {
     const out = join(folder, "quarantined.json");
     const { code, err } = await save("2", "--out", out);
     expect([code, err]).toEqual([1, expect.stringContaining("the body is not JSON")]);
-    expect((await save("no-such-event", "--out", out)).err).toMatch(/^wamid-relay: no such event; "wamid-relay events list --query" /);
+    expect((await save("no-such-event", "--out", out)).err).toMatch(
+      /^wamid-relay: no such event; "wamid-relay events list --query" /,
+    );
     expect(existsSync(out)).toBe(false);
   });
 

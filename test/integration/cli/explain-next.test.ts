@@ -16,7 +16,9 @@ interface Next {
 
 interface Explained {
   readonly data: readonly {
-    readonly events: readonly { readonly deliveries: readonly { readonly route: string; readonly next: Next }[] }[];
+    readonly events: readonly {
+      readonly deliveries: readonly { readonly route: string; readonly next: Next }[];
+    }[];
   }[];
 }
 
@@ -56,7 +58,9 @@ async function nextOf(name: string): Promise<Record<string, Next>> {
   const { body } = await relay.ask(`/v1/explain/${name}`);
   const stories = (body as Explained).data;
   return Object.fromEntries(
-    stories.flatMap(({ events }) => events.flatMap((one) => one.deliveries.map(({ route, next }) => [route, next]))),
+    stories.flatMap(({ events }) =>
+      events.flatMap((one) => one.deliveries.map(({ route, next }) => [route, next])),
+    ),
   );
 }
 
@@ -65,9 +69,12 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     downstream = await startDownstream();
     storage = await openStorage(engine);
     const settings = settingsOf(["pausing", "gone", "removed", "failing"]);
-    relay = await makeRelayHere(engine === "postgres" ? { role: "receive", settings } : { settings });
+    relay = await makeRelayHere(
+      engine === "postgres" ? { role: "receive", settings } : { settings },
+    );
     worker = engine === "postgres" ? await makeRelayHere({ role: "work", settings }) : relay;
-    for (const name of ["pausing", "removed", "failing"]) downstream.fail({ status: 500 }, `/${name}`);
+    for (const name of ["pausing", "removed", "failing"])
+      downstream.fail({ status: 500 }, `/${name}`);
     downstream.fail({ status: 410 }, "/gone");
     downstream.fail("hang", "/exchange");
     await relay.start();
@@ -84,22 +91,38 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     const next = await until("each was tried", async () => {
       const found = await nextOf(event.id);
       const is = (route: string, kind: string) => found[route]?.kind === kind;
-      return is("pausing", "breaker") && is("gone", "stopped") && is("failing", "attempt") ? found : null;
+      return is("pausing", "breaker") && is("gone", "stopped") && is("failing", "attempt")
+        ? found
+        : null;
     });
     expect(next["gone"]?.reason).toContain("410");
     expect(Date.parse(next["failing"]?.at ?? "")).toBeGreaterThan(Date.now() - 5_000);
     // The end of the pause, which is later than the time of the attempt.
     expect(Date.parse(next["pausing"]?.at ?? "")).toBeGreaterThan(Date.now() + 1_800_000);
     const { body: shown } = await relay.ask(`/v1/events/${event.id}`);
-    const kinds = (shown as Explained["data"][number]["events"][number]).deliveries.map(({ route, next: { kind } }) => [route, kind]);
-    expect(Object.fromEntries(kinds)).toMatchObject({ pausing: "breaker", gone: "stopped", failing: "attempt" });
-    expect(String((await relay.ask("/metrics")).body)).toContain('relay_breaker_state{route="pausing"} 2');
+    const kinds = (shown as Explained["data"][number]["events"][number]).deliveries.map(
+      ({ route, next: { kind } }) => [route, kind],
+    );
+    expect(Object.fromEntries(kinds)).toMatchObject({
+      pausing: "breaker",
+      gone: "stopped",
+      failing: "attempt",
+    });
+    expect(String((await relay.ask("/metrics")).body)).toContain(
+      'relay_breaker_state{route="pausing"} 2',
+    );
     // The file does not hold the breaker: the command asks the relay that runs on it.
     const { code, out } = await runOn(relay, "explain", event.id);
     expect(code).toBe(0);
-    expect(out).toContain("next: the destination fails, and its circuit breaker is open: attempts go on ");
-    expect(out).toMatch(/next: nothing: the destination is stopped \(.*410.*\); start it with: wamid-relay resume gone/);
-    expect((await runOn(relay, "events", "show", event.id)).out).toMatch(/next: nothing: the destination is stopped/);
+    expect(out).toContain(
+      "next: the destination fails, and its circuit breaker is open: attempts go on ",
+    );
+    expect(out).toMatch(
+      /next: nothing: the destination is stopped \(.*410.*\); start it with: wamid-relay resume gone/,
+    );
+    expect((await runOn(relay, "events", "show", event.id)).out).toMatch(
+      /next: nothing: the destination is stopped/,
+    );
     const { out: list } = await runOn(relay, "deliveries", "list", "--route", "failing");
     expect(list).toMatch(/ failing +waiting .* 500$/m);
   });
@@ -110,7 +133,10 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
       one.writeSettings(settings);
       await one.reload();
     }
-    await until("it is known", async () => (await nextOf(event.id))["removed"]?.kind === "no route");
+    await until(
+      "it is known",
+      async () => (await nextOf(event.id))["removed"]?.kind === "no route",
+    );
     const { out } = await runOn(relay, "explain", event.id);
     expect(out).toContain("next: nothing: its route is not in the settings");
   });
@@ -126,6 +152,8 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     expect((await runOn(relay, "explain", seq)).out).toContain("next: the exchange is in flight");
     downstream.recover();
     await answered;
-    await until("it has ended", async () => ["done", "dead"].includes((await nextOf(seq))["proxy:flows"]?.kind ?? ""));
+    await until("it has ended", async () =>
+      ["done", "dead"].includes((await nextOf(seq))["proxy:flows"]?.kind ?? ""),
+    );
   });
 });

@@ -41,7 +41,11 @@ beforeAll(async () => {
     settings: {
       tracking: { unknown: "park", parkFor: "1h" },
       routes: [
-        routeTo(`${downstream.url}/ours`, { name: "ours", match: { tracked: true }, to: { retry: { schedule: ["0s"] } } }),
+        routeTo(`${downstream.url}/ours`, {
+          name: "ours",
+          match: { tracked: true },
+          to: { retry: { schedule: ["0s"] } },
+        }),
         routeTo(`${downstream.url}/down`, {
           name: "down",
           match: { statuses: ["sent", "delivered"] },
@@ -125,8 +129,12 @@ test("--show-pii shows masked values", async () => {
 test("finds by event id, seq and a reference of two messages, also from another machine", async () => {
   const byId = jsonOf<Explained>(await runOn(relay, "explain", delivered.id, "--json"));
   expect(byId.data.map(({ events }) => events.map(({ seq }) => seq))).toEqual([[2]]);
-  expect(jsonOf<Explained>(await runRemote(relay, "explain", "2", "--as", "event", "--json"))).toEqual(byId);
-  const both = jsonOf<Explained>(await runRemote(relay, "explain", "order-7", "--json", "--show-pii"));
+  expect(
+    jsonOf<Explained>(await runRemote(relay, "explain", "2", "--as", "event", "--json")),
+  ).toEqual(byId);
+  const both = jsonOf<Explained>(
+    await runRemote(relay, "explain", "order-7", "--json", "--show-pii"),
+  );
   expect(both.data.map(({ message, events }) => [message?.wamid, events.length])).toEqual([
     [other, 0],
     [wamid, 3],
@@ -137,11 +145,16 @@ test("finds by event id, seq and a reference of two messages, also from another 
 
 test("finds by the id of a delivery, as the log and the lists show it", async () => {
   // The log masks an id that is no UUID.
-  await postEvent(relay.webhookUrl, { ...messages.status(messages.wamid(), "sent"), id: "evt-1" as EventId });
+  await postEvent(relay.webhookUrl, {
+    ...messages.status(messages.wamid(), "sent"),
+    id: "evt-1" as EventId,
+  });
   const list = await runOn(relay, "deliveries", "list", "--route", "down", "--json", "--show-pii");
   const ids = jsonOf<{ data: { id: string }[] }>(list).data.map(({ id }) => id);
   const seqsOf = async (name: string) =>
-    jsonOf<Explained>(await runOn(relay, "explain", name, "--json")).data.map(({ events }) => events.map(({ seq }) => seq));
+    jsonOf<Explained>(await runOn(relay, "explain", name, "--json")).data.map(({ events }) =>
+      events.map(({ seq }) => seq),
+    );
   expect(await seqsOf(ids.at(-1) as string)).toEqual([[1]]);
   expect(await seqsOf(ids[0] as string)).toEqual([[5]]);
   expect(await seqsOf(shownDeliveryId(ids[0] as string))).toEqual([[5]]);
@@ -149,19 +162,27 @@ test("finds by the id of a delivery, as the log and the lists show it", async ()
 
 test("shows until when an event is parked, and how to get the next page", async () => {
   const { out } = await runOn(relay, "explain", stranger.id);
-  expect(out).toMatch(/disposition routed, parked until .*: released when it is registered by then/);
+  expect(out).toMatch(
+    /disposition routed, parked until .*: released when it is registered by then/,
+  );
   expect(out).toContain("ours: waits for the registration of the message");
   const first = await runOn(relay, "explain", wamid, "--limit", "2");
   expect(first.err).toBe("there are later events: --after 2, or a greater --limit\n");
-  const rest = jsonOf<Explained>(await runOn(relay, "explain", wamid, "--after", "2", "--json", "--account", "main"));
-  expect(rest.data.map(({ events, next }) => [events.map(({ seq }) => seq), next])).toEqual([[[3], null]]);
+  const rest = jsonOf<Explained>(
+    await runOn(relay, "explain", wamid, "--after", "2", "--json", "--account", "main"),
+  );
+  expect(rest.data.map(({ events, next }) => [events.map(({ seq }) => seq), next])).toEqual([
+    [[3], null],
+  ]);
 });
 
 test("prints one line for an unknown name, and exits with 1", async () => {
   expect(await runOn(relay, "explain", "nothing")).toEqual({
     code: 1,
     out: "",
-    err: expect.stringMatching(/^wamid-relay: not found: .*; "wamid-relay events list" lists the events, and its --query .*\n$/),
+    err: expect.stringMatching(
+      /^wamid-relay: not found: .*; "wamid-relay events list" lists the events, and its --query .*\n$/,
+    ),
   });
   expect((await runOn(relay, "explain", wamid, "--account", "other")).code).toBe(1);
 });

@@ -1,4 +1,5 @@
-// Preloaded into a command (--import): writes the URL of every module it loads to LOADED_MODULES, a line each, when it ends.
+// Preloaded into a command (--import): writes the URL of every module it loads to LOADED_MODULES, a
+// line each, when it ends.
 import { writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 

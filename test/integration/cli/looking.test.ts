@@ -13,7 +13,13 @@ import { freePort } from "../../setup/free-port.ts";
 import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 interface Listed {
-  data: { seq: number; id: string | null; status: string | null; subject: { key: string } | null; disposition: string }[];
+  data: {
+    seq: number;
+    id: string | null;
+    status: string | null;
+    subject: { key: string } | null;
+    disposition: string;
+  }[];
   next: number | null;
 }
 
@@ -34,7 +40,11 @@ beforeAll(async () => {
     settings: {
       routes: [
         routeTo(`${downstream.url}/all`),
-        routeTo(`${downstream.url}/refused`, { name: "refused", match: { statuses: ["failed"] }, to: { retry: { schedule: ["0s"] } } }),
+        routeTo(`${downstream.url}/refused`, {
+          name: "refused",
+          match: { statuses: ["failed"] },
+          to: { retry: { schedule: ["0s"] } },
+        }),
       ],
     },
   });
@@ -72,18 +82,40 @@ describe("events list", () => {
     const { out } = await runOn(relay, "events", "list");
     const [head = "", ...lines] = out.trimEnd().split("\n");
     const from = head.indexOf("DELIVERIES");
-    expect(lines.map((line) => line.slice(from, head.indexOf("ABOUT")).trim())).toEqual(["", "1 delivered, 1 dead", "1 delivered"]);
-    const { data } = jsonOf<{ data: { deliveries: object }[] }>(await runRemote(relay, "events", "list", "--json"));
-    expect(data.map(({ deliveries }) => deliveries)).toEqual([{}, { delivered: 1, dead: 1 }, { delivered: 1 }]);
+    expect(lines.map((line) => line.slice(from, head.indexOf("ABOUT")).trim())).toEqual([
+      "",
+      "1 delivered, 1 dead",
+      "1 delivered",
+    ]);
+    const { data } = jsonOf<{ data: { deliveries: object }[] }>(
+      await runRemote(relay, "events", "list", "--json"),
+    );
+    expect(data.map(({ deliveries }) => deliveries)).toEqual([
+      {},
+      { delivered: 1, dead: 1 },
+      { delivered: 1 },
+    ]);
   });
 
   test.each([
     [["events", "list", "--status", "faild"], 'unknown status "faild" (did you mean failed?)'],
-    [["events", "list", "--event", "mesage.status"], 'unknown event kind "mesage.status" (did you mean message.status?)'],
-    [["events", "list", "--event", "template.statsu"], 'unknown event kind "template.statsu" (did you mean template.status?)'],
-    [["events", "list", "--source", "mian"], 'unknown source "mian" (did you mean main? there are: main)'],
+    [
+      ["events", "list", "--event", "mesage.status"],
+      'unknown event kind "mesage.status" (did you mean message.status?)',
+    ],
+    [
+      ["events", "list", "--event", "template.statsu"],
+      'unknown event kind "template.statsu" (did you mean template.status?)',
+    ],
+    [
+      ["events", "list", "--source", "mian"],
+      'unknown source "mian" (did you mean main? there are: main)',
+    ],
     [["events", "list", "--account", "other"], 'unknown account "other" (there are: main)'],
-    [["deliveries", "list", "--route", "refusd"], 'unknown route "refusd" (did you mean refused? there are: everything, refused)'],
+    [
+      ["deliveries", "list", "--route", "refusd"],
+      'unknown route "refusd" (did you mean refused? there are: everything, refused)',
+    ],
   ])("says what was probably meant when it finds nothing: %j", async (args, note) => {
     const { code, out, err } = await runOn(relay, ...args);
     expect([code, err]).toEqual([0, `note: ${note}\n`]);
@@ -92,14 +124,19 @@ describe("events list", () => {
 
   test("takes the kinds of Meta's webhooks for known ones, also those of other fields", async () => {
     for (const kind of ["message.received", "template.*", "meta.security_alert", "meta.*"])
-      expect([kind, (await runOn(relay, "events", "list", "--event", kind)).err]).toEqual([kind, ""]);
+      expect([kind, (await runOn(relay, "events", "list", "--event", kind)).err]).toEqual([
+        kind,
+        "",
+      ]);
   });
 
   test("prints the same JSON from the file and over HTTP", async () => {
     const fromFile = await runOn(relay, "events", "list", "--json");
     const remote = await runRemote(relay, "events", "list", "--json");
     expect(remote).toEqual(fromFile);
-    expect(jsonOf<Listed>(fromFile).data.map(({ seq, subject }) => [seq, subject?.key ?? null])).toEqual([
+    expect(
+      jsonOf<Listed>(fromFile).data.map(({ seq, subject }) => [seq, subject?.key ?? null]),
+    ).toEqual([
       [3, null],
       [2, maskWamid(wamid)],
       [1, maskWamid(wamid)],
@@ -109,13 +146,28 @@ describe("events list", () => {
   test.each([
     [["--status", "failed"], [2]],
     [
-      ["--event", "message.status", "--source", "main", "--account", "main", "--wamid", wamid, "--since", "1h"],
+      [
+        "--event",
+        "message.status",
+        "--source",
+        "main",
+        "--account",
+        "main",
+        "--wamid",
+        wamid,
+        "--since",
+        "1h",
+      ],
       [2, 1],
     ],
     [["--disposition", "quarantined", "--before", "4"], [3]],
     [["--to", "2026-01-01"], []],
   ])("filters by %j", async (filter, seqs) => {
-    expect(jsonOf<Listed>(await runOn(relay, "events", "list", "--json", ...filter)).data.map(({ seq }) => seq)).toEqual(seqs);
+    expect(
+      jsonOf<Listed>(await runOn(relay, "events", "list", "--json", ...filter)).data.map(
+        ({ seq }) => seq,
+      ),
+    ).toEqual(seqs);
   });
 
   test("--before takes the next page until it is null", async () => {
@@ -124,7 +176,18 @@ describe("events list", () => {
     for (;;) {
       seqs.push(...page.data.map(({ seq }) => seq));
       if (page.next === null) break;
-      page = jsonOf<Listed>(await runOn(relay, "events", "list", "--json", "--limit", "2", "--before", String(page.next)));
+      page = jsonOf<Listed>(
+        await runOn(
+          relay,
+          "events",
+          "list",
+          "--json",
+          "--limit",
+          "2",
+          "--before",
+          String(page.next),
+        ),
+      );
     }
     expect(seqs).toEqual([3, 2, 1]);
   });
@@ -164,16 +227,24 @@ describe("events show", () => {
   test("shows why an event is quarantined", async () => {
     const { out } = await runOn(relay, "events", "show", "3");
     expect(out).toContain("quarantined");
-    expect(out).toMatch(/disposition quarantined: id is missing; event is missing; data is missing\n/);
+    expect(out).toMatch(
+      /disposition quarantined: id is missing; event is missing; data is missing\n/,
+    );
   });
 
   test("--body prints the exact bytes, and --json is valid and masks phones unless told otherwise", async () => {
-    expect((await runProcessOn(relay, "events", "show", "2", "--body")).out).toBe(bodyOf(failed).toString("utf8"));
+    expect((await runProcessOn(relay, "events", "show", "2", "--body")).out).toBe(
+      bodyOf(failed).toString("utf8"),
+    );
     const masked = await runOn(relay, "events", "show", "2", "--json");
-    expect(Buffer.from(jsonOf<{ body: string }>(masked).body, "base64").toString()).toBe(jsonOf<{ text: string }>(masked).text);
+    expect(Buffer.from(jsonOf<{ body: string }>(masked).body, "base64").toString()).toBe(
+      jsonOf<{ text: string }>(masked).text,
+    );
     expect(masked.out).not.toContain(phone.slice(1));
     expect(masked.out).not.toContain("\u202e");
-    const clear = jsonOf<{ body: string; text: string }>(await runRemote(relay, "events", "show", "2", "--json", "--show-pii"));
+    const clear = jsonOf<{ body: string; text: string }>(
+      await runRemote(relay, "events", "show", "2", "--json", "--show-pii"),
+    );
     expect(Buffer.from(clear.body, "base64")).toEqual(bodyOf(failed));
     expect(clear.text).toBe(bodyOf(failed).toString("utf8"));
   });
@@ -181,7 +252,11 @@ describe("events show", () => {
   test("prints one line on stderr for an unknown event, with the command that finds events", async () => {
     const err =
       'wamid-relay: no such event; "wamid-relay events list --query" finds events by id, reference or the last digits of a phone\n';
-    expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err });
+    expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({
+      code: 1,
+      out: "",
+      err,
+    });
   });
 });
 
@@ -189,18 +264,28 @@ test.each([
   ["events", 3],
   ["deliveries", 3],
 ])("%s list: a page with exactly the last rows is the last one", async (what, count) => {
-  const page = async (limit: number) => jsonOf<Listed>(await runOn(relay, what, "list", "--limit", String(limit), "--json"));
+  const page = async (limit: number) =>
+    jsonOf<Listed>(await runOn(relay, what, "list", "--limit", String(limit), "--json"));
   expect((await page(count)).data).toHaveLength(count);
-  expect([(await page(count)).next === null, (await page(count - 1)).next === null]).toEqual([true, false]);
+  expect([(await page(count)).next === null, (await page(count - 1)).next === null]).toEqual([
+    true,
+    false,
+  ]);
 });
 
 test.each([
   [["events", "list", "--request", "abc"], "--request: is not a digest of 64 hex digits"],
-  [["events", "list", "--wamid", "a", "--query", "b"], "option '--wamid <wamid>' cannot be used with option '--query <name>'"],
+  [
+    ["events", "list", "--wamid", "a", "--query", "b"],
+    "option '--wamid <wamid>' cannot be used with option '--query <name>'",
+  ],
   [["explain", "x", "--limit", "500"], "--limit: must be at most 200"],
   [["deliveries", "list", "--cause", "x".repeat(65)], "--cause: must have at most 64 characters"],
   [["replay", "--event", "5"], "--event: only with disposition: quarantined or unassigned"],
-  [["replay", "--disposition", "quarantined", "--route", "r"], "--route: does not apply to quarantined events"],
+  [
+    ["replay", "--disposition", "quarantined", "--route", "r"],
+    "--route: does not apply to quarantined events",
+  ],
   [["track", "--wamid", "w", "--id", "x".repeat(2_000)], "--id: must have at most 256 characters"],
   [["send", "--to", "nobody", "--text", "hola"], "--to: is not in international format"],
   [["listen", "--since", "soon"], "--since: is not a duration"],
@@ -214,14 +299,20 @@ describe("deliveries list", () => {
     const { data } = jsonOf<{ data: { route: string; state: string; reason: string }[] }>(
       await runProcessOn(relay, "deliveries", "list", "--state", "dead", "--json"),
     );
-    expect(data).toMatchObject([{ route: "refused", state: "dead", reason: expect.stringContaining("422") }]);
+    expect(data).toMatchObject([
+      { route: "refused", state: "dead", reason: expect.stringContaining("422") },
+    ]);
     const { out } = await runRemote(relay, "deliveries", "list", "--route", "everything");
     expect(out.trimEnd().split("\n")).toHaveLength(3);
   });
 
   test("a page that ends within an event continues within it", async () => {
-    const first = jsonOf<{ data: { id: string }[]; next: string }>(await runOn(relay, "deliveries", "list", "--json", "--limit", "1"));
-    const rest = jsonOf<{ data: { id: string }[]; next: null }>(await runOn(relay, "deliveries", "list", "--json", "--before", first.next));
+    const first = jsonOf<{ data: { id: string }[]; next: string }>(
+      await runOn(relay, "deliveries", "list", "--json", "--limit", "1"),
+    );
+    const rest = jsonOf<{ data: { id: string }[]; next: null }>(
+      await runOn(relay, "deliveries", "list", "--json", "--before", first.next),
+    );
     expect(new Set([...first.data, ...rest.data].map(({ id }) => id)).size).toBe(3);
     expect(rest.next).toBeNull();
   });
@@ -231,21 +322,31 @@ test("prints one line without a store", async () => {
   const empty = await makeRelayHere();
   const { code, out, err } = await runOn(empty, "events", "list");
   expect([code, out]).toEqual([1, ""]);
-  expect(err).toBe(`wamid-relay: there is no store at ${empty.storePath} yet; "wamid-relay serve" makes it\n`);
+  expect(err).toBe(
+    `wamid-relay: there is no store at ${empty.storePath} yet; "wamid-relay serve" makes it\n`,
+  );
 });
 
 test("prints one line for an unknown token, another server, and no server", async () => {
-  const wrong = await runHere(["events", "list", "--relay", relay.url], { RELAY_TOKEN: "some-other-token-000" });
+  const wrong = await runHere(["events", "list", "--relay", relay.url], {
+    RELAY_TOKEN: "some-other-token-000",
+  });
   expect(wrong).toEqual({
     code: 1,
     out: "",
-    err: expect.stringMatching(/^wamid-relay: the relay refuses the token \(unknown token\): .*SIGHUP.*\n$/),
+    err: expect.stringMatching(
+      /^wamid-relay: the relay refuses the token \(unknown token\): .*SIGHUP.*\n$/,
+    ),
   });
-  const stranger = await runHere(["events", "list", "--relay", downstream.url], { RELAY_TOKEN: "some-other-token-000" });
+  const stranger = await runHere(["events", "list", "--relay", downstream.url], {
+    RELAY_TOKEN: "some-other-token-000",
+  });
   expect([stranger.code, stranger.out]).toEqual([1, ""]);
   expect(stranger.err).toMatch(/^wamid-relay: what answers at \S+ is no wamid-relay\n$/);
   const free = `http://127.0.0.1:${await freePort()}`;
-  const nobody = await runHere(["events", "list", "--relay", free], { RELAY_TOKEN: "some-other-token-000" });
+  const nobody = await runHere(["events", "list", "--relay", free], {
+    RELAY_TOKEN: "some-other-token-000",
+  });
   expect(nobody).toEqual({
     code: 1,
     out: "",

@@ -23,13 +23,26 @@ const listed = async (relay: RelayHere, query = ""): Promise<Shown[]> =>
 /** Bodies that a relay of before did not understand: valid by now, and stored as quarantined. */
 async function quarantineValid(relay: RelayHere, count: number): Promise<Buffer[]> {
   const bodies = Array.from({ length: count }, (_, n) =>
-    Buffer.from(`{ "id":"old-${n}", "event":"message.status", "createdAt":1800000000, "data":{"wamid":"wamid.${n}","status":"sent"} }`),
+    Buffer.from(
+      `{ "id":"old-${n}", "event":"message.status", "createdAt":1800000000, "data":{"wamid":"wamid.${n}","status":"sent"} }`,
+    ),
   );
   await relay.stop();
   const { storage } = loadSettings(relay.settingsPath, process.env);
-  const { store } = await openStore(storage, { role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
+  const { store } = await openStore(storage, {
+    role: "command",
+    rules: rulesFor([]),
+    hooks: { committed: () => {}, failed: () => {} },
+  });
   for (const body of bodies) {
-    const received = { account: "main", source: "main", origin: "webhook", receivedAt: Date.now(), headers: {}, secret: null } as const;
+    const received = {
+      account: "main",
+      source: "main",
+      origin: "webhook",
+      receivedAt: Date.now(),
+      headers: {},
+      secret: null,
+    } as const;
     await store.quarantine({ ...received, body, error: "of another time" });
   }
   await store.close();
@@ -42,8 +55,13 @@ test("counts first, releases what is now valid byte for byte, keeps the rest, an
   const relay = await startRelayHere({
     settings: { routes: [routeTo(downstream.url)], tracking: { unknown: "forward" } },
   });
-  expect((await postEvent(relay.webhookUrl, Buffer.from('{"object":"event","type":"charge.failed"}'))).status).toBe(202);
-  expect((await runOn(relay, "events", "list")).out).toMatch(/quarantined +main +the body is an envelope of Stripe; the relay reads/);
+  expect(
+    (await postEvent(relay.webhookUrl, Buffer.from('{"object":"event","type":"charge.failed"}')))
+      .status,
+  ).toBe(202);
+  expect((await runOn(relay, "events", "list")).out).toMatch(
+    /quarantined +main +the body is an envelope of Stripe; the relay reads/,
+  );
   const bodies = await quarantineValid(relay, 3);
 
   const dry = await runOn(relay, "replay", "--disposition", "quarantined", "--dry-run");
@@ -54,11 +72,16 @@ test("counts first, releases what is now valid byte for byte, keeps the rest, an
   });
   expect((await listed(relay, "&disposition=quarantined")).length).toBe(4);
   const unasked = await runOn(relay, "replay", "--disposition", "quarantined");
-  expect([unasked.code, unasked.err]).toEqual([1, expect.stringContaining("3 quarantined events would be released")]);
+  expect([unasked.code, unasked.err]).toEqual([
+    1,
+    expect.stringContaining("3 quarantined events would be released"),
+  ]);
 
   const [newest] = await listed(relay, "&disposition=quarantined");
   const ofOne = ["replay", "--disposition", "quarantined", "--event", String(newest?.seq)];
-  expect((await runOn(relay, ...ofOne, "--dry-run")).out).toBe("1 quarantined event can be released now\n");
+  expect((await runOn(relay, ...ofOne, "--dry-run")).out).toBe(
+    "1 quarantined event can be released now\n",
+  );
   const one = await runOn(relay, ...ofOne, "--yes");
   expect([one.code, one.out]).toEqual([0, "1 of 1 quarantined events were released\n"]);
   const rest = await runOn(relay, "replay", "--disposition", "quarantined", "--yes");
@@ -85,20 +108,30 @@ test("counts first, releases what is now valid byte for byte, keeps the rest, an
   });
   const told = await runOn(relay, "explain", String(released[0]?.seq));
   expect(told.out).toMatch(/event \d+: not read/);
-  expect(told.out).toContain(`released as event ${released[0]?.releasedAs}; until then: of another time`);
+  expect(told.out).toContain(
+    `released as event ${released[0]?.releasedAs}; until then: of another time`,
+  );
   const made = await runOn(relay, "explain", String(released[0]?.releasedAs));
   expect(made.out).toContain(`released from quarantine (event ${released[0]?.seq})`);
 });
 
 test("rejects criteria that do not apply", async () => {
   const relay = await startRelayHere();
-  const replay = async (body: Record<string, unknown>) => (await relay.ask("/v1/replay", { method: "POST", body })).body;
+  const replay = async (body: Record<string, unknown>) =>
+    (await relay.ask("/v1/replay", { method: "POST", body })).body;
   expect(await replay({ disposition: "quarantined", route: "all" })).toMatchObject({
     code: "bad_request",
     error: expect.stringMatching(/^route: /),
   });
-  expect(await replay({ disposition: "quarantined", errorCode: "1" })).toMatchObject({ code: "bad_request" });
-  expect(await replay({ source: "main" })).toMatchObject({ code: "bad_request", error: expect.stringMatching(/^source: /) });
+  expect(await replay({ disposition: "quarantined", errorCode: "1" })).toMatchObject({
+    code: "bad_request",
+  });
+  expect(await replay({ source: "main" })).toMatchObject({
+    code: "bad_request",
+    error: expect.stringMatching(/^source: /),
+  });
   expect(await replay({ event: 1, disposition: "ignored" })).toMatchObject({ code: "bad_request" });
-  expect(await replay({ disposition: "quarantined", event: 1 })).toMatchObject({ code: "not_found" });
+  expect(await replay({ disposition: "quarantined", event: 1 })).toMatchObject({
+    code: "not_found",
+  });
 });

@@ -9,10 +9,18 @@ import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { runOn } from "./run-cli.ts";
 
-const page = readFileSync(new URL("../../../docs/how-to/rotate-secrets.md", import.meta.url), "utf8");
-const part = page.slice(page.indexOf("## Rotate a webhook secret"), page.indexOf("## Rotate a delivery secret"));
+const page = readFileSync(
+  new URL("../../../docs/how-to/rotate-secrets.md", import.meta.url),
+  "utf8",
+);
+const part = page.slice(
+  page.indexOf("## Rotate a webhook secret"),
+  page.indexOf("## Rotate a delivery secret"),
+);
 const scripts = [...part.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, script = ""]) => script);
-const settings = [...part.matchAll(/secrets: (\[.*\])/g)].map(([, list = ""]) => JSON.parse(list) as string[]);
+const settings = [...part.matchAll(/secrets: (\[.*\])/g)].map(
+  ([, list = ""]) => JSON.parse(list) as string[],
+);
 const [before = [], during = []] = settings;
 const steps = (first: string) => scripts.find((script) => script.trim().startsWith(first)) ?? "";
 
@@ -20,7 +28,8 @@ function variables(relay: RelayHere): NodeJS.Dict<string> {
   return parseEnv(readFileSync(join(relay.folder, ".env"), "utf8"));
 }
 
-const run = (relay: RelayHere, script: string) => execFileSync("sh", ["-ec", script], { cwd: relay.folder });
+const run = (relay: RelayHere, script: string) =>
+  execFileSync("sh", ["-ec", script], { cwd: relay.folder });
 const writeSecrets = (relay: RelayHere, secrets: readonly string[]) =>
   relay.writeSettings({ sources: { main: { signature: { service: "acme", secrets } } } });
 
@@ -31,7 +40,8 @@ test("the steps of rotate-secrets.md work twice in a row; an early end is warned
   writeFileSync(join(relay.folder, ".env"), `WEBHOOK_SECRET=${first}\n`);
   writeSecrets(relay, before);
   await relay.start();
-  const statusWith = async (secret: string) => (await postEvent(relay.webhookUrl, messages.event(), { secret })).status;
+  const statusWith = async (secret: string) =>
+    (await postEvent(relay.webhookUrl, messages.event(), { secret })).status;
 
   let old = first;
   for (let rotation = 1; rotation <= 2; rotation += 1) {
@@ -50,9 +60,13 @@ test("the steps of rotate-secrets.md work twice in a row; an early end is warned
     const ended = await runOn(relay, "reload");
     expect([ended.code, ended.err]).toEqual([
       0,
-      expect.stringMatching(/^warning: sources\.main no longer has the secret [0-9a-f]{12}, which verified/),
+      expect.stringMatching(
+        /^warning: sources\.main no longer has the secret [0-9a-f]{12}, which verified/,
+      ),
     ]);
-    expect(relay.log().filter(({ dropped }) => Array.isArray(dropped) && dropped.length === 1)).toHaveLength(rotation);
+    expect(
+      relay.log().filter(({ dropped }) => Array.isArray(dropped) && dropped.length === 1),
+    ).toHaveLength(rotation);
     expect([await statusWith(next), await statusWith(old)]).toEqual([200, 401]);
     expect(Object.keys(variables(relay))).toEqual(["WEBHOOK_SECRET"]);
     old = next;
@@ -63,6 +77,8 @@ test("the steps of rotate-secrets.md work twice in a row; an early end is warned
   const refused = await runOn(relay, "config", "check");
   expect([refused.code, refused.err]).toEqual([
     1,
-    expect.stringMatching(/\.env:2:1: sets WEBHOOK_SECRET_OLD a second time; it is already set on line 1/),
+    expect.stringMatching(
+      /\.env:2:1: sets WEBHOOK_SECRET_OLD a second time; it is already set on line 1/,
+    ),
   ]);
 });

@@ -7,8 +7,14 @@ import { relayToken } from "../../harness/relay-settings.ts";
 import { type Ran, runHere } from "../../harness/run-here.ts";
 
 /** A real `wamid-relay` command, a process of its own, its standard input closed. */
-export async function runCli(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
-  const child = spawn(process.execPath, [entry, ...args], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+export async function runCli(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
+  const child = spawn(process.execPath, [entry, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let out = "";
   let err = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
@@ -27,7 +33,10 @@ export function runOn(relay: { readonly settingsPath: string }, ...args: string[
 }
 
 /** The same in a process of its own: each command has a test that runs it so. */
-export function runProcessOn(relay: { readonly settingsPath: string }, ...args: string[]): Promise<Ran> {
+export function runProcessOn(
+  relay: { readonly settingsPath: string },
+  ...args: string[]
+): Promise<Ran> {
   return runCli([...args, "--config", relay.settingsPath]);
 }
 
@@ -44,10 +53,15 @@ export function jsonOf<T>({ code, out, err }: Ran): T {
 
 export async function doctorOn(relay: { readonly settingsPath: string }, ...args: string[]) {
   const { code, out, err } = await runOn(relay, "doctor", "--json", ...args);
-  const { ok, checks } = JSON.parse(out) as { readonly ok: boolean; readonly checks: readonly Finding[] };
+  const { ok, checks } = JSON.parse(out) as {
+    readonly ok: boolean;
+    readonly checks: readonly Finding[];
+  };
   expect(ok).toBe(code === 0);
   /** What it found of these checks, as `level message`. */
   const said = (...names: string[]) =>
-    checks.filter(({ check }) => names.includes(check)).map(({ level, message }) => `${level} ${message}`);
+    checks
+      .filter(({ check }) => names.includes(check))
+      .map(({ level, message }) => `${level} ${message}`);
   return { code, err, checks, said };
 }

@@ -9,7 +9,9 @@ async function setUp() {
   const sandbox = await startSandbox({ plan: "enterprise" });
   sandbox.customerWrites(phone, "Hola");
   const relay = await makeRelayHere({
-    settings: { accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise" } } },
+    settings: {
+      accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise" } },
+    },
   });
   const args = (more: readonly string[]) => ["send", "--to", phone, ...more];
   const send = (...more: string[]) => runOn(relay, ...args(more));
@@ -29,15 +31,30 @@ test("sends through a running relay or the store, and sends a key once over both
   expect(first.out).not.toContain(message?.wamid);
   await relay.stop();
 
-  const again = await sendByProcess("--text", "Hola", "--key", "k", "--reference", "order-1", "--json", "--show-pii");
+  const again = await sendByProcess(
+    "--text",
+    "Hola",
+    "--key",
+    "k",
+    "--reference",
+    "order-1",
+    "--json",
+    "--show-pii",
+  );
   expect(again).toMatchObject({ code: 0, err: "" });
-  expect(JSON.parse(again.out)).toMatchObject({ id: message?.id, wamid: message?.wamid, reference: "order-1" });
+  expect(JSON.parse(again.out)).toMatchObject({
+    id: message?.id,
+    wamid: message?.wamid,
+    reference: "order-1",
+  });
   const here = await send("--text", "Hola", "--key", "k", "--reference", "order-1");
   expect(here).toMatchObject({ code: 0, err: "" });
   expect(here.out).toMatch(/^already sent {2}wamid:/);
   expect(sent()).toHaveLength(1);
   const template = sandbox.templates().find(({ variables }) => variables.length === 2)?.id ?? "";
-  expect(await send("--template", template, "--var", "nombre=Ana", "--var", "fecha=lunes")).toMatchObject({ code: 0 });
+  expect(
+    await send("--template", template, "--var", "nombre=Ana", "--var", "fecha=lunes"),
+  ).toMatchObject({ code: 0 });
   expect(sent().at(-1)?.text).toBe("Ana, te esperamos el lunes.");
 });
 
@@ -48,7 +65,9 @@ test("exits with 1 and advice on an unknown outcome; --resend-unknown sends once
   sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
   const lost = await sendByProcess("--text", "Hola", "--key", "k", "--resend-unknown");
   expect(lost).toMatchObject({ code: 1, out: "" });
-  expect(lost.err).toMatch(/check whether the message appears in the chat.*--key k --resend-unknown/);
+  expect(lost.err).toMatch(
+    /check whether the message appears in the chat.*--key k --resend-unknown/,
+  );
   // Its own call is not what --resend-unknown was about.
   expect(sent()).toHaveLength(1);
   expect(await send("--text", "Hola", "--key", "k")).toMatchObject({ code: 1 });

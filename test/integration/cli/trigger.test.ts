@@ -19,7 +19,14 @@ interface Printed {
   readonly answers: Record<string, number>;
   readonly unexpected: number;
   readonly faults: string[];
-  readonly events: { id: string | null; event: string; wamid: string | null; runId: string | null; answer: string; sort: string }[];
+  readonly events: {
+    id: string | null;
+    event: string;
+    wamid: string | null;
+    runId: string | null;
+    answer: string;
+    sort: string;
+  }[];
   readonly eventsLeftOut: number;
 }
 interface Shown {
@@ -40,8 +47,17 @@ beforeAll(async () => {
     settings: {
       sources: {
         main: { account: "main", signature: signature(webhookSecret) },
-        wa: { format: "meta", accounts: { "206540352242922": "main" }, signature: { secrets: ["an app secret of Meta"] } },
-        flows: { account: "main", kind: "automation-request", mode: "ack", signature: signature("ats_of-the-harness") },
+        wa: {
+          format: "meta",
+          accounts: { "206540352242922": "main" },
+          signature: { secrets: ["an app secret of Meta"] },
+        },
+        flows: {
+          account: "main",
+          kind: "automation-request",
+          mode: "ack",
+          signature: signature("ats_of-the-harness"),
+        },
       },
     },
   });
@@ -71,7 +87,9 @@ describe("one event to the relay of the settings", () => {
 
   test("--set changes the posted JSON, and rejects an unknown path", async () => {
     const { events } = await triggered(
-      ..."message.status --set data.status=failed --set data.errorCode=131047 --set data.note=a=b".split(" "),
+      ..."message.status --set data.status=failed --set data.errorCode=131047 --set data.note=a=b".split(
+        " ",
+      ),
     );
     const { status, errorCode, text } = await shown(events[0]?.id);
     expect([status, errorCode]).toEqual(["failed", "131047"]);
@@ -91,12 +109,16 @@ describe("one event to the relay of the settings", () => {
     expect(first.code).toBe(0);
     expect(first.out).toMatch(/^200 accepted +message\.reaction {2}kept-1 {2}wamid:[0-9a-f]{12} /);
     expect((await shown("kept-1")).text).toBe(text);
-    expect((await triggered("kept", "--fixtures", folder, "--keep-ids")).answers).toEqual({ duplicate: 1 });
+    expect((await triggered("kept", "--fixtures", folder, "--keep-ids")).answers).toEqual({
+      duplicate: 1,
+    });
   });
 
   test("expects quarantine for what is not an envelope", async () => {
     writeFileSync(join(folder, "broken-envelope.json"), '{"id":7}');
-    expect((await triggered("broken-envelope", "--fixtures", folder)).answers).toEqual({ quarantined: 1 });
+    expect((await triggered("broken-envelope", "--fixtures", folder)).answers).toEqual({
+      quarantined: 1,
+    });
   });
 });
 
@@ -130,48 +152,71 @@ test("names the sample of the format that the relay has", async () => {
   const other = await startRelayHere({ settings: { sources } });
   const { code, err } = await runOn(other, "trigger", "message.status");
   const instead = 'its source wa takes "wamid-relay trigger meta.status"';
-  expect([code, err]).toEqual([1, `wamid-relay: ${other.settingsPath} has no source with format: standard; ${instead}\n`]);
+  expect([code, err]).toEqual([
+    1,
+    `wamid-relay: ${other.settingsPath} has no source with format: standard; ${instead}\n`,
+  ]);
 });
 
 describe("many events", () => {
   test("--count, --duplicate, --shuffle, --seed: each event is accepted once, and its copies are duplicates", async () => {
-    const { posts, answers, events } = await triggered(..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "));
+    const { posts, answers, events } = await triggered(
+      ..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "),
+    );
     expect([posts, answers]).toEqual([120, { accepted: 40, duplicate: 80 }]);
-    const again = await triggered(..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "));
-    expect(new Set(again.events.map(({ wamid }) => wamid))).toEqual(new Set(events.map(({ wamid }) => wamid)));
-    expect(new Set(again.events.map(({ id }) => id))).not.toEqual(new Set(events.map(({ id }) => id)));
+    const again = await triggered(
+      ..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "),
+    );
+    expect(new Set(again.events.map(({ wamid }) => wamid))).toEqual(
+      new Set(events.map(({ wamid }) => wamid)),
+    );
+    expect(new Set(again.events.map(({ id }) => id))).not.toEqual(
+      new Set(events.map(({ id }) => id)),
+    );
   });
 });
 
 describe("scenarios", () => {
-  test.each(triggerScenarios.map(({ name }) => name))("%s gets the answers that it should", async (name) => {
-    const { unexpected, faults, posts } = await triggered("scenario", name, "--seed", "fixed");
-    expect([unexpected, faults]).toEqual([0, []]);
-    expect(posts).toBeGreaterThanOrEqual(20);
-  });
+  test.each(triggerScenarios.map(({ name }) => name))(
+    "%s gets the answers that it should",
+    async (name) => {
+      const { unexpected, faults, posts } = await triggered("scenario", name, "--seed", "fixed");
+      expect([unexpected, faults]).toEqual([0, []]);
+      expect(posts).toBeGreaterThanOrEqual(20);
+    },
+  );
 
   test("detects a receiver that accepts forged events", async () => {
     const gullible = await startTestServer((response) => void response.writeHead(200).end());
     const { code, out, err } = await trigger("scenario", "bad-signatures", "--url", gullible.url);
     expect(code).toBe(1);
     expect(out).toContain("!! unauthorized expected, got 200");
-    expect(err).toMatch(/not as expected: .*unauthorized expected, got 200\n[\s\S]*wamid-relay: \d+ answers not as expected\n$/);
+    expect(err).toMatch(
+      /not as expected: .*unauthorized expected, got 200\n[\s\S]*wamid-relay: \d+ answers not as expected\n$/,
+    );
   });
 });
 
 describe("to a URL", () => {
   test("signs the exact bytes as the source of the settings", async () => {
     const receiver = await startTestServer((response) => void response.writeHead(204).end());
-    expect(await triggered("message.received", "--count", "3", "--url", `${receiver.url}/hook?x=1`)).toMatchObject({
+    expect(
+      await triggered("message.received", "--count", "3", "--url", `${receiver.url}/hook?x=1`),
+    ).toMatchObject({
       posts: 3,
       answers: { 204: 3 },
     });
-    expect(receiver.seen.map(({ path, method }) => `${method} ${path}`)).toEqual(Array(3).fill("POST /hook?x=1"));
-    for (const { headers, body } of receiver.seen) expect(headers["x-acme-signature"]).toBe(signature(body).replace("sha256=", ""));
+    expect(receiver.seen.map(({ path, method }) => `${method} ${path}`)).toEqual(
+      Array(3).fill("POST /hook?x=1"),
+    );
+    for (const { headers, body } of receiver.seen)
+      expect(headers["x-acme-signature"]).toBe(signature(body).replace("sha256=", ""));
   });
 
   test("shows an unsuccessful answer, and exits with 1", async () => {
-    const receiver = await startTestServer((response) => void response.writeHead(422).end("no \u001b[31mthanks"));
+    const receiver = await startTestServer(
+      (response) => void response.writeHead(422).end("no \u001b[31mthanks"),
+    );
     const { code, out, err } = await trigger("message.status", "--url", receiver.url);
     expect(code).toBe(1);
     expect(out).toContain("!! accepted expected, got 422  no \\u001b[31mthanks\n");
@@ -181,7 +226,10 @@ describe("to a URL", () => {
   test("ends at once when no server answers", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const { code, out, err } = await trigger("message.status", "--count", "100000", "--url", url);
-    expect([code, err]).toEqual([1, expect.stringContaining(`wamid-relay: nothing listens at ${url}`)]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining(`wamid-relay: nothing listens at ${url}`),
+    ]);
     expect(out.split("\n").length).toBeLessThan(40);
     expect(out).toContain("--- unanswered");
     expect(out).toContain("no answer (ECONNREFUSED)");
@@ -206,15 +254,22 @@ describe("--list", () => {
       '{"id":"1","event":"message.status","createdAt":"2026-11-21T12:00:00.000Z","data":{"status":"mine"}}',
     );
     writeFileSync(join(folder, "own", "broken.json"), "{");
-    const { code, out, err } = await runHere(["trigger", "--list", "--fixtures", join(folder, "own")]);
+    const { code, out, err } = await runHere([
+      "trigger",
+      "--list",
+      "--fixtures",
+      join(folder, "own"),
+    ]);
     expect([code, err]).toEqual([0, ""]);
     expect(out).toMatch(/\nmessage\.status {2,}message\.status {2,}mine {2,}\S+own\n/);
     expect(out).toMatch(/\nbroken {2,}cannot be used: /);
     const rows = out.split("\n").map((line) => line.split(/ {2,}/));
-    for (const { name, description } of triggerScenarios) expect(rows).toContainEqual([name, description]);
-    const { fixtures, scenarios } = jsonOf<{ fixtures: { name: string; folder: string | null }[]; scenarios: unknown[] }>(
-      await runHere(["trigger", "--list", "--json"]),
-    );
+    for (const { name, description } of triggerScenarios)
+      expect(rows).toContainEqual([name, description]);
+    const { fixtures, scenarios } = jsonOf<{
+      fixtures: { name: string; folder: string | null }[];
+      scenarios: unknown[];
+    }>(await runHere(["trigger", "--list", "--json"]));
     expect(fixtures.find(({ name }) => name === "message.status")?.folder).toBeNull();
     expect(scenarios).toHaveLength(triggerScenarios.length);
   });
@@ -249,16 +304,31 @@ test("requires a source when several are of the kind", async () => {
   const other = await makeRelayHere({
     settings: {
       sources: Object.fromEntries(
-        ["a", "b"].map((name) => [name, { account: "main", signature: { service: "acme", secrets: ["s".repeat(20)] } }]),
+        ["a", "b"].map((name) => [
+          name,
+          { account: "main", signature: { service: "acme", secrets: ["s".repeat(20)] } },
+        ]),
       ),
     },
   });
   onTestFinished(() => other.dispose());
-  expect((await runOn(other, "trigger", "message.status")).err).toBe("wamid-relay: say which with --source: a, b\n");
+  expect((await runOn(other, "trigger", "message.status")).err).toBe(
+    "wamid-relay: say which with --source: a, b\n",
+  );
 });
 
 test("Ctrl-C ends it with a sum and exit code 1", async () => {
-  const args = [entry, "trigger", "message.status", "--count", "100000", "--rate", "20/s", "--config", relay.settingsPath];
+  const args = [
+    entry,
+    "trigger",
+    "message.status",
+    "--count",
+    "100000",
+    "--rate",
+    "20/s",
+    "--config",
+    relay.settingsPath,
+  ];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   let out = "";
   let err = "";

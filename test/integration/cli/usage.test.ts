@@ -18,13 +18,28 @@ test.each([
   [["deliveries", "list", "--state", "deliverd"], "Did you mean delivered?"],
   [["serve", "--role", "wrok"], "Did you mean work?"],
   [["events", "list", "--since", "soon"], "must be a duration"],
-  [["events", "list", "--from", "2026-11-20T08:00:00"], "must be a date (2026-11-20) or a time with its zone"],
-  [["events", "list", "--since", "1h", "--from", "2026-11-20"], "cannot be used with option '--from <time>'"],
+  [
+    ["events", "list", "--from", "2026-11-20T08:00:00"],
+    "must be a date (2026-11-20) or a time with its zone",
+  ],
+  [
+    ["events", "list", "--since", "1h", "--from", "2026-11-20"],
+    "cannot be used with option '--from <time>'",
+  ],
   [["events", "list", "--to", "2026-02-31T08:00:00Z"], "must be a date"],
   [["audit", "--day", "2026-11-31"], "must be a date"],
-  [["replay", "--from", "2026-11-20", "--to", "2026-11-20"], "--to must be after --from or --since"],
-  [["events", "list", "--since", "1h", "--to", "2026-11-20"], "--to must be after --from or --since"],
-  [["events", "list", "--status", ""], "option '--status <word>' argument '' is invalid. It is empty; is a variable not set?"],
+  [
+    ["replay", "--from", "2026-11-20", "--to", "2026-11-20"],
+    "--to must be after --from or --since",
+  ],
+  [
+    ["events", "list", "--since", "1h", "--to", "2026-11-20"],
+    "--to must be after --from or --since",
+  ],
+  [
+    ["events", "list", "--status", ""],
+    "option '--status <word>' argument '' is invalid. It is empty; is a variable not set?",
+  ],
   [["listen", "--forward-to", ""], "It is empty"],
   [["help", "evnts"], "unknown command 'evnts'"],
   [["events", "show"], "missing required argument 'event'"],
@@ -39,7 +54,10 @@ test.each([
   [["track", "--account", "main", "--wamid", "w", "--metadata", "none"], "must be key=value"],
   [["replay", "--relay", "relay.example"], "--relay takes an http or https URL"],
   [["replay", "--relay", "https://me:pass@relay.example"], "without user and password"],
-  [["replay", "--relay", "https://relay.example", "--token-env", "NOT_SET_HERE"], "the environment variable NOT_SET_HERE is not set"],
+  [
+    ["replay", "--relay", "https://relay.example", "--token-env", "NOT_SET_HERE"],
+    "the environment variable NOT_SET_HERE is not set",
+  ],
   // What Node makes of bytes that are not UTF-8.
   [["send", "--to", "+5491155550100", "--text", "sali\ufffd"], "argument 5 is not valid UTF-8"],
 ])("reports wrong usage on stderr and exits with 2: %j", async (args, told) => {

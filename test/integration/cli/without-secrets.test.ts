@@ -29,20 +29,41 @@ routes: [{ name: crm, to: { url: "https://crm.example", secret: "\${NO_CRM_SECRE
   expect((JSON.parse(events.out) as { data: unknown[] }).data).toHaveLength(1);
   for (const args of [["deliveries", "list"], ["explain", wamid], ["audit"]]) {
     // An audit that takes over two seconds prints its progress.
-    expect(await runOn(relay, ...args)).toMatchObject({ code: 0, err: expect.stringMatching(/^(\d+% {2}.*\n)*$/) });
+    expect(await runOn(relay, ...args)).toMatchObject({
+      code: 0,
+      err: expect.stringMatching(/^(\d+% {2}.*\n)*$/),
+    });
   }
   const printed = await runOn(relay, "config", "print");
   expect(printed.code).toBe(0);
   expect(printed.out).toContain("[secret not available]");
-  expect(printed.err.match(/^note: .*needs the environment variable NO_\w+, which is not set$/gm)).toHaveLength(4);
+  expect(
+    printed.err.match(/^note: .*needs the environment variable NO_\w+, which is not set$/gm),
+  ).toHaveLength(4);
 
-  const token = /cannot read the token of the relay: .*variable NO_TOKEN, which is not set.*--relay http:\S+ with --token-env/;
-  for (const args of [["replay"], ["reconcile"], ["resume", "crm"], ["reload"], ["console", "--no-open"], ["listen"]]) {
+  const token =
+    /cannot read the token of the relay: .*variable NO_TOKEN, which is not set.*--relay http:\S+ with --token-env/;
+  for (const args of [
+    ["replay"],
+    ["reconcile"],
+    ["resume", "crm"],
+    ["reload"],
+    ["console", "--no-open"],
+    ["listen"],
+  ]) {
     const refused = await runOn(relay, ...args);
-    expect([args, refused.code, refused.out, refused.err]).toEqual([args, 1, "", expect.stringMatching(token)]);
+    expect([args, refused.code, refused.out, refused.err]).toEqual([
+      args,
+      1,
+      "",
+      expect.stringMatching(token),
+    ]);
   }
   const triggered = await runOn(relay, "trigger", "message.status");
-  expect([triggered.code, triggered.err]).toEqual([1, expect.stringMatching(/cannot read the source's secret: .*NO_SECRET/)]);
+  expect([triggered.code, triggered.err]).toEqual([
+    1,
+    expect.stringMatching(/cannot read the source's secret: .*NO_SECRET/),
+  ]);
   expect((await runOn(relay, "config", "check")).code).toBe(1);
 
   // Where no relay runs, a command needs only the secrets that it uses itself.
@@ -52,7 +73,10 @@ routes: [{ name: crm, to: { url: "https://crm.example", secret: "\${NO_CRM_SECRE
     ["resume", "crm"],
     ["track", "--wamid", messages.wamid()],
   ])
-    expect([args, await runOn(relay, ...args)]).toEqual([args, { code: 0, out: expect.anything(), err: "" }]);
+    expect([args, await runOn(relay, ...args)]).toEqual([
+      args,
+      { code: 0, out: expect.anything(), err: "" },
+    ]);
   const polled = await runOn(relay, "reconcile");
   expect([polled.code, polled.out]).toEqual([1, ""]);
   expect(polled.err).toContain("variable NO_KEY,");
@@ -71,7 +95,10 @@ routes: [{ name: crm, to: { url: "https://crm.example", secret: "\${NO_CRM_SECRE
 `,
   );
   expect(await runOn(relay, "replay", "--dry-run")).toMatchObject({ code: 0, err: "" });
-  expect(await runOn(relay, "trigger", "message.status")).toMatchObject({ code: 0, out: expect.stringContaining("200 accepted") });
+  expect(await runOn(relay, "trigger", "message.status")).toMatchObject({
+    code: 0,
+    out: expect.stringContaining("200 accepted"),
+  });
 });
 
 test("commands that need little of the settings work with faults in other parts, whether a relay runs or not", async () => {
@@ -80,7 +107,10 @@ test("commands that need little of the settings work with faults in other parts,
   await postEvent(relay.webhookUrl, event);
   const whole = JSON.parse(readFileSync(relay.settingsPath, "utf8")) as Record<string, unknown>;
   const { server, storage, control } = whole;
-  writeFileSync(relay.settingsPath, JSON.stringify({ server, storage, control, routs: [], sources: { main: { kind: "no such" } } }));
+  writeFileSync(
+    relay.settingsPath,
+    JSON.stringify({ server, storage, control, routs: [], sources: { main: { kind: "no such" } } }),
+  );
   expect(await runOn(relay, "replay", "--dry-run")).toMatchObject({ code: 0, err: "" });
   expect(await runOn(relay, "healthcheck")).toMatchObject({ code: 0, err: "" });
   for (const end of [async () => {}, relay.stop]) {
@@ -90,14 +120,21 @@ test("commands that need little of the settings work with faults in other parts,
       ["explain", event.id, "--show-pii"],
     ]) {
       const { code, out, err } = await runOn(relay, ...args);
-      expect([code, out, err.replace(/^note: .* has faults, which .*\n/, "")]).toEqual([0, expect.stringContaining(event.id), ""]);
+      expect([code, out, err.replace(/^note: .* has faults, which .*\n/, "")]).toEqual([
+        0,
+        expect.stringContaining(event.id),
+        "",
+      ]);
     }
     expect((await runOn(relay, "deliveries", "list")).code).toBe(0);
     expect((await runOn(relay, "audit")).code).toBe(0);
     expect((await runOn(relay, "backup", join(relay.folder, "copy.db"), "--force")).code).toBe(0);
   }
   // A fault in the part that it needs.
-  writeFileSync(relay.settingsPath, JSON.stringify({ server, storage: { driver: "no such" }, routs: [] }));
+  writeFileSync(
+    relay.settingsPath,
+    JSON.stringify({ server, storage: { driver: "no such" }, routs: [] }),
+  );
   expect(await runOn(relay, "events", "list")).toMatchObject({
     code: 1,
     err: expect.stringMatching(/a fault:\n.* storage\.driver: must be [^\n]*\n$/),

@@ -27,13 +27,18 @@ test("send: sends once per key, repeats the first answer, rejects another body, 
     replayed: false,
   });
   expect(await client.send(order, { idempotencyKey: "k1" })).toEqual({ ...sent, replayed: true });
-  expect(await failure(client.send({ ...order, text: "Otro" }, { idempotencyKey: "k1" }))).toMatchObject({
+  expect(
+    await failure(client.send({ ...order, text: "Otro" }, { idempotencyKey: "k1" })),
+  ).toMatchObject({
     status: 409,
     code: "idempotency_conflict",
   });
   const second = await client.send(hello);
   expect(second.idempotencyKey).toMatch(/^[0-9a-f-]{36}$/);
-  expect(await client.send(hello, { idempotencyKey: second.idempotencyKey })).toMatchObject({ id: second.id, replayed: true });
+  expect(await client.send(hello, { idempotencyKey: second.idempotencyKey })).toMatchObject({
+    id: second.id,
+    replayed: true,
+  });
   expect(sentBy(relay)).toHaveLength(2);
   await expect(client.send(hello, { idempotencyKey: "canción" })).rejects.toThrow(TypeError);
 
@@ -43,10 +48,19 @@ test("send: sends once per key, repeats the first answer, rejects another body, 
     metadata: { team: "a" },
     status: "pending",
   });
-  expect(await client.getMessage({ wamid: sent.wamid, account: "main" })).toEqual(await client.getMessage({ wamid: sent.id ?? "" }));
-  expect(await failure(client.getMessage({ wamid: "nobody/else" }))).toMatchObject({ status: 404, code: "not_found" });
-  expect((await Array.fromAsync(client.messages({ account: "main" }))).map(({ wamid }) => wamid)).toEqual([second.wamid, sent.wamid]);
-  expect(await Array.fromAsync(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);
+  expect(await client.getMessage({ wamid: sent.wamid, account: "main" })).toEqual(
+    await client.getMessage({ wamid: sent.id ?? "" }),
+  );
+  expect(await failure(client.getMessage({ wamid: "nobody/else" }))).toMatchObject({
+    status: 404,
+    code: "not_found",
+  });
+  expect(
+    (await Array.fromAsync(client.messages({ account: "main" }))).map(({ wamid }) => wamid),
+  ).toEqual([second.wamid, sent.wamid]);
+  expect(await Array.fromAsync(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(
+    1,
+  );
 });
 
 test("send: without an answer the error names the key, so a repeat sends nothing twice", async () => {
@@ -57,7 +71,10 @@ test("send: without an answer the error names the key, so a repeat sends nothing
   });
   const client = new RelayClient({ url: new URL(url).origin, token: "t" });
   const lost = await failure(client.send({ to: openPhone, text: "Hola" }));
-  expect(lost).toMatchObject({ code: "no_answer", details: { idempotencyKey: expect.stringMatching(/^[0-9a-f-]{36}$/) } });
+  expect(lost).toMatchObject({
+    code: "no_answer",
+    details: { idempotencyKey: expect.stringMatching(/^[0-9a-f-]{36}$/) },
+  });
   expect(keys).toEqual([(lost.details as { idempotencyKey: string }).idempotencyKey]);
 });
 
@@ -65,12 +82,23 @@ test("reconcile polls everything due; secrets returns what each has verified", a
   const relay = await openRelay({ settings });
   const client = clientOf(relay);
   const sentAt = new Date(Date.now() - 90_000);
-  for (const n of [1, 2]) await client.track({ account: "main", wamid: `w${n}`, id: `0199aa10-0000-7000-8000-00000000000${n}`, sentAt });
-  expect(await client.planReconcile()).toMatchObject({ accounts: [{ account: "main", due: 2, wouldPoll: 2, stopped: null }] });
+  for (const n of [1, 2])
+    await client.track({
+      account: "main",
+      wamid: `w${n}`,
+      id: `0199aa10-0000-7000-8000-00000000000${n}`,
+      sentAt,
+    });
+  expect(await client.planReconcile()).toMatchObject({
+    accounts: [{ account: "main", due: 2, wouldPoll: 2, stopped: null }],
+  });
   expect(await client.reconcile({ account: "main" })).toMatchObject([
     { account: "main", polled: 2, missing: 2, changed: 0, stopped: null },
   ]);
-  expect(await failure(client.reconcile({ account: "other" }))).toMatchObject({ status: 400, code: "bad_request" });
+  expect(await failure(client.reconcile({ account: "other" }))).toMatchObject({
+    status: 400,
+    code: "bad_request",
+  });
   expect(await client.listSecrets()).toMatchObject({
     data: [{ source: "main", place: "sources.main.signature.secrets[0]", events: 0, lastAt: null }],
   });
@@ -80,11 +108,27 @@ test("reconcile continues after the relay paused, as one pass, and sums up", asy
   const asked: unknown[] = [];
   const server = await startHttp((_request, response) => {
     asked.push(JSON.parse(String(server.seen.at(-1)?.body)));
-    const account = { account: "main", polled: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, postponed: 0 };
-    response.end(JSON.stringify({ dueBy: "2026-11-21T12:00:00.000Z", more: asked.length < 3, accounts: [account] }));
+    const account = {
+      account: "main",
+      polled: 10,
+      changed: 3,
+      unchanged: 6,
+      missing: 1,
+      failed: 0,
+      postponed: 0,
+    };
+    response.end(
+      JSON.stringify({
+        dueBy: "2026-11-21T12:00:00.000Z",
+        more: asked.length < 3,
+        accounts: [account],
+      }),
+    );
   });
   const client = new RelayClient({ url: new URL(server.url).origin, token: "t" });
-  expect(await client.reconcile()).toMatchObject([{ polled: 30, changed: 9, unchanged: 18, missing: 3, postponed: 0 }]);
+  expect(await client.reconcile()).toMatchObject([
+    { polled: 30, changed: 9, unchanged: 18, missing: 3, postponed: 0 },
+  ]);
   const dueBy = "2026-11-21T12:00:00.000Z";
   expect(asked).toEqual([{ dueBy: null }, { dueBy }, { dueBy }]);
 });

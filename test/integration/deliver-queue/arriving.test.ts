@@ -36,7 +36,9 @@ test("adds a delivery as a job under its own id with the exact body", async () =
 test("connects to a Redis by its name while all threads of the pool are blocked", async () => {
   await import("ioredis");
   const url = redis.url.replace("127.0.0.1", "localhost");
-  const outcome = await withBusyThreads(() => attempt(openDestinations()({ stream: "named", redis: url, timeout: "30s" })));
+  const outcome = await withBusyThreads(() =>
+    attempt(openDestinations()({ stream: "named", redis: url, timeout: "30s" })),
+  );
   expect(told(outcome)).toBe("taken");
 });
 
@@ -68,10 +70,21 @@ test("adds a new job for a replay and for a delivery whose job was removed", asy
 test("encodes bytes that are not UTF-8 as base64, and uses any event kind as the job's name", async () => {
   const to = openDestinations()({ queue: "bytes", redis: redis.url });
   const body = Buffer.from([0x7b, 0xff, 0x00, 0x7d]);
-  await attempt(to, { body, event: "mensaje: leído ✓", eventId: null, contentType: "application/octet-stream", contentEncoding: "gzip" });
+  await attempt(to, {
+    body,
+    event: "mensaje: leído ✓",
+    eventId: null,
+    contentType: "application/octet-stream",
+    contentEncoding: "gzip",
+  });
   const job = await queueOf("bytes").getJob(delivery.id);
   expect(job?.name).toBe("mensaje: leído ✓");
-  expect(job?.data).toMatchObject({ eventId: null, encoding: "base64", contentType: "application/octet-stream", contentEncoding: "gzip" });
+  expect(job?.data).toMatchObject({
+    eventId: null,
+    encoding: "base64",
+    contentType: "application/octet-stream",
+    contentEncoding: "gzip",
+  });
   expect(Buffer.from(job?.data.body, job?.data.encoding)).toEqual(body);
 });
 
@@ -126,11 +139,21 @@ test("adds a delivery to a stream with the exact body, and keeps the entry's id 
     contentEncoding: "br",
     passHeaders: { "x-acme-signature": "sha256=00" },
   });
-  const [[id, list] = []] = (await look(redis.url).xrangeBuffer("history:plain", "-", "+")) as [Buffer, Buffer[]][];
+  const [[id, list] = []] = (await look(redis.url).xrangeBuffer("history:plain", "-", "+")) as [
+    Buffer,
+    Buffer[],
+  ][];
   expect(outcome.response?.toString()).toBe(id?.toString());
   const fields = new Map<string, Buffer>();
-  for (let at = 0; at < (list?.length ?? 0); at += 2) fields.set(String(list?.[at]), list?.[at + 1] as Buffer);
-  expect(Object.fromEntries([...fields].filter(([name]) => name !== "body").map(([name, value]) => [name, value.toString()]))).toEqual({
+  for (let at = 0; at < (list?.length ?? 0); at += 2)
+    fields.set(String(list?.[at]), list?.[at + 1] as Buffer);
+  expect(
+    Object.fromEntries(
+      [...fields]
+        .filter(([name]) => name !== "body")
+        .map(([name, value]) => [name, value.toString()]),
+    ),
+  ).toEqual({
     deliveryId: delivery.id,
     event: "message.status",
     eventId: delivery.eventId,

@@ -22,7 +22,10 @@ export async function relayOfFile(settings: SettingsParts = {}): Promise<RelayHe
 }
 
 /** A valid event that nobody has seen. */
-export function freshEvent(data: SandboxEvent["data"] = {}, event = "contact.updated"): SandboxEvent {
+export function freshEvent(
+  data: SandboxEvent["data"] = {},
+  event = "contact.updated",
+): SandboxEvent {
   return { id: randomUUID() as EventId, event, createdAt: new Date().toISOString(), data };
 }
 
@@ -32,7 +35,10 @@ export async function expectAlive(relay: AnyRelay & Pick<RelayHere, "isRunning">
   expect(relay.isRunning()).toBe(true);
   expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 200, word: "accepted" });
   const stored = await relay.ask(`/v1/events/${event.id}`);
-  expect(stored).toMatchObject({ status: 200, body: { id: event.id, body: bodyOf(event).toString("base64") } });
+  expect(stored).toMatchObject({
+    status: 200,
+    body: { id: event.id, body: bodyOf(event).toString("base64") },
+  });
 }
 
 /** The answer is one of docs/reference/errors.md, in its shape. */
@@ -44,29 +50,53 @@ export function expectError(answer: RawAnswer, code: keyof typeof errorCodes): v
 }
 
 /** A value of `/metrics`, all series of a name added up; 0 when there is none. */
-export async function metric(relay: AnyRelay, name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
+export async function metric(
+  relay: AnyRelay,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): Promise<number> {
   const { body } = await relay.ask("/metrics");
   const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
   return String(body)
     .split("\n")
-    .filter((line) => (line.startsWith(`${name} `) || line.startsWith(`${name}{`)) && wanted.every((label) => line.includes(label)))
+    .filter(
+      (line) =>
+        (line.startsWith(`${name} `) || line.startsWith(`${name}{`)) &&
+        wanted.every((label) => line.includes(label)),
+    )
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
 }
 
 /** Every webhook request has been given up or answered. */
 export async function nothingInFlight(relay: AnyRelay): Promise<void> {
-  await until("no request in flight", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 0);
+  await until(
+    "no request in flight",
+    async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 0,
+  );
 }
 
 /** No fault that nobody foresaw was logged, and nothing unexpected was printed. */
 export function expectCleanLog(relay: Pick<RelayHere, "log"> & { stderr?(): string }): void {
   // An alarm reports what a test did on purpose, such as quarantined bodies.
-  expect(relay.log().filter(({ level, alarm }) => (level === "error" || level === "fatal") && alarm === undefined)).toEqual([]);
-  expect((relay.stderr?.() ?? "").split("\n").filter((line) => line !== "" && !line.startsWith("warning: "))).toEqual([]);
+  expect(
+    relay
+      .log()
+      .filter(
+        ({ level, alarm }) => (level === "error" || level === "fatal") && alarm === undefined,
+      ),
+  ).toEqual([]);
+  expect(
+    (relay.stderr?.() ?? "")
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("warning: ")),
+  ).toEqual([]);
 }
 
 /** What was kept of quarantined bodies, newest first. */
-export async function quarantined(relay: AnyRelay): Promise<{ seq: number; fault: string; size: number; secret: string | null }[]> {
+export async function quarantined(
+  relay: AnyRelay,
+): Promise<{ seq: number; fault: string; size: number; secret: string | null }[]> {
   const { body } = await relay.ask("/v1/events?disposition=quarantined&limit=1000");
-  return (body as { data: { seq: number; fault: string; size: number; secret: string | null }[] }).data;
+  return (body as { data: { seq: number; fault: string; size: number; secret: string | null }[] })
+    .data;
 }

@@ -6,7 +6,11 @@ import { until } from "../../harness/until.ts";
 import { startHttp } from "../url-destination/downstream.ts";
 import { ask, signature } from "./raw-client.ts";
 
-const flows = { account: "main", kind: "automation-request", signature: { service: "acme", secrets: [webhookSecret] } };
+const flows = {
+  account: "main",
+  kind: "automation-request",
+  signature: { service: "acme", secrets: [webhookSecret] },
+};
 
 test("mode ack: a repeated request is one event for every spelling of its signature, also after a restart", async () => {
   const downstream = await startHttp((_request, response) => response.end("ok"));
@@ -24,7 +28,9 @@ test("mode ack: a repeated request is one event for every spelling of its signat
       lines: ["host: relay.test", `content-length: ${body.length}`, `x-acme-signature: ${value}`],
     });
   const hex = signature(body).replace("sha256=", "");
-  const answers = await Promise.all(Array.from({ length: 10 }, () => send("flows", signature(body))));
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => send("flows", signature(body))),
+  );
   const words = answers.map(({ json }) => json?.status);
   expect(words.toSorted()).toEqual(["accepted", ...Array.from({ length: 9 }, () => "duplicate")]);
   for (const written of [hex, hex.toUpperCase(), `sha256=${hex}`])
@@ -35,7 +41,9 @@ test("mode ack: a repeated request is one event for every spelling of its signat
   // Another source is another automation.
   expect((await send("others", signature(body))).json).toEqual({ status: "accepted" });
   await until("both are forwarded", () => downstream.seen.length === 2);
-  const listed = (await relay.ask("/v1/events?source=flows")).body as { data: { duplicates: number; conflicts: number }[] };
+  const listed = (await relay.ask("/v1/events?source=flows")).body as {
+    data: { duplicates: number; conflicts: number }[];
+  };
   expect(listed.data).toMatchObject([{ duplicates: 13, conflicts: 0 }]);
 });
 
@@ -44,11 +52,15 @@ test("mode proxy: copies get the answer to the first, and the downstream is call
   const held: (() => void)[] = [];
   const downstream = await startHttp((_request, response) => {
     calls += 1;
-    held.push(() => response.writeHead(201, { "content-type": "text/plain" }).end(`answer ${calls}`));
+    held.push(() =>
+      response.writeHead(201, { "content-type": "text/plain" }).end(`answer ${calls}`),
+    );
   });
   const relay = await startRelayHere({
     settings: {
-      sources: { flows: { ...flows, mode: "proxy", to: { url: downstream.url, allowPrivate: true } } },
+      sources: {
+        flows: { ...flows, mode: "proxy", to: { url: downstream.url, allowPrivate: true } },
+      },
       routes: [],
     },
   });
@@ -58,7 +70,9 @@ test("mode proxy: copies get the answer to the first, and the downstream is call
   await until("the first is in flight", () => held.length === 1);
   await until(
     "all came in",
-    async () => ((await relay.ask("/v1/events?source=flows")).body as { data: { duplicates: number }[] }).data[0]?.duplicates === 2,
+    async () =>
+      ((await relay.ask("/v1/events?source=flows")).body as { data: { duplicates: number }[] })
+        .data[0]?.duplicates === 2,
   );
   held[0]?.();
   for (const copy of await Promise.all(copies)) {

@@ -31,9 +31,13 @@ function settings(url: string, more: object = {}, routes: readonly unknown[] = [
   };
 }
 
-const start = (url: string, more: object = {}, routes: readonly unknown[] = []): Promise<RelayHere> =>
-  startRelayHere({ settings: settings(url, more, routes) });
-const send = (relay: AnyRelay, body: string | Buffer = '{"step":1}') => ask(relay.port, { target: "/webhooks/flows", body });
+const start = (
+  url: string,
+  more: object = {},
+  routes: readonly unknown[] = [],
+): Promise<RelayHere> => startRelayHere({ settings: settings(url, more, routes) });
+const send = (relay: AnyRelay, body: string | Buffer = '{"step":1}') =>
+  ask(relay.port, { target: "/webhooks/flows", body });
 
 interface Delivery {
   readonly id: string;
@@ -41,15 +45,25 @@ interface Delivery {
   readonly state: string;
   readonly attempts: number;
   readonly reason: string | null;
-  readonly attemptHistory: readonly { readonly status: number | null; readonly error: string | null; readonly response: string | null }[];
+  readonly attemptHistory: readonly {
+    readonly status: number | null;
+    readonly error: string | null;
+    readonly response: string | null;
+  }[];
 }
 
 /** The newest event of the source with its deliveries, once their results are written down. */
-async function recorded(relay: AnyRelay): Promise<{ event: Record<string, unknown>; proxied: Delivery; others: Delivery[] }> {
+async function recorded(
+  relay: AnyRelay,
+): Promise<{ event: Record<string, unknown>; proxied: Delivery; others: Delivery[] }> {
   return until("the exchange and the copies are written down", async () => {
-    const [newest] = ((await relay.ask("/v1/events?source=flows&limit=1")).body as { data: { seq: number }[] }).data;
+    const [newest] = (
+      (await relay.ask("/v1/events?source=flows&limit=1")).body as { data: { seq: number }[] }
+    ).data;
     if (newest === undefined) return null;
-    const event = (await relay.ask(`/v1/events/${newest.seq}`)).body as Record<string, unknown> & { deliveries: Delivery[] };
+    const event = (await relay.ask(`/v1/events/${newest.seq}`)).body as Record<string, unknown> & {
+      deliveries: Delivery[];
+    };
     const proxied = event.deliveries.find(({ route }) => route === "proxy:flows");
     return proxied === undefined || event.deliveries.some(({ state }) => state === "waiting")
       ? null
@@ -58,7 +72,13 @@ async function recorded(relay: AnyRelay): Promise<{ event: Record<string, unknow
 }
 
 describe("passes the downstream's status, content type and body back", () => {
-  const answers: readonly (readonly [name: string, status: number, type: string | null, body: Buffer, state: string])[] = [
+  const answers: readonly (readonly [
+    name: string,
+    status: number,
+    type: string | null,
+    body: Buffer,
+    state: string,
+  ])[] = [
     ["200", 200, "application/json", Buffer.from('{"next":"greet"}'), "delivered"],
     ["201 without a content type", 201, null, Buffer.from([0, 255]), "delivered"],
     ["204", 204, null, Buffer.alloc(0), "delivered"],
@@ -73,15 +93,25 @@ describe("passes the downstream's status, content type and body back", () => {
     const downstream = await startHttp((_request, response) => {
       const [, status = 500, type = null, body] = answer ?? [];
       response
-        .writeHead(status, { ...(type === null ? {} : { "content-type": type }), "x-private": "not passed", location: "/elsewhere" })
+        .writeHead(status, {
+          ...(type === null ? {} : { "content-type": type }),
+          "x-private": "not passed",
+          location: "/elsewhere",
+        })
         .end(body);
     });
     const relay = await start(downstream.url);
     for (answer of answers) {
       const [name, status, type, body, state] = answer;
       const given = await send(relay);
-      expect([name, given.status, given.headers["content-type"] ?? null]).toEqual([name, status, type]);
-      expect(Buffer.from(given.body, "utf8").length).toBe(Buffer.from(body.toString("utf8")).length);
+      expect([name, given.status, given.headers["content-type"] ?? null]).toEqual([
+        name,
+        status,
+        type,
+      ]);
+      expect(Buffer.from(given.body, "utf8").length).toBe(
+        Buffer.from(body.toString("utf8")).length,
+      );
       expect(given.headers).not.toHaveProperty("x-private");
       expect(given.headers).not.toHaveProperty("location");
       const { event, proxied } = await recorded(relay);
@@ -95,15 +125,21 @@ describe("passes the downstream's status, content type and body back", () => {
     }
     // One exchange for each: nothing was sent again, also not after a failure.
     expect(downstream.seen.length).toBe(answers.length);
-    expect(await metric(relay, "relay_events_total", { source: "flows", disposition: "routed" })).toBe(answers.length);
-    expect(await metric(relay, "relay_delivery_attempts_total", { route: "proxy:flows" })).toBe(answers.length);
+    expect(
+      await metric(relay, "relay_events_total", { source: "flows", disposition: "routed" }),
+    ).toBe(answers.length);
+    expect(await metric(relay, "relay_delivery_attempts_total", { route: "proxy:flows" })).toBe(
+      answers.length,
+    );
     await nothingInFlight(relay);
   });
 
   test("passes a compressed answer back with its content encoding", async () => {
     const body = gzipSync('{"next":"greet"}');
     const downstream = await startHttp((_request, response) =>
-      response.writeHead(200, { "content-encoding": "gzip", "content-type": "application/json" }).end(body),
+      response
+        .writeHead(200, { "content-encoding": "gzip", "content-type": "application/json" })
+        .end(body),
     );
     const relay = await start(downstream.url);
     const answer = await fetch(`${relay.url}/webhooks/flows`, {
@@ -116,10 +152,19 @@ describe("passes the downstream's status, content type and body back", () => {
 
   test("sends the downstream the bytes, their type, the event's id and, if configured, the original signature", async () => {
     const downstream = await startHttp((_request, response) => response.end());
-    const relay = await start(downstream.url, { passSignature: true, headers: { "x-team": "flows" } });
+    const relay = await start(downstream.url, {
+      passSignature: true,
+      headers: { "x-team": "flows" },
+    });
     const body = Buffer.from([1, 2, 255]);
-    const headers = { "x-acme-signature": signature(body), "content-type": "x-any/thing", "content-encoding": "x-any" };
-    expect((await fetch(`${relay.url}/webhooks/flows`, { method: "POST", headers, body })).status).toBe(200);
+    const headers = {
+      "x-acme-signature": signature(body),
+      "content-type": "x-any/thing",
+      "content-encoding": "x-any",
+    };
+    expect(
+      (await fetch(`${relay.url}/webhooks/flows`, { method: "POST", headers, body })).status,
+    ).toBe(200);
     const { proxied } = await recorded(relay);
     expect(downstream.seen[0]?.body.equals(body)).toBe(true);
     expect(downstream.seen[0]?.headers).toMatchObject({
@@ -149,8 +194,14 @@ describe("without an answer from the downstream, the step gets an error and the 
       expectError(answer, "downstream_failed");
       expect(answer.json?.error).toContain("larger than 1 MiB");
       const { proxied } = await recorded(relay);
-      expect(proxied).toMatchObject({ state: "dead", reason: expect.stringContaining("larger than 1 MiB"), attempts: 1 });
-      expect(proxied.attemptHistory).toMatchObject([{ status: 200, response: expect.stringMatching(/^a{4096}$/) }]);
+      expect(proxied).toMatchObject({
+        state: "dead",
+        reason: expect.stringContaining("larger than 1 MiB"),
+        attempts: 1,
+      });
+      expect(proxied.attemptHistory).toMatchObject([
+        { status: 200, response: expect.stringMatching(/^a{4096}$/) },
+      ]);
     }
     await until("the endless one is cut", () => downstream.open.size <= 1);
     await nothingInFlight(relay);
@@ -170,7 +221,11 @@ describe("without an answer from the downstream, the step gets an error and the 
       expectError(answer, "downstream_failed");
       expect(answer.json?.error).toContain(`(${error})`);
       const { proxied } = await recorded(relay);
-      expect(proxied).toMatchObject({ state: "dead", attempts: 1, attemptHistory: [{ status: null, error }] });
+      expect(proxied).toMatchObject({
+        state: "dead",
+        attempts: 1,
+        attemptHistory: [{ status: null, error }],
+      });
       expect(proxied.reason).toContain(error);
     }
   });
@@ -191,7 +246,11 @@ describe("without an answer from the downstream, the step gets an error and the 
       expectError(await send(relay, body), "downstream_timeout");
       const tookMs = performance.now() - startedAt;
       expect(tookMs).toBeGreaterThan(650);
-      expect((await recorded(relay)).proxied).toMatchObject({ state: "dead", attempts: 1, attemptHistory: [{ error: "timeout" }] });
+      expect((await recorded(relay)).proxied).toMatchObject({
+        state: "dead",
+        attempts: 1,
+        attemptHistory: [{ error: "timeout" }],
+      });
     }
     await nothingInFlight(relay);
   });
@@ -208,11 +267,16 @@ test("stores the event before it forwards it, and other routes get their copy", 
     })();
   });
   relay = await start(downstream.url, {}, [
-    routeTo(`${others.url}/copy`, { name: "copy", match: { events: ["automation.request"], where: { step: 1 } } }),
+    routeTo(`${others.url}/copy`, {
+      name: "copy",
+      match: { events: ["automation.request"], where: { step: 1 } },
+    }),
     routeTo(`${others.url}/not`, { name: "not", match: { where: { step: 2 } } }),
   ]);
   expect((await send(relay)).status).toBe(503);
-  expect(seenInStore).toMatchObject({ data: [{ event: "automation.request", disposition: "routed" }] });
+  expect(seenInStore).toMatchObject({
+    data: [{ event: "automation.request", disposition: "routed" }],
+  });
   await until("the copy arrives", () => others.counts("/copy").taken === 1);
   const { proxied, others: deliveries } = await recorded(relay);
   expect(proxied.state).toBe("dead");
@@ -226,10 +290,15 @@ test("neither retry nor replay sends a failed exchange again", async () => {
   await send(relay);
   const { proxied } = await recorded(relay);
   const retried = await relay.ask(`/v1/deliveries/${proxied.id}/retry`, { method: "POST" });
-  expect(retried).toMatchObject({ status: 409, body: { code: "conflict", error: expect.stringContaining("proxy:flows") } });
+  expect(retried).toMatchObject({
+    status: 409,
+    body: { code: "conflict", error: expect.stringContaining("proxy:flows") },
+  });
   const replayed = await relay.ask("/v1/replay", { method: "POST", body: {} });
   expect(replayed).toMatchObject({ status: 200, body: { replayed: 0 } });
-  expect(await relay.ask("/v1/replay", { method: "POST", body: { route: "proxy:flows" } })).toMatchObject({ status: 404 });
+  expect(
+    await relay.ask("/v1/replay", { method: "POST", body: { route: "proxy:flows" } }),
+  ).toMatchObject({ status: 404 });
   // The next one goes out as ever: the refusals above were no accident of a relay that is stuck.
   await send(relay);
   expect(downstream.seen.length).toBe(2);
@@ -263,7 +332,9 @@ test("after a kill during the exchange the delivery is dead, with the reason, an
     attemptHistory: [],
   });
   expect(downstream.counts().arrivals).toBe(1);
-  expect((await relay.ask("/v1/stats")).body).toMatchObject({ deliveries: { waiting: 0, held: 0, dead: 1 } });
+  expect((await relay.ask("/v1/stats")).body).toMatchObject({
+    deliveries: { waiting: 0, held: 0, dead: 1 },
+  });
   relay.writeSettings(settings(downstream.url));
   await relay.stop();
   await relay.start();
@@ -284,5 +355,8 @@ test("finishes the exchange of a step that disconnected, and keeps nothing in fl
   expect((await relay.ask("/healthz")).status).toBe(200);
   held[0]?.();
   await nothingInFlight(relay);
-  expect((await recorded(relay)).proxied).toMatchObject({ state: "delivered", attemptHistory: [{ status: 200, response: "late" }] });
+  expect((await recorded(relay)).proxied).toMatchObject({
+    state: "delivered",
+    attemptHistory: [{ status: 200, response: "late" }],
+  });
 });

@@ -22,16 +22,31 @@ test("server.control moves the control API and the metrics; the public port keep
 
   for (const path of ["/v1/events", "/v1/openapi.json", "/v1/listen", "/metrics"]) {
     const hidden = await askRelay(relay.url, path);
-    expect([path, hidden.status, hidden.body]).toEqual([path, 404, expect.objectContaining({ code: "not_found" })]);
+    expect([path, hidden.status, hidden.body]).toEqual([
+      path,
+      404,
+      expect.objectContaining({ code: "not_found" }),
+    ]);
   }
   expect((await askRelay(relay.url, "/readyz")).body).toEqual({ ready: true, draining: false });
   expect(await statusOf(relay.url, "/healthz")).toBe(200);
 
-  expect((await askRelay(url, "/v1/events")).body).toMatchObject({ data: [{ event: "contact.updated" }] });
-  expect(String((await askRelay(url, "/metrics")).body)).toContain('relay_webhook_requests_total{source="main",outcome="accepted"} 1');
-  expect((await askRelay(url, "/readyz")).body).toMatchObject({ ready: true, store: "ok", alarms: [] });
+  expect((await askRelay(url, "/v1/events")).body).toMatchObject({
+    data: [{ event: "contact.updated" }],
+  });
+  expect(String((await askRelay(url, "/metrics")).body)).toContain(
+    'relay_webhook_requests_total{source="main",outcome="accepted"} 1',
+  );
+  expect((await askRelay(url, "/readyz")).body).toMatchObject({
+    ready: true,
+    store: "ok",
+    alarms: [],
+  });
   expect((await postEvent(`${url}/webhooks/main`, freshEvent())).status).toBe(404);
-  expect(relay.log().find(({ msg }) => msg === "listening")).toMatchObject({ port: relay.port, control: { host: "127.0.0.1", port } });
+  expect(relay.log().find(({ msg }) => msg === "listening")).toMatchObject({
+    port: relay.port,
+    control: { host: "127.0.0.1", port },
+  });
 });
 
 test("stopping closes both ports", async () => {
@@ -52,7 +67,12 @@ test("a taken control port is named by its setting", async () => {
 
 test("refuses server.port as the control port", () => {
   const load = (server: string) => () => parseSettings(`server: ${server}`, "relay.yaml", {});
-  expect(load("{ port: 9000, control: { port: 9000 } }")).toThrow(/server\.control\.port: is server\.port too/);
+  expect(load("{ port: 9000, control: { port: 9000 } }")).toThrow(
+    /server\.control\.port: is server\.port too/,
+  );
   expect(load("{ control: { port: 8080 } }")).toThrow(/server\.control\.port: is server\.port too/);
-  expect(load("{ port: 9000, control: { port: 8080 } }")().server.control).toEqual({ host: "127.0.0.1", port: 8080 });
+  expect(load("{ port: 9000, control: { port: 8080 } }")().server.control).toEqual({
+    host: "127.0.0.1",
+    port: 8080,
+  });
 });

@@ -15,9 +15,13 @@ const api = "relay_api_request_seconds";
 const lag = "relay_delivery_lag_seconds";
 
 /** Observations of a histogram. The scrape itself is counted at the next one. */
-const countOf = (relay: RelayHere, name: string, labels: Record<string, string>) => metric(relay, `${name}_count`, labels);
+const countOf = (relay: RelayHere, name: string, labels: Record<string, string>) =>
+  metric(relay, `${name}_count`, labels);
 const reached = (relay: RelayHere, name: string, labels: Record<string, string>, count: number) =>
-  until(`${count} of ${name} ${JSON.stringify(labels)}`, async () => (await countOf(relay, name, labels)) === count);
+  until(
+    `${count} of ${name} ${JSON.stringify(labels)}`,
+    async () => (await countOf(relay, name, labels)) === count,
+  );
 
 test("every webhook request is timed once, by source and status class", async () => {
   const relay = await startRelayHere();
@@ -32,7 +36,10 @@ test("every webhook request is timed once, by source and status class", async ()
   const whole = requestBytes({ body: JSON.stringify(freshEvent()) });
   const leaving = await connect(relay.port);
   await leaving.write(whole.subarray(0, whole.length - 1));
-  await until("it is in flight", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1);
+  await until(
+    "it is in flight",
+    async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1,
+  );
   leaving.socket.destroy();
   await once(leaving.socket, "close");
   await reached(relay, webhook, { source: "main", status: "none" }, 1);
@@ -46,7 +53,10 @@ test("the time of a webhook request includes the time that its body takes to arr
   const whole = requestBytes({ body: JSON.stringify(freshEvent()) });
   const slow = await connect(relay.port);
   await slow.write(whole.subarray(0, whole.length - 1));
-  await until("it is in flight", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1);
+  await until(
+    "it is in flight",
+    async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1,
+  );
   const from = performance.now();
   await new Promise((resolve) => setTimeout(resolve, 60));
   const waited = (performance.now() - from) / 1000;
@@ -85,13 +95,18 @@ test("the lag counts from the receipt, across a restart, and not for a replay", 
   const late = freshEvent();
   await postEvent(relay.webhookUrl, late);
   const acknowledgedAt = performance.now();
-  await until("one attempt failed", async () => (await metric(relay, "relay_delivery_attempts_total", { outcome: "retry" })) > 0);
+  await until(
+    "one attempt failed",
+    async () => (await metric(relay, "relay_delivery_attempts_total", { outcome: "retry" })) > 0,
+  );
   await relay.stop();
   status = 200;
   const restartedAt = performance.now();
   await relay.start();
   await reached(relay, lag, at("later"), 1);
-  expect(await metric(relay, `${lag}_sum`, at("later"))).toBeGreaterThanOrEqual((restartedAt - acknowledgedAt) / 1000 - 0.01);
+  expect(await metric(relay, `${lag}_sum`, at("later"))).toBeGreaterThanOrEqual(
+    (restartedAt - acknowledgedAt) / 1000 - 0.01,
+  );
   expect(await countOf(relay, lag, at("first"))).toBe(0);
 
   const { id } = await until("that is written down", async () => {
@@ -100,7 +115,10 @@ test("the lag counts from the receipt, across a restart, and not for a replay", 
     return newest?.state === "delivered" && newest;
   });
   expect((await relay.ask(`/v1/deliveries/${id}/retry`, { method: "POST" })).status).toBe(200);
-  await until("it is delivered again", async () => (await metric(relay, "relay_delivery_attempts_total")) === 2);
+  await until(
+    "it is delivered again",
+    async () => (await metric(relay, "relay_delivery_attempts_total")) === 2,
+  );
   expect(await metric(relay, `${lag}_count`)).toBe(1);
 });
 

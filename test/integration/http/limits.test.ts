@@ -4,11 +4,22 @@ import { postEvent } from "../../harness/post-event.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { expectAlive, expectCleanLog, expectError, freshEvent, metric, nothingInFlight } from "./alive.ts";
+import {
+  expectAlive,
+  expectCleanLog,
+  expectError,
+  freshEvent,
+  metric,
+  nothingInFlight,
+} from "./alive.ts";
 import { ask, connect, requestBytes } from "./raw-client.ts";
 
 const forged = (from?: string) =>
-  requestBytes({ body: "{}", secret: "wrong", more: from === undefined ? [] : [`x-forwarded-for: ${from}`] });
+  requestBytes({
+    body: "{}",
+    secret: "wrong",
+    more: from === undefined ? [] : [`x-forwarded-for: ${from}`],
+  });
 
 test("bad signatures from one address get 401 up to the limit, then 429, while good events are accepted", async () => {
   const relay = await startRelayHere({ settings: { server: { badSignatureLimit: 5 } } });
@@ -33,7 +44,10 @@ test("answers 503 with Retry-After above maxInFlight, and accepts again when the
   const whole = requestBytes({ body: JSON.stringify(freshEvent()) });
   const held = await Promise.all([1, 2, 3].map(() => connect(relay.port)));
   for (const { write } of held) await write(whole.subarray(0, whole.length - 1));
-  await until("three in hand", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 3);
+  await until(
+    "three in hand",
+    async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 3,
+  );
 
   const answer = await ask(relay.port, { body: JSON.stringify(freshEvent()) });
   expectError(answer, "overloaded");
@@ -56,26 +70,44 @@ test("during shutdown it answers pending requests, rejects new ones with 503 and
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await startRelayHere({
-    settings: { routes: [routeTo(downstream.url)], server: { shutdownTimeout: "60s", requestTimeout: "60s" } },
+    settings: {
+      routes: [routeTo(downstream.url)],
+      server: { shutdownTimeout: "60s", requestTimeout: "60s" },
+    },
   });
   const event = freshEvent();
   expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
   await until("a delivery that hangs", () => downstream.counts().arrivals === 1);
 
   const late = requestBytes({ body: JSON.stringify(freshEvent()) });
-  const [half, next, probe] = await Promise.all([connect(relay.port), connect(relay.port), connect(relay.port)]);
+  const [half, next, probe] = await Promise.all([
+    connect(relay.port),
+    connect(relay.port),
+    connect(relay.port),
+  ]);
   await half.write(late.subarray(0, late.length - 5));
   // On these the head is under way when the stop comes, so that they are not closed as idle.
   const nextBytes = requestBytes({ body: JSON.stringify(freshEvent()) });
   await next.write(nextBytes.subarray(0, 20));
-  const probeBytes = requestBytes({ target: "/readyz", method: "GET", lines: ["host: relay.test"] });
+  const probeBytes = requestBytes({
+    target: "/readyz",
+    method: "GET",
+    lines: ["host: relay.test"],
+  });
   await probe.write(probeBytes.subarray(0, 20));
-  await until("half a body in hand", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1);
+  await until(
+    "half a body in hand",
+    async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1,
+  );
 
   const stopped = relay.stop();
   await until("stopping", () => relay.log().some(({ msg }) => msg === "stopping"));
   await half.write(late.subarray(late.length - 5));
-  expect(await half.answer()).toMatchObject({ status: 200, json: { status: "accepted" }, headers: { connection: "close" } });
+  expect(await half.answer()).toMatchObject({
+    status: 200,
+    json: { status: "accepted" },
+    headers: { connection: "close" },
+  });
   await next.write(nextBytes.subarray(20));
   const refused = await next.answer();
   expectError(refused, "shutting_down");

@@ -27,9 +27,17 @@ const variables: Readonly<Record<string, string>> = {
 /** The settings of the page, with its destinations at `origin`. */
 function settingsOf(origin: string, values: Readonly<Record<string, string>>) {
   const [block = ""] = codeBlocks(page, "yaml");
-  const text = block.replaceAll(/https:\/\/[\w.]+\.example/g, origin).replaceAll(/\$\{(\w+)\}/g, (_, name: string) => String(values[name]));
-  const { sources, routes } = parse(text) as { sources: object; routes: { name: string; to: Record<string, unknown> }[] };
-  return { sources, routes: routes.map((route) => ({ ...route, to: { allowPrivate: true, ...route.to } })) };
+  const text = block
+    .replaceAll(/https:\/\/[\w.]+\.example/g, origin)
+    .replaceAll(/\$\{(\w+)\}/g, (_, name: string) => String(values[name]));
+  const { sources, routes } = parse(text) as {
+    sources: object;
+    routes: { name: string; to: Record<string, unknown> }[];
+  };
+  return {
+    sources,
+    routes: routes.map((route) => ({ ...route, to: { allowPrivate: true, ...route.to } })),
+  };
 }
 
 const signatureOf = (secret: string | undefined, body: Buffer) =>
@@ -39,7 +47,15 @@ const person = { profile: { name: "Ana" }, wa_id: "16505551234" };
 /** A message and a status of two people. */
 const change = metaChange({
   contacts: [{ profile: { name: "Eva" }, wa_id: "16505550000" }, person],
-  messages: [{ from: person.wa_id, id: "wamid.1", timestamp: "1750263774", type: "text", text: { body: "¡Hola! 👋" } }],
+  messages: [
+    {
+      from: person.wa_id,
+      id: "wamid.1",
+      timestamp: "1750263774",
+      type: "text",
+      text: { body: "¡Hola! 👋" },
+    },
+  ],
   statuses: [metaStatus("wamid.2", "sent", { recipient_id: "16505550000" })],
 });
 
@@ -57,7 +73,11 @@ test("the consumers of docs/how-to/one-number-many-consumers.md get their events
   const got: Record<string, string[]> = { chatwoot: [], n8n: [], typebot: [], orders: [] };
   const consumers = [
     { name: "chatwoot", path: "/webhooks/whatsapp/+15550001111", refusal: [401, ""] as const },
-    { name: "n8n", path: "/webhook/9b1f", refusal: [200, '{"message":"Webhook call received"}'] as const },
+    {
+      name: "n8n",
+      path: "/webhook/9b1f",
+      refusal: [200, '{"message":"Webhook call received"}'] as const,
+    },
     { name: "typebot", path: "/api/v1/workspaces/", refusal: [401, "no"] as const },
     { name: "orders", path: "/whatsapp", refusal: [401, ""] as const },
   ];
@@ -75,13 +95,22 @@ test("the consumers of docs/how-to/one-number-many-consumers.md get their events
     const body = server.seen.at(-1)?.body ?? Buffer.alloc(0);
     if (request.method === "GET") {
       const isKnown =
-        name === "typebot" ? typebotTokens.delete(token) : token === variables[name === "n8n" ? "N8N_NODE" : "CHATWOOT_TOKEN"];
+        name === "typebot"
+          ? typebotTokens.delete(token)
+          : token === variables[name === "n8n" ? "N8N_NODE" : "CHATWOOT_TOKEN"];
       if (isKnown) response.end(query.get("hub.challenge"));
       else refuse();
       return;
     }
-    if (name === "orders") new Webhook(String(variables["ORDERS_SECRET"])).verify(body, request.headers as Record<string, string>);
-    else if (request.headers["x-hub-signature-256"] !== signatureOf(variables[`${name.toUpperCase()}_SECRET`], body)) {
+    if (name === "orders")
+      new Webhook(String(variables["ORDERS_SECRET"])).verify(
+        body,
+        request.headers as Record<string, string>,
+      );
+    else if (
+      request.headers["x-hub-signature-256"] !==
+      signatureOf(variables[`${name.toUpperCase()}_SECRET`], body)
+    ) {
       refuse();
       return;
     }
@@ -90,21 +119,38 @@ test("the consumers of docs/how-to/one-number-many-consumers.md get their events
   });
   const { origin } = new URL(server.url);
 
-  const relay = await startRelayHere({ settings: settingsOf(origin, { ...variables, N8N_SECRET: "a-wrong-secret-0123456789" }) });
-  const doctor = async () => (await doctorOn(relay)).said("handshake").map((line) => line.replace(/^ok (.*) on \S+$/, "$1"));
-  for (const _ of [1, 2]) expect(await doctor()).toEqual(["chatwoot: done", "n8n: done", "typebot: done"]);
+  const relay = await startRelayHere({
+    settings: settingsOf(origin, { ...variables, N8N_SECRET: "a-wrong-secret-0123456789" }),
+  });
+  const doctor = async () =>
+    (await doctorOn(relay)).said("handshake").map((line) => line.replace(/^ok (.*) on \S+$/, "$1"));
+  for (const _ of [1, 2])
+    expect(await doctor()).toEqual(["chatwoot: done", "n8n: done", "typebot: done"]);
 
   const posted = await postMeta(relay, change);
   expect(await posted.json()).toMatchObject({ events: 2 });
-  const rejected = async () => ((await relay.ask("/v1/deliveries?cause=rejected")).body as { data: { route: string }[] }).data;
+  const rejected = async () =>
+    ((await relay.ask("/v1/deliveries?cause=rejected")).body as { data: { route: string }[] }).data;
   await until("n8n rejected it", async () => (await rejected()).length === 1);
   const message = "message.received Ana ¡Hola! 👋";
-  const all = { chatwoot: [message, "message.status sent"], n8n: [], typebot: [message], orders: [message, "message.status sent"] };
-  const sorted = () => Object.fromEntries(Object.entries(got).map(([name, events]) => [name, events.toSorted()]));
+  const all = {
+    chatwoot: [message, "message.status sent"],
+    n8n: [],
+    typebot: [message],
+    orders: [message, "message.status sent"],
+  };
+  const sorted = () =>
+    Object.fromEntries(Object.entries(got).map(([name, events]) => [name, events.toSorted()]));
   await until("the others got theirs", () => JSON.stringify(sorted()) === JSON.stringify(all));
 
   relay.writeSettings(settingsOf(origin, variables));
   await relay.reload();
-  await relay.ask("/v1/replay", { method: "POST", body: { states: ["waiting"], cause: "rejected" } });
-  await until("n8n got it", () => JSON.stringify(sorted()) === JSON.stringify({ ...all, n8n: [message] }));
+  await relay.ask("/v1/replay", {
+    method: "POST",
+    body: { states: ["waiting"], cause: "rejected" },
+  });
+  await until(
+    "n8n got it",
+    () => JSON.stringify(sorted()) === JSON.stringify({ ...all, n8n: [message] }),
+  );
 });

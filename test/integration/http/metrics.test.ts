@@ -21,19 +21,29 @@ test("a scrape has every described metric with its type and labels, and no other
     },
   });
   const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0";
-  await ask(relay.port, { body: JSON.stringify(freshEvent({ wamid, status: "sent", to: "+5491155550001" }, "message.status")) });
+  await ask(relay.port, {
+    body: JSON.stringify(
+      freshEvent({ wamid, status: "sent", to: "+5491155550001" }, "message.status"),
+    ),
+  });
   await until("it is delivered", () => downstream.counts().taken === 1);
   const text = String((await relay.ask("/metrics")).body);
 
-  const types = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = "", type]) => ({ name, type }));
+  const types = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = "", type]) => ({
+    name,
+    type,
+  }));
   const ours = types.filter(({ name }) => name.startsWith("relay_"));
-  expect(described.map(({ name, type }) => ({ name, type })).toSorted((a, b) => a.name.localeCompare(b.name))).toEqual(
-    ours.toSorted((a, b) => a.name.localeCompare(b.name)),
-  );
+  expect(
+    described
+      .map(({ name, type }) => ({ name, type }))
+      .toSorted((a, b) => a.name.localeCompare(b.name)),
+  ).toEqual(ours.toSorted((a, b) => a.name.localeCompare(b.name)));
   // The others are Node's, as the page says of them in general.
   expect(types.filter(({ name }) => !/^(relay|process|nodejs)_/.test(name))).toEqual([]);
   const page = readPage("docs/reference/metrics.md");
-  for (const name of page.match(/`(process|nodejs)_\w+[a-z]`/g) ?? []) expect(types.map((type) => `\`${type.name}\``)).toContain(name);
+  for (const name of page.match(/`(process|nodejs)_\w+[a-z]`/g) ?? [])
+    expect(types.map((type) => `\`${type.name}\``)).toContain(name);
 
   for (const { name, labelNames } of described) {
     const series = new RegExp(`^${name}(?:_sum)?(?:\\{(.*)\\})? `, "m").exec(text);

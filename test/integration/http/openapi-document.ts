@@ -20,7 +20,12 @@ export interface Operation {
   readonly summary: string;
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly "x-scope": string;
-  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly required?: true; readonly schema: Schema }[];
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required?: true;
+    readonly schema: Schema;
+  }[];
   readonly requestBody?: { readonly required: boolean; readonly content: Content };
   readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
 }
@@ -42,21 +47,37 @@ export async function documentOf(relay: Pick<AnyRelay, "ask">): Promise<OpenApi>
 export function operationsOf({ paths }: OpenApi): ReadonlyMap<string, Operation> {
   return new Map(
     Object.entries(paths).flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const),
+      Object.entries(methods).map(
+        ([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const,
+      ),
     ),
   );
 }
 
-/** What the document says of an answer's status, with its reference followed; undefined when it says nothing. */
-export function responseOf(document: OpenApi, { responses }: Operation, status: number): Response | undefined {
+/**
+ * What the document says of an answer's status, with its reference followed; undefined when it says
+ * nothing.
+ */
+export function responseOf(
+  document: OpenApi,
+  { responses }: Operation,
+  status: number,
+): Response | undefined {
   const found = responses[status];
   if (found === undefined || !("$ref" in found)) return found;
   return document.components.responses[found.$ref.replace("#/components/responses/", "")];
 }
 
 /** The error codes that an operation may answer with this status. */
-export function codesOf(document: OpenApi, operation: Operation, status: number): readonly string[] {
-  const { allOf } = responseOf(document, operation, status)?.content["application/json"]?.schema ?? {};
-  const narrowed = (allOf as readonly Schema[] | undefined)?.[1]?.["properties"] as Record<string, Schema> | undefined;
+export function codesOf(
+  document: OpenApi,
+  operation: Operation,
+  status: number,
+): readonly string[] {
+  const { allOf } =
+    responseOf(document, operation, status)?.content["application/json"]?.schema ?? {};
+  const narrowed = (allOf as readonly Schema[] | undefined)?.[1]?.["properties"] as
+    | Record<string, Schema>
+    | undefined;
   return (narrowed?.["code"]?.["enum"] ?? []) as string[];
 }

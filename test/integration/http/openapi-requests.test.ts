@@ -9,7 +9,11 @@ const wamid = "wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEkQ1";
 const bodies: readonly Case[] = [
   [
     "POST /v1/messages/track",
-    [{ account: "main", wamid }, [{ account: "main", wamid, sentAt: "2026-11-21T12:00:00.412+01:00", metadata: { a: [1] } }], { wamid }],
+    [
+      { account: "main", wamid },
+      [{ account: "main", wamid, sentAt: "2026-11-21T12:00:00.412+01:00", metadata: { a: [1] } }],
+      { wamid },
+    ],
     [
       undefined,
       { account: "main", wamid: "x".repeat(257) },
@@ -24,7 +28,11 @@ const bodies: readonly Case[] = [
       { to: "+5491155550100", text: "Hola" },
       { to: "+5491155550100", template: { id: "t", variables: { a: "b" } }, reference: "r" },
     ],
-    [{ to: "+5491155550100" }, { to: "+5491155550100", text: "Hola", template: { id: "t" } }, { to: "5491155550100", text: "Hola" }],
+    [
+      { to: "+5491155550100" },
+      { to: "+5491155550100", text: "Hola", template: { id: "t" } },
+      { to: "5491155550100", text: "Hola" },
+    ],
   ],
   [
     "POST /v1/automations/{id}/runs",
@@ -33,29 +41,64 @@ const bodies: readonly Case[] = [
   ],
   [
     "POST /v1/replay",
-    [undefined, {}, { dryRun: true, states: ["delivered"], from: "2026-11-21T12:00:00Z" }, { cursor: null }, { cursor: "1.2.-3.orders" }],
-    [{ states: [] }, { states: ["held"] }, { from: "2026-11-21" }, { cursor: "1" }, { limit: 0 }, { dryRun: "true" }, [], { more: 1 }],
+    [
+      undefined,
+      {},
+      { dryRun: true, states: ["delivered"], from: "2026-11-21T12:00:00Z" },
+      { cursor: null },
+      { cursor: "1.2.-3.orders" },
+    ],
+    [
+      { states: [] },
+      { states: ["held"] },
+      { from: "2026-11-21" },
+      { cursor: "1" },
+      { limit: 0 },
+      { dryRun: "true" },
+      [],
+      { more: 1 },
+    ],
   ],
-  ["POST /v1/reconcile", [undefined, {}, { dryRun: true, dueBy: null }], [{ dueBy: "now" }, { dryRun: 1 }, "text"]],
-  ["POST /v1/listen/cursors/{name}", [{ seq: 0 }], [undefined, {}, { seq: -1 }, { seq: 1.5 }, { seq: "1" }]],
+  [
+    "POST /v1/reconcile",
+    [undefined, {}, { dryRun: true, dueBy: null }],
+    [{ dueBy: "now" }, { dryRun: 1 }, "text"],
+  ],
+  [
+    "POST /v1/listen/cursors/{name}",
+    [{ seq: 0 }],
+    [undefined, {}, { seq: -1 }, { seq: 1.5 }, { seq: "1" }],
+  ],
 ];
 
-test.each(bodies)("%s: accepts the bodies that the description allows, and rejects those it forbids", async (endpoint, good, bad) => {
-  const relay = await startRelayHere();
-  const document = await documentOf(relay);
-  const { requestBody } = operationsOf(document).get(endpoint) as Operation;
-  const schema = requestBody?.content["application/json"]?.schema as Schema;
-  const path = (endpoint.split(" ")[1] ?? "").replace(/\{\w+\}/, "some");
-  for (const body of [...good, ...bad]) {
-    const isAllowed = body === undefined ? requestBody?.required === false : allows(document, schema, body);
-    const { status, body: answer } = await relay.ask(path, { method: "POST", ...(body === undefined ? {} : { body }) });
-    const isTaken = (answer as { code?: string }).code !== "bad_request";
-    const all = [JSON.stringify(body), status, isAllowed, isTaken];
-    expect(all).toEqual([JSON.stringify(body), status, good.includes(body), good.includes(body)]);
-  }
-});
+test.each(bodies)(
+  "%s: accepts the bodies that the description allows, and rejects those it forbids",
+  async (endpoint, good, bad) => {
+    const relay = await startRelayHere();
+    const document = await documentOf(relay);
+    const { requestBody } = operationsOf(document).get(endpoint) as Operation;
+    const schema = requestBody?.content["application/json"]?.schema as Schema;
+    const path = (endpoint.split(" ")[1] ?? "").replace(/\{\w+\}/, "some");
+    for (const body of [...good, ...bad]) {
+      const isAllowed =
+        body === undefined ? requestBody?.required === false : allows(document, schema, body);
+      const { status, body: answer } = await relay.ask(path, {
+        method: "POST",
+        ...(body === undefined ? {} : { body }),
+      });
+      const isTaken = (answer as { code?: string }).code !== "bad_request";
+      const all = [JSON.stringify(body), status, isAllowed, isTaken];
+      expect(all).toEqual([JSON.stringify(body), status, good.includes(body), good.includes(body)]);
+    }
+  },
+);
 
-const queries: readonly (readonly [endpoint: string, name: string, good: readonly unknown[], bad: readonly unknown[]])[] = [
+const queries: readonly (readonly [
+  endpoint: string,
+  name: string,
+  good: readonly unknown[],
+  bad: readonly unknown[],
+])[] = [
   ["GET /v1/events", "limit", [1, 1000], [0, 1001, 1.5, "many"]],
   ["GET /v1/events", "disposition", ["parked"], ["lost"]],
   ["GET /v1/events", "from", ["2026-11-21T12:00:00Z"], ["2026-11-21", "2026-02-30T12:00:00Z"]],
@@ -77,10 +120,15 @@ test("accepts the parameters that the description allows, and rejects those it f
     const [method = "", path = ""] = endpoint.split(" ");
     const parameter = operations.get(endpoint)?.parameters?.find((one) => one.name === name);
     for (const value of [...good, ...bad]) {
-      const url = new URL(relay.url + path.replace(/\{(\w+)\}/, (_, key) => (key === name ? String(value) : "some")));
+      const url = new URL(
+        relay.url + path.replace(/\{(\w+)\}/, (_, key) => (key === name ? String(value) : "some")),
+      );
       if (parameter?.in === "query") url.searchParams.set(name, String(value));
       // A key goes with it, and bytes of a header are Latin-1.
-      const headers: Record<string, string> = { authorization: `Bearer ${relayToken}`, "idempotency-key": "key" };
+      const headers: Record<string, string> = {
+        authorization: `Bearer ${relayToken}`,
+        "idempotency-key": "key",
+      };
       if (parameter?.in === "header") headers[name] = String(value);
       if (method === "POST") headers["content-type"] = "application/json";
       const body = path.includes("cursors") ? { seq: 0 } : { to: "+5491155550100", text: "Hola" };
@@ -92,7 +140,10 @@ test("accepts the parameters that the description allows, and rejects those it f
         ...(method === "POST" ? { body: JSON.stringify(body) } : {}),
       });
       const said = [endpoint, name, value];
-      expect([...said, parameter !== undefined && allows(document, parameter.schema, value)]).toEqual([...said, good.includes(value)]);
+      expect([
+        ...said,
+        parameter !== undefined && allows(document, parameter.schema, value),
+      ]).toEqual([...said, good.includes(value)]);
       expect([...said, answer.status !== 400]).toEqual([...said, good.includes(value)]);
       ending.abort();
     }
@@ -113,19 +164,40 @@ test("rejects an unknown query parameter at every endpoint, and does nothing", a
   };
   const refused = (name: string, known: readonly string[]) => {
     const message = `unknown query parameter (${known.length === 0 ? "this endpoint takes none" : `there are: ${known.join(", ")}`})`;
-    return { status: 400, body: { error: `${name}: ${message}`, code: "bad_request", details: [{ path: name, message }] } };
+    return {
+      status: 400,
+      body: {
+        error: `${name}: ${message}`,
+        code: "bad_request",
+        details: [{ path: name, message }],
+      },
+    };
   };
   for (const [endpoint, { parameters = [] }] of operations) {
     const inQuery = parameters.filter((parameter) => parameter.in === "query");
     const said = inQuery.map(({ name }) => name);
     const needed = inQuery.filter(({ required }) => required === true);
-    const given = needed.map(({ name, schema }) => `${name}=${(schema["enum"] as readonly string[] | undefined)?.[0] ?? "some"}&`).join("");
+    const given = needed
+      .map(
+        ({ name, schema }) =>
+          `${name}=${(schema["enum"] as readonly string[] | undefined)?.[0] ?? "some"}&`,
+      )
+      .join("");
     // `limit` is one of lists alone.
     for (const name of ["nonsense", "limit", "__proto__"].filter((each) => !said.includes(each))) {
-      expect([endpoint, await ask(endpoint, `${given}${name}=1`)]).toEqual([endpoint, refused(name, said)]);
+      expect([endpoint, await ask(endpoint, `${given}${name}=1`)]).toEqual([
+        endpoint,
+        refused(name, said),
+      ]);
     }
-    if (endpoint.startsWith("GET") && endpoint !== "GET /v1/listen" && endpoint !== "GET /v1/live") {
-      expect([endpoint, (await ask(endpoint.replace("GET", "HEAD"), "nonsense=1")).status]).toEqual([endpoint, 400]);
+    if (
+      endpoint.startsWith("GET") &&
+      endpoint !== "GET /v1/listen" &&
+      endpoint !== "GET /v1/live"
+    ) {
+      expect([endpoint, (await ask(endpoint.replace("GET", "HEAD"), "nonsense=1")).status]).toEqual(
+        [endpoint, 400],
+      );
     }
   }
   const track = (query: string, type: string) =>
@@ -134,8 +206,10 @@ test("rejects an unknown query parameter at every endpoint, and does nothing", a
       headers: { authorization: `Bearer ${relayToken}`, "content-type": type },
       body: JSON.stringify({ account: "main", wamid }),
     });
-  const list = async () => ((await relay.ask("/v1/messages?")).body as { data: unknown[] }).data.length;
-  for (const type of ["application/json", "application/x-ndjson"]) expect((await track("?dryRun=true", type)).status).toBe(400);
+  const list = async () =>
+    ((await relay.ask("/v1/messages?")).body as { data: unknown[] }).data.length;
+  for (const type of ["application/json", "application/x-ndjson"])
+    expect((await track("?dryRun=true", type)).status).toBe(400);
   expect(await list()).toBe(0);
   expect((await track("?", "application/json")).status).toBe(200);
   expect(await list()).toBe(1);

@@ -10,7 +10,11 @@ export interface RawAnswer {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   /** The body, parsed, when it is JSON. */
-  readonly json: { readonly status?: string; readonly error?: string; readonly code?: string } | null;
+  readonly json: {
+    readonly status?: string;
+    readonly error?: string;
+    readonly code?: string;
+  } | null;
 }
 
 /** A TCP connection to the relay, for what no HTTP client would send. */
@@ -20,7 +24,10 @@ export interface RawConnection {
   write(bytes: string | Buffer): Promise<boolean>;
   /** The next whole answer. Rejects when the connection ends, or `withinMs` passes, without one. */
   answer(withinMs?: number): Promise<RawAnswer>;
-  /** Resolves with what came and was not read as an answer, once the relay has closed the connection. */
+  /**
+   * Resolves with what came and was not read as an answer, once the relay has closed the
+   * connection.
+   */
   closed(withinMs?: number): Promise<string>;
 }
 
@@ -41,7 +48,10 @@ export async function connect(port: number): Promise<RawConnection> {
     if (headEnd === -1) return null;
     const [first = "", ...lines] = received.subarray(0, headEnd).toString("latin1").split("\r\n");
     const headers = Object.fromEntries(
-      lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]),
+      lines.map((line) => [
+        line.slice(0, line.indexOf(":")).toLowerCase(),
+        line.slice(line.indexOf(":") + 1).trim(),
+      ]),
     );
     const length = Number(headers["content-length"] ?? 0);
     if (received.length < headEnd + 4 + length) return null;
@@ -57,14 +67,19 @@ export async function connect(port: number): Promise<RawConnection> {
 
   return {
     socket,
-    write: (bytes) => new Promise((resolve) => socket.write(bytes, (error) => resolve(error === null || error === undefined))),
+    write: (bytes) =>
+      new Promise((resolve) =>
+        socket.write(bytes, (error) => resolve(error === null || error === undefined)),
+      ),
     async answer(withinMs = longestWaitMs) {
       const answer = await until(
         "an answer",
         () => {
           const taken = take();
           if (taken === null && over)
-            throw new Error(`the connection ended without an answer: ${JSON.stringify(received.toString("latin1"))}`);
+            throw new Error(
+              `the connection ended without an answer: ${JSON.stringify(received.toString("latin1"))}`,
+            );
           return taken;
         },
         withinMs,
@@ -79,8 +94,8 @@ export async function connect(port: number): Promise<RawConnection> {
 }
 
 /**
- * A connection that has had an answer. A new one is closed after `server.requestTimeout` without a byte, and so before the
- * first byte of a test process that pauses for so long.
+ * A connection that has had an answer. A new one is closed after `server.requestTimeout` without a
+ * byte, and so before the first byte of a test process that pauses for so long.
  */
 export async function connectAnswered(port: number): Promise<RawConnection> {
   const page = requestBytes({ method: "GET", target: "/healthz", lines: ["host: relay.test"] });
@@ -112,7 +127,14 @@ export interface RequestParts {
 
 /** The bytes of one request: rightly signed, unless the parts say otherwise. */
 export function requestBytes(parts: RequestParts = {}): Buffer {
-  const { method = "POST", target = "/webhooks/main", version = "1.1", body = "", more = [], secret = webhookSecret } = parts;
+  const {
+    method = "POST",
+    target = "/webhooks/main",
+    version = "1.1",
+    body = "",
+    more = [],
+    secret = webhookSecret,
+  } = parts;
   const bytes = Buffer.from(body);
   const lines = parts.lines ?? [
     "host: relay.test",
@@ -121,7 +143,10 @@ export function requestBytes(parts: RequestParts = {}): Buffer {
     `x-acme-signature: ${signature(bytes, secret)}`,
   ];
   return Buffer.concat([
-    Buffer.from(`${[`${method} ${target} HTTP/${version}`, ...lines, ...more].join("\r\n")}\r\n\r\n`, "latin1"),
+    Buffer.from(
+      `${[`${method} ${target} HTTP/${version}`, ...lines, ...more].join("\r\n")}\r\n\r\n`,
+      "latin1",
+    ),
     bytes,
   ]);
 }

@@ -15,8 +15,13 @@ ajv.addVocabulary(["components", "x-pii"]);
 const compiled = new WeakMap<Schema, ValidateFunction>();
 
 /** Whether a schema of the document allows a value. */
-export function allows({ components }: Pick<OpenApi, "components">, schema: Schema, value: unknown): boolean {
-  const validate = compiled.get(schema) ?? ajv.compile({ ...schema, components: { schemas: components.schemas } });
+export function allows(
+  { components }: Pick<OpenApi, "components">,
+  schema: Schema,
+  value: unknown,
+): boolean {
+  const validate =
+    compiled.get(schema) ?? ajv.compile({ ...schema, components: { schemas: components.schemas } });
   compiled.set(schema, validate);
   return validate(value);
 }

@@ -21,7 +21,9 @@ test("the settings of add-a-second-account.md give each account its endpoint, se
   const relay = await startRelayHere({ settings });
   const messages = createMessages("second");
   const post = (source: string, secret: string) =>
-    postEvent(`${relay.url}/webhooks/${source}`, messages.status(messages.wamid(), "failed"), { secret });
+    postEvent(`${relay.url}/webhooks/${source}`, messages.status(messages.wamid(), "failed"), {
+      secret,
+    });
   expect((await post("main", secrets.WEBHOOK_SECRET)).word).toBe("accepted");
   expect((await post("shop", secrets.SHOP_WEBHOOK_SECRET)).word).toBe("accepted");
   expect((await post("shop", secrets.WEBHOOK_SECRET)).status).toBe(401);
@@ -33,7 +35,11 @@ test("the settings of add-a-second-account.md give each account its endpoint, se
       const { out } = await runHere([...args, "--json", "--config", relay.settingsPath]);
       return (JSON.parse(out) as { data: { account: string; route: string }[] }).data;
     };
-    expect((await list("events", "list", "--source", account)).map((event) => event.account)).toEqual([account]);
-    expect((await list("deliveries", "list", "--route", route)).map((delivery) => delivery.route)).toEqual([route]);
+    expect(
+      (await list("events", "list", "--source", account)).map((event) => event.account),
+    ).toEqual([account]);
+    expect(
+      (await list("deliveries", "list", "--route", route)).map((delivery) => delivery.route),
+    ).toEqual([route]);
   }
 });

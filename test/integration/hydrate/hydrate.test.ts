@@ -22,7 +22,9 @@ test("submits the new status of a tracked message and records it on the event", 
     transition: true,
     disposition: "routed",
   });
-  expect(JSON.parse(learned.text)).toMatchObject({ relay: { origin: "hydrate", messageId: message.id, because: event?.id } });
+  expect(JSON.parse(learned.text)).toMatchObject({
+    relay: { origin: "hydrate", messageId: message.id, because: event?.id },
+  });
   expect(relay.polled).toEqual([message.id]);
   expect(relay.downstream.arrivals.map(({ eventId }) => eventId)).toEqual([event?.id, news?.id]);
 });
@@ -30,10 +32,17 @@ test("submits the new status of a tracked message and records it on the event", 
 test("continues when the API is back after an hour, and loses nothing", async () => {
   const relay = await openRelay();
   const messages = [await relay.send(), await relay.send(), await relay.send()];
-  relay.sandbox.setFaults({ events: { truncate: 1 }, api: [{ answer: 500, endpoint: "GET /messages/{id}" }] });
+  relay.sandbox.setFaults({
+    events: { truncate: 1 },
+    api: [{ answer: 500, endpoint: "GET /messages/{id}" }],
+  });
   for (const message of messages) await relay.move(message, "delivered");
   await relay.pass(hour, 5_000);
-  expect((await relay.truncated()).map(({ hydration }) => hydration?.state)).toEqual(["waiting", "waiting", "waiting"]);
+  expect((await relay.truncated()).map(({ hydration }) => hydration?.state)).toEqual([
+    "waiting",
+    "waiting",
+    "waiting",
+  ]);
   const firstPolls = relay.polled.length;
   expect(firstPolls).toBeGreaterThan(3);
   expect(firstPolls).toBeLessThan(20);
@@ -46,16 +55,26 @@ test("continues when the API is back after an hour, and loses nothing", async ()
 });
 
 describe("routes that hold", () => {
-  const holding = { name: "holding", match: { events: ["message.*", "automation.*"] }, truncated: "hold", payload: "enriched" };
+  const holding = {
+    name: "holding",
+    match: { events: ["message.*", "automation.*"] },
+    truncated: "hold",
+    payload: "enriched",
+  };
   const open = async () => {
     const relay = await openRelay();
     const routes = [
       routeTo(`${relay.downstream.url}/all`, { name: "all" }),
       routeTo(`${relay.downstream.url}/holding`, holding),
-      routeTo(`${relay.downstream.url}/reads`, { name: "reads", match: { statuses: ["read"], tracked: true }, emit: "transitions" }),
+      routeTo(`${relay.downstream.url}/reads`, {
+        name: "reads",
+        match: { statuses: ["read"], tracked: true },
+        emit: "transitions",
+      }),
     ];
     await relay.reload({ routes });
-    const at = (path: string) => relay.downstream.arrivals.filter((arrival) => arrival.path === path);
+    const at = (path: string) =>
+      relay.downstream.arrivals.filter((arrival) => arrival.path === path);
     return { relay, at };
   };
 
@@ -66,22 +85,28 @@ describe("routes that hold", () => {
     await relay.move(message, "read");
     await relay.pass(1_000);
     const [held] = await relay.truncated();
-    expect(held).toMatchObject({ routes: [{ verdict: "deliver" }, { verdict: "park" }, { verdict: "skip", reason: "status" }] });
+    expect(held).toMatchObject({
+      routes: [{ verdict: "deliver" }, { verdict: "park" }, { verdict: "skip", reason: "status" }],
+    });
     expect([at("/all").length, at("/holding").length]).toEqual([1, 0]);
     await relay.pass(5_000);
     const [event] = await relay.truncated();
-    expect(event).toMatchObject({ disposition: "routed", routes: [{}, { route: "holding", verdict: "skip", reason: "hydrated" }, {}] });
+    expect(event).toMatchObject({
+      disposition: "routed",
+      routes: [{}, { route: "holding", verdict: "skip", reason: "hydrated" }, {}],
+    });
     const news = event?.hydration?.found[0]?.id;
-    expect([at("/all"), at("/holding"), at("/reads")].map((arrivals) => arrivals.map(({ eventId }) => eventId))).toEqual([
-      [event?.id, news],
-      [news],
-      [news],
-    ]);
+    expect(
+      [at("/all"), at("/holding"), at("/reads")].map((arrivals) =>
+        arrivals.map(({ eventId }) => eventId),
+      ),
+    ).toEqual([[event?.id, news], [news], [news]]);
   });
 
   test("get results of automations at once", async () => {
     const { relay, at } = await open();
-    const automation = relay.sandbox.automations().find(({ trigger }) => trigger === "manual")?.id as string;
+    const automation = relay.sandbox.automations().find(({ trigger }) => trigger === "manual")
+      ?.id as string;
     const answered = relay.ask(`/v1/automations/${automation}/runs`, {
       method: "POST",
       body: { reference: "order-1", phone: "+549115550000" },
@@ -89,10 +114,19 @@ describe("routes that hold", () => {
     await relay.pass(100);
     const { runId } = (await answered).body as { runId: string };
     relay.truncate(1);
-    await relay.sandbox.control("POST", "/events", { event: "automation.completed", data: { runId } });
+    await relay.sandbox.control("POST", "/events", {
+      event: "automation.completed",
+      data: { runId },
+    });
     await relay.pass(100);
-    const event = (await relay.truncated()).find(({ event: kind }) => kind === "automation.completed");
-    expect(event?.hydration).toMatchObject({ state: "given-up", reason: "not-readable", unknown: null });
+    const event = (await relay.truncated()).find(
+      ({ event: kind }) => kind === "automation.completed",
+    );
+    expect(event?.hydration).toMatchObject({
+      state: "given-up",
+      reason: "not-readable",
+      unknown: null,
+    });
     const arrival = at("/holding").find(({ eventId }) => eventId === event?.id);
     expect(JSON.parse(arrival?.body?.toString() ?? "")).toMatchObject({
       relay: { truncated: true, hydration: { state: "given-up", reason: "not-readable" } },
@@ -117,7 +151,8 @@ test("waits while every poll gets 404, and reads all once base URL and key are r
 
   await relay.reload({});
   await relay.pass(30 * minute);
-  for (const { hydration } of await relay.truncated()) expect(hydration).toMatchObject({ state: "done", unknown: 0 });
+  for (const { hydration } of await relay.truncated())
+    expect(hydration).toMatchObject({ state: "done", unknown: 0 });
   for (const message of messages) expect(await relay.status(message)).toBe("delivered");
   expect(await relay.metrics()).toContain('relay_polls_faulty{account="main"} 0');
 });

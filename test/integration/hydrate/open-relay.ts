@@ -15,8 +15,13 @@ const identified = z.object({ id: z.string() });
 export const minute = 60_000;
 export const hour = 60 * minute;
 
-/** Relay and sandbox in this process, on one clock that stands still until told; all between them is real HTTP. */
-export async function openRelay(options: { settings?: SettingsParts; account?: object; sandbox?: SandboxOptions } = {}) {
+/**
+ * Relay and sandbox in this process, on one clock that stands still until told; all between them is
+ * real HTTP.
+ */
+export async function openRelay(
+  options: { settings?: SettingsParts; account?: object; sandbox?: SandboxOptions } = {},
+) {
   const clock = createManualClock(Date.UTC(2026, 10, 10, 12));
   const failed: unknown[] = [];
   const sandbox = await startSandbox({
@@ -36,7 +41,9 @@ export async function openRelay(options: { settings?: SettingsParts; account?: o
   });
   const settings = {
     accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, ...options.account } },
-    sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
+    sources: {
+      main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } },
+    },
     routes: [routeTo(`${downstream.url}/all`, { name: "all" })],
     // What is learned here, hydration learns.
     reconcile: { schedule: "off" },
@@ -77,12 +84,16 @@ export async function openRelay(options: { settings?: SettingsParts; account?: o
       const { id } = identified.parse(body);
       const message = sandbox.messages().find((one) => one.id === id) as MessageRecord;
       const registration = { account: "main", wamid: message.wamid, id };
-      expect(await relay.ask("/v1/messages/track", { method: "POST", body: registration })).toMatchObject({ status: 200 });
+      expect(
+        await relay.ask("/v1/messages/track", { method: "POST", body: registration }),
+      ).toMatchObject({ status: 200 });
       return message;
     },
     /** Moves a message at the service, which tells it by an event. */
     async move({ id }: MessageRecord, status: string): Promise<void> {
-      expect((await sandbox.control("POST", `/messages/${id}/status`, { status })).status).toBe(200);
+      expect((await sandbox.control("POST", `/messages/${id}/status`, { status })).status).toBe(
+        200,
+      );
       await self.pass(1);
     },
     /** From now on every event arrives truncated, or as it is. */

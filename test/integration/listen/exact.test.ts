@@ -18,14 +18,16 @@ const bodies = [
   `{"id":"e-4","event":"message.status","createdAt":"${at}","data":{"wamid":"wamid.A","status":"read","text":"Año — 😀 \u2028"}}`,
 ];
 
-const proved = ({ body, headers }: Post): boolean => headers["x-acme-signature"] === signature(body);
+const proved = ({ body, headers }: Post): boolean =>
+  headers["x-acme-signature"] === signature(body);
 
 test("delivers the received bytes and signature, which verify with the account's own secret", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const listener = startListen(relay.url, ["--forward-to", local.url, "-H", "x-team: support"]);
   await listener.live();
-  for (const body of bodies) expect((await postEvent(relay.webhookUrl, Buffer.from(body))).word).toBe("accepted");
+  for (const body of bodies)
+    expect((await postEvent(relay.webhookUrl, Buffer.from(body))).word).toBe("accepted");
   await until("all came", () => local.posts.length === bodies.length);
   expect(local.posts.map(({ body }) => body.toString("utf8"))).toEqual(bodies);
   expect(local.posts.map(proved)).toEqual(bodies.map(() => true));
@@ -39,17 +41,28 @@ test("delivers the received bytes and signature, which verify with the account's
   expect(local.posts[0]?.headers).not.toHaveProperty("webhook-signature");
   // The check can fail: re-serialised, the second is no longer proved.
   const [, second] = local.posts as [Post, Post];
-  expect(proved({ ...second, body: Buffer.from(JSON.stringify(JSON.parse(second.body.toString()))) })).toBe(false);
+  expect(
+    proved({ ...second, body: Buffer.from(JSON.stringify(JSON.parse(second.body.toString()))) }),
+  ).toBe(false);
 
-  expect(listener.out()).toMatch(/^--> message\.status sent \[e-1\] wamid:[0-9a-f]{12} from main$/m);
-  expect(listener.out()).toMatch(new RegExp(`^<-- \\[200\\] POST http://localhost:${local.port}/hook \\[e-1\\] \\d+ms$`, "m"));
+  expect(listener.out()).toMatch(
+    /^--> message\.status sent \[e-1\] wamid:[0-9a-f]{12} from main$/m,
+  );
+  expect(listener.out()).toMatch(
+    new RegExp(`^<-- \\[200\\] POST http://localhost:${local.port}/hook \\[e-1\\] \\d+ms$`, "m"),
+  );
   expect(listener.out()).not.toContain("wamid.A");
 });
 
 test("signs again with the secret given", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
-  const given = startListenHere(relay.url, ["--forward-to", local.url, "--secret", "whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ=="]);
+  const given = startListenHere(relay.url, [
+    "--forward-to",
+    local.url,
+    "--secret",
+    "whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ==",
+  ]);
   await given.live();
   await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));
   await until("it came", () => local.posts.length === 1);
@@ -74,16 +87,35 @@ test("posts each source to its own path, and an automation's request with its ex
   });
   const local = await openLocalServer();
   const base = `http://127.0.0.1:${local.port}`;
-  const listener = startListenHere(relay.url, ["--forward-to", `main=${base}/a?b=c`, "--forward-to", `flows=${base}/flows`]);
+  const listener = startListenHere(relay.url, [
+    "--forward-to",
+    `main=${base}/a?b=c`,
+    "--forward-to",
+    `flows=${base}/flows`,
+  ]);
   await listener.live();
   const bytes = Buffer.from([0, 255, 254, 10, 13]);
-  const headers = { "x-acme-signature": signature(bytes), "content-type": "text/x-odd; charset=latin1", "content-encoding": "x-odd" };
+  const headers = {
+    "x-acme-signature": signature(bytes),
+    "content-type": "text/x-odd; charset=latin1",
+    "content-encoding": "x-odd",
+  };
   await postEvent(`${relay.url}/webhooks/others`, Buffer.from(bodies[1] as string));
-  await fetch(`${relay.url}/webhooks/flows`, { method: "POST", headers, body: new Uint8Array(bytes) });
+  await fetch(`${relay.url}/webhooks/flows`, {
+    method: "POST",
+    headers,
+    body: new Uint8Array(bytes),
+  });
   await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));
   await until("both came", () => local.posts.length === 2);
   expect(local.posts.map(({ headers: got }) => got["content-encoding"])).toContain("x-odd");
-  expect(local.posts.map(({ path, body, headers: got }) => [path, body.toString("hex"), got["content-type"]])).toEqual([
+  expect(
+    local.posts.map(({ path, body, headers: got }) => [
+      path,
+      body.toString("hex"),
+      got["content-type"],
+    ]),
+  ).toEqual([
     ["/flows", bytes.toString("hex"), "text/x-odd; charset=latin1"],
     ["/a?b=c", Buffer.from(bodies[0] as string).toString("hex"), "application/json"],
   ]);
@@ -97,12 +129,21 @@ test("filters events, and --json prints them, without wamids and bodies unless -
   const relay = await startRelayHere();
   const registered = { account: "main", wamid: "wamid.REGISTERED0001" };
   await relay.ask("/v1/messages/track", { method: "POST", body: registered });
-  const make = (id: string, event: string, data: object) => Buffer.from(JSON.stringify({ id, event, createdAt: at, data }));
+  const make = (id: string, event: string, data: object) =>
+    Buffer.from(JSON.stringify({ id, event, createdAt: at, data }));
   for (const body of [
-    make("f-1", "message.status", { wamid: "wamid.STRANGER000001", status: "failed", errorCode: 131026 }),
+    make("f-1", "message.status", {
+      wamid: "wamid.STRANGER000001",
+      status: "failed",
+      errorCode: 131026,
+    }),
     make("f-2", "message.status", { wamid: registered.wamid, status: "sent" }),
     make("f-3", "automation.completed", { runId: "r-1" }),
-    make("f-4", "message.status", { wamid: registered.wamid, status: "failed", errorCode: "131047" }),
+    make("f-4", "message.status", {
+      wamid: registered.wamid,
+      status: "failed",
+      errorCode: "131047",
+    }),
   ])
     await postEvent(relay.webhookUrl, body);
   // No event, and nobody's to take.
@@ -110,7 +151,9 @@ test("filters events, and --json prints them, without wamids and bodies unless -
 
   const first = startListen(relay.url, ["--json", "--since", "1h", "--show-pii"]);
   await until("all came", () => first.said("event").length === 4);
-  expect(first.said("event").map(({ id, body }) => [id, typeof body])).toEqual(["f-1", "f-2", "f-3", "f-4"].map((id) => [id, "string"]));
+  expect(first.said("event").map(({ id, body }) => [id, typeof body])).toEqual(
+    ["f-1", "f-2", "f-3", "f-4"].map((id) => [id, "string"]),
+  );
   await first.stop();
   const cases: [string[], string[]][] = [
     [
@@ -129,7 +172,10 @@ test("filters events, and --json prints them, without wamids and bodies unless -
   await Promise.all(
     cases.map(async ([args, wanted]) => {
       const listener = startListenHere(relay.url, ["--json", "--since", "1h", ...args]);
-      await until(`all came of ${args}`, () => listener.said("event").length >= wanted.length && listener.said("hello").length === 1);
+      await until(
+        `all came of ${args}`,
+        () => listener.said("event").length >= wanted.length && listener.said("hello").length === 1,
+      );
       expect([args, listener.said("event").map(({ id }) => id)]).toEqual([args, wanted]);
       expect(listener.out()).not.toContain("wamid.");
       expect(await listener.stop()).toBe(0);
@@ -145,10 +191,26 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
     [["--forward-to", "relay.example:3000"], 2, "takes an http or https URL"],
     [["--forward-to", "localhost"], 2, "takes an http or https URL"],
     // Addresses of this machine need no "http://".
-    [["--forward-to", "localhost:1", "--forward-to", "127.0.0.1:2/hook"], 2, "two URLs for the same events"],
-    [["--forward-to", "main=localhost:1", "--forward-to", "main=[::1]:2/a?b=c"], 2, "two URLs for the source main"],
-    [["--forward-to", "http://localhost:1", "--forward-to", "http://localhost:2"], 2, "two URLs for the same events"],
-    [["--forward-to", "http://localhost:1", "-H", "webhook-id: mine"], 2, "is set by the relay itself"],
+    [
+      ["--forward-to", "localhost:1", "--forward-to", "127.0.0.1:2/hook"],
+      2,
+      "two URLs for the same events",
+    ],
+    [
+      ["--forward-to", "main=localhost:1", "--forward-to", "main=[::1]:2/a?b=c"],
+      2,
+      "two URLs for the source main",
+    ],
+    [
+      ["--forward-to", "http://localhost:1", "--forward-to", "http://localhost:2"],
+      2,
+      "two URLs for the same events",
+    ],
+    [
+      ["--forward-to", "http://localhost:1", "-H", "webhook-id: mine"],
+      2,
+      "is set by the relay itself",
+    ],
     [["--forward-to", "http://localhost:1", "--secret", "whsec_%"], 2, "is not base64"],
     [["--max-attempts", "2"], 2, "--max-attempts is for --forward-to"],
     [["--since", "1h", "--latest"], 2, "cannot be used with"],
@@ -160,8 +222,16 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
   ];
   for (const [args, code, told] of cases) {
     const env = { RELAY_TOKEN: relayToken, WRONG: "not-a-known-token-at-all" };
-    expect(await runHere(["listen", "--relay", relay.url, ...args], env)).toMatchObject({ code, err: expect.stringContaining(told) });
+    expect(await runHere(["listen", "--relay", relay.url, ...args], env)).toMatchObject({
+      code,
+      err: expect.stringContaining(told),
+    });
   }
-  const remote = startListenHere(relay.url, ["--allow-remote", "--forward-to", "http://192.0.2.1:3000/hook", "--latest"]);
+  const remote = startListenHere(relay.url, [
+    "--allow-remote",
+    "--forward-to",
+    "http://192.0.2.1:3000/hook",
+    "--latest",
+  ]);
   await remote.live();
 });

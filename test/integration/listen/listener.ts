@@ -24,11 +24,19 @@ export interface ListenProcess {
   readonly ended: Promise<number | null>;
 }
 
-export function startListen(relayUrl: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): ListenProcess {
-  const child: ChildProcess = spawn(process.execPath, [entry, "listen", "--relay", relayUrl, ...args], {
-    env: { ...process.env, RELAY_TOKEN: relayToken, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+export function startListen(
+  relayUrl: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): ListenProcess {
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [entry, "listen", "--relay", relayUrl, ...args],
+    {
+      env: { ...process.env, RELAY_TOKEN: relayToken, ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
   let out = "";
   let err = "";
   child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
@@ -72,17 +80,34 @@ export async function post(relay: Pick<AnyRelay, "webhookUrl">, count: number): 
   return ids;
 }
 
-/** Resolves once the relay has stored this position of a name: at its end, a listener waits two seconds for that and no longer. */
-export async function standsAt(relay: Pick<AnyRelay, "ask">, name: string, seq: number): Promise<void> {
+/**
+ * Resolves once the relay has stored this position of a name: at its end, a listener waits two
+ * seconds for that and no longer.
+ */
+export async function standsAt(
+  relay: Pick<AnyRelay, "ask">,
+  name: string,
+  seq: number,
+): Promise<void> {
   // A position never goes back.
-  const position = async () => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body: { seq: 0 } })).body;
-  await until(`${name} stands at ${seq}`, async () => ((await position()) as { seq: number }).seq === seq);
+  const position = async () =>
+    (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body: { seq: 0 } })).body;
+  await until(
+    `${name} stands at ${seq}`,
+    async () => ((await position()) as { seq: number }).seq === seq,
+  );
 }
 
 let lastStarted: Promise<unknown> = Promise.resolve();
 
-/** The same command in the test's own process, without a URL for the relay of the settings: for what it hears and does, where no process is needed to prove it. */
-export function startListenHere(relayUrl: string | null, args: readonly string[]): Omit<ListenProcess, "kill9"> {
+/**
+ * The same command in the test's own process, without a URL for the relay of the settings: for what
+ * it hears and does, where no process is needed to prove it.
+ */
+export function startListenHere(
+  relayUrl: string | null,
+  args: readonly string[],
+): Omit<ListenProcess, "kill9"> {
   let out = "";
   let err = "";
   const io: Io = {
@@ -144,7 +169,10 @@ function listening(args: readonly string[], out: () => string, err: () => string
     said,
     async live(times = 1) {
       const isJson = args.includes("--json");
-      const lives = () => (isJson ? said("hello").length : (`${out()}\n${err()}`.match(/^(listening to|live again)/gm) ?? []).length);
+      const lives = () =>
+        isJson
+          ? said("hello").length
+          : (`${out()}\n${err()}`.match(/^(listening to|live again)/gm) ?? []).length;
       await until(`it is live for the ${times}. time`, () => lives() >= times);
     },
   };

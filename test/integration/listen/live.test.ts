@@ -21,7 +21,10 @@ interface Message {
 async function follow(relay: RelayHere, query: string, lastEventId?: string, token = relayToken) {
   const leaving = new AbortController();
   onTestFinished(() => leaving.abort());
-  const headers = { authorization: `Bearer ${token}`, ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }) };
+  const headers = {
+    authorization: `Bearer ${token}`,
+    ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }),
+  };
   const answer = await fetch(`${relay.url}/v1/live${query}`, { headers, signal: leaving.signal });
   const received: Message[] = [];
   const ended = (async () => {
@@ -33,7 +36,11 @@ async function follow(relay: RelayHere, query: string, lastEventId?: string, tok
       text = blocks.pop() ?? "";
       for (const block of blocks) {
         const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1] ?? null;
-        received.push({ event: field("event") ?? "", id: field("id"), data: JSON.parse(field("data") ?? "null") });
+        received.push({
+          event: field("event") ?? "",
+          id: field("id"),
+          data: JSON.parse(field("data") ?? "null"),
+        });
       }
     }
   })().catch(() => {});
@@ -44,10 +51,14 @@ async function follow(relay: RelayHere, query: string, lastEventId?: string, tok
     ended,
     byes: () => of("bye").map(({ data }) => data),
     overviews: () => of("overview").map(({ data }) => data as RelayOverview),
-    /** PostgreSQL on a slow machine is strained, and that of the tests does not wait for the disk. */
+    /**
+     * PostgreSQL on a slow machine is strained, and that of the tests does not wait for the disk.
+     */
     attention() {
       const overview = of("overview").at(-1)?.data as RelayOverview | undefined;
-      return (overview?.attention ?? []).map(({ kind }) => kind).filter((kind) => !kind.startsWith("database-"));
+      return (overview?.attention ?? [])
+        .map(({ kind }) => kind)
+        .filter((kind) => !kind.startsWith("database-"));
     },
     pages: () => of("events").map(({ data }) => data as { data: RelayEvent[]; skipped: number }),
     events: () => of("events").flatMap(({ data }) => (data as { data: RelayEvent[] }).data),
@@ -64,7 +75,9 @@ const post = async (relay: RelayHere, count: number, status: MessageStatus = "se
 
 describe.each(engines)("GET /v1/live on %s", (engine: Engine) => {
   test("sends the overview when it changes, and events over a restart, none missing and none twice", async () => {
-    const relay = await startRelayHere({ settings: { ...(await storageOf(engine)), tracking: { unknown: "forward" } } });
+    const relay = await startRelayHere({
+      settings: { ...(await storageOf(engine)), tracking: { unknown: "forward" } },
+    });
     const [before] = await post(relay, 1);
     const quiet = await follow(relay, "");
     const first = await follow(relay, "?tail=true");
@@ -91,13 +104,20 @@ describe.each(engines)("GET /v1/live on %s", (engine: Engine) => {
     const all = [...first.events(), ...second.events()];
     expect(all.map(({ id }) => id)).toEqual([...early, null, ...late]);
     expect(all.map(({ id }) => id)).not.toContain(before);
-    expect([...first.pages(), ...second.pages()].every(({ skipped, data }) => skipped === 0 && data.length <= 50)).toBe(true);
+    expect(
+      [...first.pages(), ...second.pages()].every(
+        ({ skipped, data }) => skipped === 0 && data.length <= 50,
+      ),
+    ).toBe(true);
   });
 });
 
 test("sends only the events that match", async () => {
   const relay = await startRelayHere({ settings: { tracking: { unknown: "forward" } } });
-  const failed = await follow(relay, "?tail=true&status=failed&source=main&event=message.status&disposition=filtered");
+  const failed = await follow(
+    relay,
+    "?tail=true&status=failed&source=main&event=message.status&disposition=filtered",
+  );
   const other = await follow(relay, "?tail=true&account=nobody");
   await until("both follow", () => failed.overviews().length > 0 && other.overviews().length > 0);
   await post(relay, 2, "sent");
@@ -111,12 +131,16 @@ test("sends only the events that match", async () => {
 test("refuses a wrong query and a wrong position", async () => {
   const relay = await startRelayHere();
   expect((await relay.ask("/v1/live?kind=x")).body).toMatchObject({ code: "bad_request" });
-  expect((await relay.ask("/v1/live?disposition=lost")).body).toMatchObject({ code: "bad_request" });
+  expect((await relay.ask("/v1/live?disposition=lost")).body).toMatchObject({
+    code: "bad_request",
+  });
   expect(await follow(relay, "?tail=true", "abc")).toMatchObject({ status: 400 });
 });
 
 test("masks from the next message on when a reload takes pii from the token, and shows clear values when it is back", async () => {
-  const tokens = (...scopes: string[]) => ({ control: { tokens: [{ name: "one", token: relayToken, scopes }] } });
+  const tokens = (...scopes: string[]) => ({
+    control: { tokens: [{ name: "one", token: relayToken, scopes }] },
+  });
   const relay = await startRelayHere({ settings: tokens("read", "pii") });
   const live = await follow(relay, "?tail=true");
   await until("it follows", () => live.overviews().length > 0);

@@ -63,7 +63,9 @@ export async function openLocalServer(): Promise<LocalServer> {
     port,
     posts,
     taken: () =>
-      posts.flatMap(({ body, status: answered }) => (answered < 300 ? [(JSON.parse(body.toString("utf8")) as { id: string }).id] : [])),
+      posts.flatMap(({ body, status: answered }) =>
+        answered < 300 ? [(JSON.parse(body.toString("utf8")) as { id: string }).id] : [],
+      ),
     answer(next) {
       status = typeof next === "number" ? () => next : next;
     },

@@ -69,7 +69,8 @@ async function listener(relayUrl: string, clock: Clock) {
     await listening;
   });
   const taken = () => lines.flatMap(({ type, id }) => (type === "event" ? [id] : []));
-  const states = () => lines.flatMap(({ type, state, why }) => (type === "state" ? [why ?? state] : []));
+  const states = () =>
+    lines.flatMap(({ type, state, why }) => (type === "state" ? [why ?? state] : []));
   await until("it is live", () => states().at(-1) === "live");
   return { taken, states };
 }
@@ -94,7 +95,9 @@ test("after 24 hours of sleep it detects the dead connection and receives every 
   expect(states()).toEqual(["connecting", "live", "no data came for 45 s", "connecting", "live"]);
 });
 
-test("keeps a silent connection until the timeout, also when the clock is set back", { tags: ["slow"] }, async () => {
+test("keeps a silent connection until the timeout, also when the clock is set back", {
+  tags: ["slow"],
+}, async () => {
   const relay = await startRelayHere();
   const network = await openNetwork(relay.port);
   const clock = sleepingClock();

@@ -25,14 +25,23 @@ interface Reader {
 }
 
 /** Somebody who listens with nothing but fetch. */
-async function listen(relay: AnyRelay, query = "", headers: Readonly<Record<string, string>> = {}): Promise<Reader> {
+async function listen(
+  relay: AnyRelay,
+  query = "",
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Reader> {
   const closing = new AbortController();
   onTestFinished(() => closing.abort());
-  const answer = await fetch(`${relay.url}/v1/listen${query}`, { headers: { authorization, ...headers }, signal: closing.signal });
+  const answer = await fetch(`${relay.url}/v1/listen${query}`, {
+    headers: { authorization, ...headers },
+    signal: closing.signal,
+  });
   const read: EventSourceMessage[] = [];
   const seqs: number[] = [];
   void (async () => {
-    for await (const message of answer.body?.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream()) ?? []) {
+    for await (const message of answer.body
+      ?.pipeThrough(new TextDecoderStream())
+      .pipeThrough(new EventSourceParserStream()) ?? []) {
       if (message.event === "event") seqs.push(Number(message.id));
       else read.push(message);
     }
@@ -64,13 +73,17 @@ describe.each(engines)("on %s", (engine) => {
     const after = await listen(relay, "?after=2");
     const resumed = await listen(relay, "?since=1h&latest=true", { "last-event-id": "3" });
     const none = await listen(relay, `?since=${encodeURIComponent("2100-01-01T00:00:00Z")}`);
-    expect(await relay.ask("/v1/listen/cursors/ana", { method: "POST", body: { seq: 1 } })).toMatchObject({
+    expect(
+      await relay.ask("/v1/listen/cursors/ana", { method: "POST", body: { seq: 1 } }),
+    ).toMatchObject({
       body: { name: "ana", seq: 1 },
     });
     const named = await listen(relay, "?as=ana");
     const latest = await listen(relay, "?as=ana&latest=true");
     await post(relay, 1);
-    await until("all came", () => [now, all, after, resumed, none, named, latest].every((reader) => reader.seqs().at(-1) === 5));
+    await until("all came", () =>
+      [now, all, after, resumed, none, named, latest].every((reader) => reader.seqs().at(-1) === 5),
+    );
     expect(now.seqs()).toEqual([5]);
     expect(all.seqs()).toEqual([1, 2, 3, 4, 5]);
     expect(after.seqs()).toEqual([3, 4, 5]);
@@ -97,13 +110,20 @@ describe.each(engines)("on %s", (engine) => {
 test("a cursor moves neither back nor beyond the newest event, and reports both errors", async () => {
   const relay = await startRelayHere();
   await post(relay, 3);
-  const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
+  const move = async (name: string, body: unknown) =>
+    (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
   expect(await move("ana", { seq: 3 })).toEqual({ name: "ana", seq: 3 });
   expect(await move("ana", { seq: 1 })).toEqual({ name: "ana", seq: 3 });
   expect(await move("ana", { seq: 4 })).toMatchObject({ code: "bad_request" });
   expect(await move("ana%20maria", { seq: 1 })).toMatchObject({ code: "bad_request" });
   expect(await move("ana", {})).toMatchObject({ code: "bad_request" });
-  for (const query of ["?after=-1", "?where=%7B", "?where=%7B%22a%22:%5B1%5D%7D", "?event=x", "?events=a,,b"])
+  for (const query of [
+    "?after=-1",
+    "?where=%7B",
+    "?where=%7B%22a%22:%5B1%5D%7D",
+    "?event=x",
+    "?events=a,,b",
+  ])
     expect([query, (await listen(relay, query)).status]).toEqual([query, 400]);
 });
 
@@ -120,17 +140,33 @@ test("reports how many events retention deleted, and sends the rest", async () =
   await standsAt(relay, "ana", 1);
   expect(await before.stop()).toBe(0);
   await post(relay, 5);
-  await until("retention left one", async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1);
+  await until(
+    "retention left one",
+    async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1,
+  );
   const back = startListenHere(relay.url, args);
   await until("the last one is taken", () => local.taken().length === 2);
-  expect(back.out()).toContain("!!! retention deleted 4 events before they could be listened to (seq 2 to 5)");
+  expect(back.out()).toContain(
+    "!!! retention deleted 4 events before they could be listened to (seq 2 to 5)",
+  );
 });
 
 test("answers 400 to a Last-Event-ID that is no seq instead of skipping events, and treats an empty one as absent", async () => {
   const relay = await startRelayHere();
   await post(relay, 2);
-  for (const id of ["three", "-1", "1.5", "0x3", "3, 4", "1e3", "9".repeat(16), "01998d3e-7c1a-7000-8000-000000000001"]) {
-    const answer = await fetch(`${relay.url}/v1/listen`, { headers: { authorization, "last-event-id": id } });
+  for (const id of [
+    "three",
+    "-1",
+    "1.5",
+    "0x3",
+    "3, 4",
+    "1e3",
+    "9".repeat(16),
+    "01998d3e-7c1a-7000-8000-000000000001",
+  ]) {
+    const answer = await fetch(`${relay.url}/v1/listen`, {
+      headers: { authorization, "last-event-id": id },
+    });
     expect([id, answer.status, await answer.json()]).toMatchObject([
       id,
       400,
@@ -165,8 +201,9 @@ test("ends the stream of a token that was removed from the settings", async () =
   expect(ana.seqs()).toEqual([1]);
 });
 
-// Longer than a test takes: whoever listens would hold up the end for so long. A connection that fetch opened and never
-// used does so for ten seconds (`server.requestTimeout`), which is none of this test's business.
+// Longer than a test takes: whoever listens would hold up the end for so long. A connection that
+// fetch opened and never used does so for ten seconds (`server.requestTimeout`), which is none of
+// this test's business.
 const patient = { server: { shutdownTimeout: "60s" } };
 
 test("accepts 100 listeners at most, and another one when one leaves", async () => {
@@ -174,7 +211,11 @@ test("accepts 100 listeners at most, and another one when one leaves", async () 
   const readers = await Promise.all(Array.from({ length: 100 }, () => listen(relay)));
   expect(readers.map(({ status }) => status)).toEqual(readers.map(() => 200));
   const more = await relay.ask("/v1/listen");
-  expect([more.status, more.headers.get("retry-after"), more.body]).toMatchObject([503, "30", { code: "too_many_listeners" }]);
+  expect([more.status, more.headers.get("retry-after"), more.body]).toMatchObject([
+    503,
+    "30",
+    { code: "too_many_listeners" },
+  ]);
   expect(await gauge(relay, "relay_listeners")).toBe(100);
   readers[0]?.close();
   const next = await until("there is room", async () => {
@@ -182,7 +223,9 @@ test("accepts 100 listeners at most, and another one when one leaves", async () 
     return reader.status === 200 ? reader : null;
   });
   await post(relay, 1);
-  await until("those there are hear it", () => [...readers.slice(1), next].every((reader) => reader.seqs().length === 1));
+  await until("those there are hear it", () =>
+    [...readers.slice(1), next].every((reader) => reader.seqs().length === 1),
+  );
   // Sooner than `server.shutdownTimeout`, or the test's time is over.
   await relay.stop();
   await until("the last one has its bye", () => next.messages.at(-1)?.event === "bye");
@@ -204,53 +247,78 @@ async function postLarge(relay: AnyRelay, count: number): Promise<void> {
   const one = async (): Promise<void> => {
     while (left-- > 0) {
       const event = messages.event();
-      await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ ...event, data: { ...event.data, pad } })));
+      await postEvent(
+        relay.webhookUrl,
+        Buffer.from(JSON.stringify({ ...event, data: { ...event.data, pad } })),
+      );
     }
   };
   await Promise.all(Array.from({ length: 16 }, one));
 }
 
 const lagsOf = async (relay: AnyRelay): Promise<number[]> =>
-  [...String((await relay.ask("/metrics")).body).matchAll(/^relay_listener_events_behind\{listener="\d+"\} (\d+)$/gm)].map(([, behind]) =>
-    Number(behind),
-  );
+  [
+    ...String((await relay.ask("/metrics")).body).matchAll(
+      /^relay_listener_events_behind\{listener="\d+"\} (\d+)$/gm,
+    ),
+  ].map(([, behind]) => Number(behind));
 
-test.each(engines)("on %s, one of twenty listeners that never reads does not delay the others", { tags: ["slow"] }, async (engine) => {
-  const relay = await startRelayHere({ settings: await storageOf(engine) });
-  await listenDeaf(relay);
-  await until("it listens", async () => (await gauge(relay, "relay_listeners")) === 1);
-  const others = await Promise.all(Array.from({ length: 19 }, () => listen(relay)));
-  const count = 700;
-  await postLarge(relay, count);
-  await until("the others have all", () => others.every((reader) => reader.seqs().length === count));
-  for (const reader of others) expect(reader.seqs()).toEqual(Array.from({ length: count }, (_, n) => n + 1));
-  const [deaf = 0] = await until("the others are not behind", async () => {
-    const [first, ...lags] = await lagsOf(relay);
-    return lags.every((behind) => behind === 0) && [first, ...lags];
-  });
-  expect(deaf).toBeGreaterThan(100);
+test.each(engines)(
+  "on %s, one of twenty listeners that never reads does not delay the others",
+  { tags: ["slow"] },
+  async (engine) => {
+    const relay = await startRelayHere({ settings: await storageOf(engine) });
+    await listenDeaf(relay);
+    await until("it listens", async () => (await gauge(relay, "relay_listeners")) === 1);
+    const others = await Promise.all(Array.from({ length: 19 }, () => listen(relay)));
+    const count = 700;
+    await postLarge(relay, count);
+    await until("the others have all", () =>
+      others.every((reader) => reader.seqs().length === count),
+    );
+    for (const reader of others)
+      expect(reader.seqs()).toEqual(Array.from({ length: count }, (_, n) => n + 1));
+    const [deaf = 0] = await until("the others are not behind", async () => {
+      const [first, ...lags] = await lagsOf(relay);
+      return lags.every((behind) => behind === 0) && [first, ...lags];
+    });
+    expect(deaf).toBeGreaterThan(100);
 
-  const times: number[] = [];
-  for (let n = 1; n <= 20; n++) {
-    const postedAt = performance.now();
-    await post(relay, 1);
-    await until("all heard it", () => others.every((reader) => reader.seqs().at(-1) === count + n));
-    times.push(performance.now() - postedAt);
-  }
-  times.sort((a, b) => a - b);
-  // Some 15 ms on a machine that does nothing else. A relay that waited for the deaf one would wait for minutes.
-  expect(times[10]).toBeLessThan(5_000);
-});
+    const times: number[] = [];
+    for (let n = 1; n <= 20; n++) {
+      const postedAt = performance.now();
+      await post(relay, 1);
+      await until("all heard it", () =>
+        others.every((reader) => reader.seqs().at(-1) === count + n),
+      );
+      times.push(performance.now() - postedAt);
+    }
+    times.sort((a, b) => a - b);
+    // Some 15 ms on a machine that does nothing else. A relay that waited for the deaf one would
+    // wait for minutes.
+    expect(times[10]).toBeLessThan(5_000);
+  },
+);
 
 test("rejects an unsupported pattern, too many patterns, and too many words, with the reason", async () => {
   const relay = await startRelayHere();
-  const refused = async (query: string) => (await relay.ask(`/v1/listen?${query}`)) as { status: number; body: { error: string } };
-  const where = (condition: unknown) => refused(`where=${encodeURIComponent(JSON.stringify(condition))}`);
+  const refused = async (query: string) =>
+    (await relay.ask(`/v1/listen?${query}`)) as { status: number; body: { error: string } };
+  const where = (condition: unknown) =>
+    refused(`where=${encodeURIComponent(JSON.stringify(condition))}`);
   expect(await where({ a: { $regex: "a(?=b)" } })).toMatchObject({
     status: 400,
-    body: { code: "bad_request", error: expect.stringMatching(/^where\.a\.\$regex: is not supported: look-around/) },
+    body: {
+      code: "bad_request",
+      error: expect.stringMatching(/^where\.a\.\$regex: is not supported: look-around/),
+    },
   });
   expect((await where({ a: { $regex: "(a{1000}){1000}" } })).body.error).toMatch(/is too large/);
-  expect((await where({ $or: Array.from({ length: 11 }, () => ({ a: { $regex: "a" } })) })).body.error).toMatch(/at most 10$/);
-  expect((await refused(`events=${Array.from({ length: 101 }, (_, n) => `a*${n}`).join(",")}`)).body.error).toMatch(/more than 100 words/);
+  expect(
+    (await where({ $or: Array.from({ length: 11 }, () => ({ a: { $regex: "a" } })) })).body.error,
+  ).toMatch(/at most 10$/);
+  expect(
+    (await refused(`events=${Array.from({ length: 101 }, (_, n) => `a*${n}`).join(",")}`)).body
+      .error,
+  ).toMatch(/more than 100 words/);
 });

@@ -58,7 +58,9 @@ test("--as: another checkout continues after the last accepted event, also after
 });
 
 test("reads and uses a token of the settings that changed", async () => {
-  const tokens = (token: string) => ({ control: { tokens: [{ name: "dev", token, scopes: ["listen"] }] } });
+  const tokens = (token: string) => ({
+    control: { tokens: [{ name: "dev", token, scopes: ["listen"] }] },
+  });
   const relay = await startRelayHere({ settings: tokens("the-first-token-of-all") });
   const local = await openLocalServer();
   const own = join(relay.folder, "of-the-listener.yaml");
@@ -70,7 +72,9 @@ test("reads and uses a token of the settings that changed", async () => {
   await relay.stop();
   relay.writeSettings(tokens("the-second-token-of-all"));
   await relay.start();
-  await until("the old one is refused", () => listener.err().includes("because the relay refuses the token (unknown token)"));
+  await until("the old one is refused", () =>
+    listener.err().includes("because the relay refuses the token (unknown token)"),
+  );
   ids.push(...(await post(relay, 2)));
   copyFileSync(relay.settingsPath, own);
   await until("all are taken", () => local.taken().length === 3);

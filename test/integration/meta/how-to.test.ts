@@ -29,15 +29,21 @@ const secrets: Readonly<Record<string, string>> = {
 
 /** The settings of a page, delivering to `url`. */
 function settingsIn(block: string, url: string): Record<string, unknown> {
-  const filled = block.replaceAll(/\$\{(\w+)\}/g, (_, name: string) => String(secrets[name])).replaceAll(/url: \S+\/hook/g, `url: ${url}`);
-  return JSON.parse(JSON.stringify(parse(filled)).replaceAll('"to":{', '"to":{"allowPrivate":true,')) as Record<string, unknown>;
+  const filled = block
+    .replaceAll(/\$\{(\w+)\}/g, (_, name: string) => String(secrets[name]))
+    .replaceAll(/url: \S+\/hook/g, `url: ${url}`);
+  return JSON.parse(
+    JSON.stringify(parse(filled)).replaceAll('"to":{', '"to":{"allowPrivate":true,'),
+  ) as Record<string, unknown>;
 }
 
 /** Runs the lines of a script that need no command of the relay. */
 async function bash(relay: RelayHere, script: string): Promise<string> {
   const lines = Object.entries(secrets).map(([name, value]) => `${name}="${value}"\n`);
   writeFileSync(join(relay.folder, ".env"), lines.join(""));
-  const text = script.replaceAll("http://127.0.0.1:8080", relay.url).replaceAll(/^wamid-relay .*$/gm, "");
+  const text = script
+    .replaceAll("http://127.0.0.1:8080", relay.url)
+    .replaceAll(/^wamid-relay .*$/gm, "");
   return (await run("bash", ["-ec", text], { cwd: relay.folder })).stdout;
 }
 
@@ -67,10 +73,20 @@ test("the sources of connect-meta-providers.md take what each provider sends, an
   const relay = await startRelayHere({ settings: { ...parts, sources } });
   const script = codeBlocks(page, "sh").at(-1) ?? "";
   expect((await bash(relay, script)).trim().split("\n")).toEqual([accepted, accepted, accepted]);
-  const asPartner = script.replaceAll("KAPSO", "DIALOG_PARTNER").replace("/kapso", "/partner").replace("x-webhook-sig", "x-360dialog-sig");
-  const [, , , signed] = (await bash(relay, `${asPartner}\n${asPartner.split("\n").at(-2)?.replace("$SIG", "sha256=$SIG")}`)).split("\n");
+  const asPartner = script
+    .replaceAll("KAPSO", "DIALOG_PARTNER")
+    .replace("/kapso", "/partner")
+    .replace("x-webhook-sig", "x-360dialog-sig");
+  const [, , , signed] = (
+    await bash(
+      relay,
+      `${asPartner}\n${asPartner.split("\n").at(-2)?.replace("$SIG", "sha256=$SIG")}`,
+    )
+  ).split("\n");
   expect(signed).toContain('"duplicates":1');
-  await expect(bash(relay, script.replaceAll(/\$(DIALOG_TOKEN|GUPSHUP_SECRET|SIGNATURE)/g, "wrong"))).rejects.toThrow("curl");
+  await expect(
+    bash(relay, script.replaceAll(/\$(DIALOG_TOKEN|GUPSHUP_SECRET|SIGNATURE)/g, "wrong")),
+  ).rejects.toThrow("curl");
 });
 
 test("the settings of numbers-of-several-customers.md keep customers apart, and release the events of a number once it is mapped", async () => {
@@ -83,21 +99,40 @@ test("the settings of numbers-of-several-customers.md keep customers apart, and 
     ["2", "102290129340398"],
     ["3", "4"],
   ])
-    await runOn(relay, "trigger", "meta.status", "--phone-number-id", String(number), "--set", `entry.0.id=${JSON.stringify(waba)}`);
+    await runOn(
+      relay,
+      "trigger",
+      "meta.status",
+      "--phone-number-id",
+      String(number),
+      "--set",
+      `entry.0.id=${JSON.stringify(waba)}`,
+    );
 
   const events = async (token: string) => {
-    const answer = await fetch(`${relay.url}/v1/events`, { headers: { authorization: `Bearer ${token}` } });
+    const answer = await fetch(`${relay.url}/v1/events`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
     return ((await answer.json()) as { data: { account: string; disposition: string }[] }).data.map(
       ({ account, disposition }) => `${account} ${disposition}`,
     );
   };
-  expect((await events(String(secrets["RELAY_TOKEN"]))).toSorted()).toEqual([" unassigned", "bakery routed", "garage routed"]);
+  expect((await events(String(secrets["RELAY_TOKEN"]))).toSorted()).toEqual([
+    " unassigned",
+    "bakery routed",
+    "garage routed",
+  ]);
   expect(await events(String(secrets["BAKERY_TOKEN"]))).toEqual(["bakery routed"]);
 
   const source = (parts["sources"] as { wa: { accounts: object } }).wa;
-  relay.writeSettings({ ...parts, sources: { wa: { ...source, accounts: { ...source.accounts, "3": "garage" } } } });
+  relay.writeSettings({
+    ...parts,
+    sources: { wa: { ...source, accounts: { ...source.accounts, "3": "garage" } } },
+  });
   await relay.reload();
-  const [dryRun = "", release = ""] = (codeBlocks(page, "sh").at(-1) ?? "").split("\n").filter((line) => line.includes("replay"));
+  const [dryRun = "", release = ""] = (codeBlocks(page, "sh").at(-1) ?? "")
+    .split("\n")
+    .filter((line) => line.includes("replay"));
   const words = (line: string) => [...line.split(" ").slice(1), "--json"];
   expect(jsonOf(await runOn(relay, ...words(dryRun)))).toMatchObject({ matching: 1, replayed: 0 });
   expect(jsonOf(await runOn(relay, ...words(release)))).toMatchObject({ replayed: 1 });

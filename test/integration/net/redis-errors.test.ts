@@ -10,5 +10,6 @@ test("errors of a connection that follow the first one do not end the process", 
   onTestFinished(() => link.close());
   const { stream } = await link.client();
   await until("it is connected", async () => (await link.client()).status === "ready");
-  for (const text of ["the certificate is refused", "an alert of the server"]) expect(stream.emit("error", new Error(text))).toBe(true);
+  for (const text of ["the certificate is refused", "an alert of the server"])
+    expect(stream.emit("error", new Error(text))).toBe(true);
 });

@@ -15,7 +15,8 @@ test("an audit finds nothing broken while two processes receive, deliver, regist
   async function receive(store: typeof one): Promise<void> {
     for (let round = 0; round < rounds; round += 1) {
       const wamids = Array.from({ length: 8 }, (_, n) => `w${round * 4 + n}`);
-      const of = (status: string) => store.accept(wamids.map((wamid) => anEvent({ wamid, status, id: `${status} ${wamid}` })));
+      const of = (status: string) =>
+        store.accept(wamids.map((wamid) => anEvent({ wamid, status, id: `${status} ${wamid}` })));
       await Promise.all(["sent", "delivered", "read"].map(of));
       await store.registerEach(
         wamids.slice(0, 3).map((wamid) => ({ account: "main", wamid })),
@@ -27,7 +28,13 @@ test("an audit finds nothing broken while two processes receive, deliver, regist
     for (let turn = 0; isWorking; turn += 1) {
       const due = await two.due(route, start + 1_000, 20);
       await two.settle(
-        due.map((each, n) => settlementOf(each, (["waiting", "delivered", "dead"] as const)[(turn + n) % 3] ?? "dead", start)),
+        due.map((each, n) =>
+          settlementOf(
+            each,
+            (["waiting", "delivered", "dead"] as const)[(turn + n) % 3] ?? "dead",
+            start,
+          ),
+        ),
       );
       await two.send(
         ({ retry }) => retry,
@@ -39,7 +46,9 @@ test("an audit finds nothing broken while two processes receive, deliver, regist
     let events = 0;
     for (let last = false; !last; ) {
       last = !isWorking;
-      const { offenders, rows } = await reader.snapshot(audit({ now: start, isRunning: true }, () => {}));
+      const { offenders, rows } = await reader.snapshot(
+        audit({ now: start, isRunning: true }, () => {}),
+      );
       expect(offenders).toEqual([]);
       events = rows.events;
     }

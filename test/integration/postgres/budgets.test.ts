@@ -30,7 +30,10 @@ test("steps of many processes at once never give away more than the caps", async
   for (let round = 0; round < 4; round += 1) {
     await Promise.all(
       names.map(async (name, n) => {
-        const { limits } = await (n % 2 === 0 ? two.one : two.other).stepBudget(place, requestOf(name));
+        const { limits } = await (n % 2 === 0 ? two.one : two.other).stepBudget(
+          place,
+          requestOf(name),
+        );
         given.set(name, limits);
       }),
     );
@@ -48,15 +51,22 @@ test("a part outlives its lease until calls made with it no longer count", async
   await using two = await openTwo(rules);
   const { one, other } = two;
   // The lease ends at once, and the calls count for an hour.
-  expect((await one.stepBudget("main@2", requestOf("one", { leaseMs: 0, countsMs: 3_600_000 }))).limits).toEqual(of(36));
+  expect(
+    (await one.stepBudget("main@2", requestOf("one", { leaseMs: 0, countsMs: 3_600_000 }))).limits,
+  ).toEqual(of(36));
   expect((await other.stepBudget("main@2", requestOf("other"))).limits).toEqual(of(4));
 
-  expect((await one.stepBudget(place, requestOf("one", { leaseMs: 0, countsMs: 0 }))).limits).toEqual(of(36));
-  await until("the part is free", async () => (await other.stepBudget(place, requestOf("other"))).limits.requests === 36);
-  await other.stepBudget(place, requestOf("other", { need: of(0), want: of(0), leaseMs: 0 }));
-  expect((await two.opened.rows(state)).map(({ key }) => key).filter((key) => key.startsWith("budget/"))).not.toContain(
-    "budget/main@1/other",
+  expect(
+    (await one.stepBudget(place, requestOf("one", { leaseMs: 0, countsMs: 0 }))).limits,
+  ).toEqual(of(36));
+  await until(
+    "the part is free",
+    async () => (await other.stepBudget(place, requestOf("other"))).limits.requests === 36,
   );
+  await other.stepBudget(place, requestOf("other", { need: of(0), want: of(0), leaseMs: 0 }));
+  expect(
+    (await two.opened.rows(state)).map(({ key }) => key).filter((key) => key.startsWith("budget/")),
+  ).not.toContain("budget/main@1/other");
 });
 
 test("stops of quotas are stored with a step, and others get them", async () => {
@@ -64,7 +74,13 @@ test("stops of quotas are stored with a step, and others get them", async () => 
   const { one, other } = two;
   const stop = { resource: "apiCalls", renewsAt: 9, until: 9 };
   await one.stepBudget(place, requestOf("one", { news: { plan: "p", stops: { quota: stop } } }));
-  expect((await other.stepBudget(place, requestOf("other"))).stops).toEqual({ plan: "p", stops: { quota: stop } });
-  await other.stepBudget(place, requestOf("other", { news: { plan: "p", stops: { quota: null } } }));
+  expect((await other.stepBudget(place, requestOf("other"))).stops).toEqual({
+    plan: "p",
+    stops: { quota: stop },
+  });
+  await other.stepBudget(
+    place,
+    requestOf("other", { news: { plan: "p", stops: { quota: null } } }),
+  );
   expect(await two.opened.read(storedStops(place))).toEqual({ plan: "p", stops: {} });
 });

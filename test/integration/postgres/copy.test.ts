@@ -2,7 +2,12 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { audit } from "../../../src/store/audit/audit.ts";
-import { type CopySide, type CopyTarget, copyStore, refusalOfCopy } from "../../../src/store/copy.ts";
+import {
+  type CopySide,
+  type CopyTarget,
+  copyStore,
+  refusalOfCopy,
+} from "../../../src/store/copy.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { openPostgresSource, openPostgresTarget } from "../../../src/store/postgres/copy-side.ts";
 import { openPostgresStore } from "../../../src/store/postgres/open.ts";
@@ -19,10 +24,13 @@ import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { createDatabase } from "../../setup/database.ts";
 
-const rules = rulesFor([{ name: "crm" }, { name: "ours", match: { tracked: true } }], { parkFor: 60_000 });
+const rules = rulesFor([{ name: "crm" }, { name: "ours", match: { tracked: true } }], {
+  parkFor: 60_000,
+});
 const hooks = { committed: () => {}, failed: () => {} };
 const presence = { id: "one", role: "both", host: "here", pid: 1, version: "1" } as const;
-const openRelay = (url: string) => openPostgresStore({ url, schema: "relay" }, { rules, hooks, presence, held: () => null });
+const openRelay = (url: string) =>
+  openPostgresStore({ url, schema: "relay" }, { rules, hooks, presence, held: () => null });
 const order = { now: () => start, progress: () => {} };
 
 const newPath = (): string => join(tempFolder(), "relay.db");
@@ -30,10 +38,24 @@ const newPath = (): string => join(tempFolder(), "relay.db");
 async function filledFile(): Promise<string> {
   const path = newPath();
   const store = openSqliteStore(path, rules, hooks);
-  const events = Array.from({ length: 300 }, (_, n) => ({ ...anEvent({ wamid: `wamid.${n % 70}` }), body: Buffer.alloc(n * 20, n) }));
+  const events = Array.from({ length: 300 }, (_, n) => ({
+    ...anEvent({ wamid: `wamid.${n % 70}` }),
+    body: Buffer.alloc(n * 20, n),
+  }));
   // In one commit: alone, each would wait for the disk.
   await Promise.all(events.map((event) => store.accept(event)));
-  await store.register([{ account: "main", wamid: "wamid.3", id: "msg_3", reference: "vip", metadata: { a: "ä\u2028" } }], start);
+  await store.register(
+    [
+      {
+        account: "main",
+        wamid: "wamid.3",
+        id: "msg_3",
+        reference: "vip",
+        metadata: { a: "ä\u2028" },
+      },
+    ],
+    start,
+  );
   await store.claimOnce("once", start + 1_000);
   const { account, source, origin } = anEvent();
   await store.quarantine({
@@ -50,8 +72,10 @@ async function filledFile(): Promise<string> {
   return path;
 }
 
-const postgresTarget = (url: string) => openPostgresTarget({ url, schema: "relay" }, "the database");
-const postgresSource = (url: string) => openPostgresSource({ url, schema: "relay" }, "the database");
+const postgresTarget = (url: string) =>
+  openPostgresTarget({ url, schema: "relay" }, "the database");
+const postgresSource = (url: string) =>
+  openPostgresSource({ url, schema: "relay" }, "the database");
 const allOf = async (side: CopySide) => {
   const all: Record<string, readonly unknown[]> = {};
   for (const { name, key } of tables)
@@ -63,7 +87,9 @@ const allOf = async (side: CopySide) => {
   return JSON.parse(JSON.stringify({ id: await side.read(dataId()), ...all }));
 };
 
-/** Settles the first delivery that is due: a row of the queue goes, and one of the deliveries comes. */
+/**
+ * Settles the first delivery that is due: a row of the queue goes, and one of the deliveries comes.
+ */
 async function deliverFirst(store: SqliteStore, now: number): Promise<void> {
   const { places } = await store.due({ route: "crm", from: 0, now: now + 60_000, limit: 1 });
   const [delivery] = await store.load("crm", places);
@@ -76,7 +102,17 @@ async function deliverFirst(store: SqliteStore, now: number): Promise<void> {
     result: { kind: "answered", status: 200, retryAfterMs: null },
     response: null,
   } as const;
-  expect(await store.settle({ route: "crm", event, eventId, delivery, attempt, settled: { to: "delivered" }, at: now })).toMatchObject({
+  expect(
+    await store.settle({
+      route: "crm",
+      event,
+      eventId,
+      delivery,
+      attempt,
+      settled: { to: "delivered" },
+      at: now,
+    }),
+  ).toMatchObject({
     result: "settled",
   });
 }
@@ -106,15 +142,22 @@ test("copies everything to PostgreSQL and back while a relay writes, by tries th
     await Promise.all([from.close(), to.close()]);
     if (report !== null) break;
     // The first one wrote nothing.
-    if (tries > 1) await expect(openRelay(database.url)).rejects.toThrow(/holds a part of .*relay\.db; run the same/);
+    if (tries > 1)
+      await expect(openRelay(database.url)).rejects.toThrow(
+        /holds a part of .*relay\.db; run the same/,
+      );
     if (isMoved) continue;
     // New rows, changed ones, and removed ones.
-    expect(await file.accept(anEvent({ wamid: `wamid.late-${tries}` }))).toMatchObject({ result: "accepted" });
+    expect(await file.accept(anEvent({ wamid: `wamid.late-${tries}` }))).toMatchObject({
+      result: "accepted",
+    });
     expect(await file.accept(repeated)).toMatchObject({ result: "duplicate" });
     await deliverFirst(file, start + tries);
   }
   expect(report).toMatchObject({ result: "resumed", finishedAt: start });
-  await expect(file.accept(anEvent({ wamid: "wamid.refused" }))).rejects.toThrow(/relay\.db was moved to the database/);
+  await expect(file.accept(anEvent({ wamid: "wamid.refused" }))).rejects.toThrow(
+    /relay\.db was moved to the database/,
+  );
   await file.close();
   expect(() => openSqliteStore(path, rules, hooks)).toThrow(/relay\.db was moved to the database/);
   const from = openSqliteSource(path);
@@ -128,12 +171,16 @@ test("copies everything to PostgreSQL and back while a relay writes, by tries th
   // Numbers go on after the copied ones.
   const relay = await openRelay(database.url);
   const last = before["events"].at(-1).seq;
-  expect(await relay.store.accept(anEvent({ wamid: "wamid.new" }))).toMatchObject({ seq: last + 1 });
+  expect(await relay.store.accept(anEvent({ wamid: "wamid.new" }))).toMatchObject({
+    seq: last + 1,
+  });
   const source = await postgresSource(database.url);
   const back = openSqliteTarget(newPath(), "test");
   expect(await copyStore({ ...order, from: source, to: back })).toMatchObject({ result: "copied" });
   expect(await allOf(back)).toEqual(await allOf(source));
-  await expect(relay.store.accept(anEvent({ wamid: "wamid.refused" }))).rejects.toThrow(/was moved to .*relay\.db/);
+  await expect(relay.store.accept(anEvent({ wamid: "wamid.refused" }))).rejects.toThrow(
+    /was moved to .*relay\.db/,
+  );
   await relay.store.close();
   await expect(openRelay(database.url)).rejects.toThrow(/was moved to/);
   await Promise.all([back.close(), source.close()]);
@@ -190,14 +237,18 @@ test("a number that PostgreSQL did not use is no missing event in a file, and a 
   const path = newPath();
   const source = await postgresSource(database.url);
   const target = openSqliteTarget(path, "test");
-  expect(await copyStore({ ...order, from: source, to: target })).toMatchObject({ result: "copied" });
+  expect(await copyStore({ ...order, from: source, to: target })).toMatchObject({
+    result: "copied",
+  });
   await Promise.all([source.close(), target.close()]);
 
   async function missing(): Promise<unknown> {
     const file = openSqliteSource(path);
     const report = await file.read(audit({ now: start, isRunning: false }, () => {}));
     await file.close();
-    return report.offenders.filter(({ rule }) => rule === "event missing").map(({ event }) => event);
+    return report.offenders
+      .filter(({ rule }) => rule === "event missing")
+      .map(({ event }) => event);
   }
   expect(await missing()).toEqual([]);
   const store = openSqliteStore(path, rules, hooks);

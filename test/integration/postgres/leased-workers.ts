@@ -71,7 +71,11 @@ interface WorkerParts {
 export type Worker = Awaited<ReturnType<typeof startWorker>>;
 
 /** A worker of the routes, whose attempts take `tookMs` and succeed. */
-export async function startWorker(shared: SharedDatabase, rules: Rules, { name, routes, attempts, tookMs = 1, shards = 1 }: WorkerParts) {
+export async function startWorker(
+  shared: SharedDatabase,
+  rules: Rules,
+  { name, routes, attempts, tookMs = 1, shards = 1 }: WorkerParts,
+) {
   const held = new Map<string, Lease>();
   const opened = await shared.open(rules, { writer: name });
   const commands = createCommands({ rules, writer: name, held: () => held });
@@ -141,9 +145,20 @@ export async function startWorker(shared: SharedDatabase, rules: Rules, { name, 
     },
   });
   /** As after a reload of the settings. */
-  const reload = (of: number): void => dispatcher.reload(routes.map((route) => laneSettings(route, of)));
+  const reload = (of: number): void =>
+    dispatcher.reload(routes.map((route) => laneSettings(route, of)));
   reload(shards);
-  return { reload, name, store, dispatcher, held, faults, stop: standstill.stop, go: standstill.go, close: () => dispatcher.close(1_000) };
+  return {
+    reload,
+    name,
+    store,
+    dispatcher,
+    held,
+    faults,
+    stop: standstill.stop,
+    go: standstill.go,
+    close: () => dispatcher.close(1_000),
+  };
 }
 
 const laneSettings = (name: string, shards: number): LaneSettings => ({

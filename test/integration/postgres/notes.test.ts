@@ -23,7 +23,11 @@ const expire = (opened: OneStore) =>
 test("one of two processes claims a key, and its call is in flight for the other until it ends or is gone", async () => {
   await using two = await openTwo(rules);
   const { one, other, opened } = two;
-  const begun = await Promise.all([one.beginSend(key, claim), other.beginSend(key, claim), one.beginSend(key, claim)]);
+  const begun = await Promise.all([
+    one.beginSend(key, claim),
+    other.beginSend(key, claim),
+    one.beginSend(key, claim),
+  ]);
   expect(begun.filter((held) => held === null)).toHaveLength(1);
   const [caller, second] = begun[1] === null ? [other, one] : [one, other];
   expect(await second.findSend(key)).toMatchObject({ state: "calling", attempts: 1 });
@@ -34,7 +38,8 @@ test("one of two processes claims a key, and its call is in flight for the other
   expect(await second.findSend(key)).toMatchObject({ state: "unknown", attempts: 1 });
   expect(await caller.findSend(key)).toMatchObject({ state: "calling" });
   expect(await second.beginSend(key, { ...claim, resend: 1, at: start + 5 })).toBeNull();
-  // Its answer comes late: the message is registered, and the call of the second decides about the key.
+  // Its answer comes late: the message is registered, and the call of the second decides about the
+  // key.
   const sent = {
     type: "message",
     id: "m",
@@ -45,7 +50,9 @@ test("one of two processes claims a key, and its call is in flight for the other
     metadata: undefined,
   } as const;
   await caller.settleSend(key, { end: "done", at: start + 6, answer: {}, sent });
-  expect(await opened.rows(subjects)).toMatchObject([{ name: "w", status: "pending", registered_at: start + 6 }]);
+  expect(await opened.rows(subjects)).toMatchObject([
+    { name: "w", status: "pending", registered_at: start + 6 },
+  ]);
   expect(await second.findSend(key)).toMatchObject({ state: "calling", attempts: 2 });
   await second.leave();
   expect(await caller.findSend(key)).toMatchObject({ state: "unknown", attempts: 2 });
@@ -55,7 +62,10 @@ test("one of two processes claims a key, and its call is in flight for the other
 test("a leader lease has one holder, until it is released or expires", async () => {
   await using two = await openTwo(rules);
   const { one, other, opened } = two;
-  const taken = await Promise.all([one.holdLease("parking", 60_000), other.holdLease("parking", 60_000)]);
+  const taken = await Promise.all([
+    one.holdLease("parking", 60_000),
+    other.holdLease("parking", 60_000),
+  ]);
   expect(taken.filter((isOurs) => isOurs)).toHaveLength(1);
   const [holder, second] = taken[0] ? [one, other] : [other, one];
   expect(await holder.holdLease("parking", 60_000)).toBe(true);
@@ -69,25 +79,50 @@ test("a leader lease has one holder, until it is released or expires", async () 
 });
 
 const windowMs = 900_000;
-const seen: AccountNote = { account: "main", since: start, events: 1, truncated: 0, refused: 0, registered: 0, missed: 0 };
+const seen: AccountNote = {
+  account: "main",
+  since: start,
+  events: 1,
+  truncated: 0,
+  refused: 0,
+  registered: 0,
+  missed: 0,
+};
 
 test("what processes see of an account adds up, also when one commits late", async () => {
   await using two = await openTwo(rules);
   const { one, other } = two;
   await one.noteWatched([seen, { ...seen, account: "shop", isKeyRefused: true }], start, windowMs);
   const late = () => noteWatched([seen], start + 1, windowMs);
-  await during(two.shared, late, () => other.noteWatched([{ ...seen, polls: "404" }], start + 2, windowMs));
+  await during(two.shared, late, () =>
+    other.noteWatched([{ ...seen, polls: "404" }], start + 2, windowMs),
+  );
   const watched = await one.watched();
-  expect(watched.get("main")).toMatchObject({ slots: [{ events: 3 }], lastEventAt: start + 2, polls: { since: start + 2, text: "404" } });
-  expect(watched.get("shop")).toMatchObject({ slots: [{ events: 1 }], keyRefusedAt: start, polls: null });
+  expect(watched.get("main")).toMatchObject({
+    slots: [{ events: 3 }],
+    lastEventAt: start + 2,
+    polls: { since: start + 2, text: "404" },
+  });
+  expect(watched.get("shop")).toMatchObject({
+    slots: [{ events: 1 }],
+    keyRefusedAt: start,
+    polls: null,
+  });
 });
 
 test("processes that move one cursor and claim one key agree", async () => {
   await using two = await openTwo(rules);
   const { one, other, opened } = two;
-  await Promise.all([5, 9, 7].flatMap((seq) => [one.moveCursor("crm", seq, start), other.moveCursor("crm", seq - 1, start)]));
+  await Promise.all(
+    [5, 9, 7].flatMap((seq) => [
+      one.moveCursor("crm", seq, start),
+      other.moveCursor("crm", seq - 1, start),
+    ]),
+  );
   expect(await one.findCursor("crm")).toBe(9);
-  const claims = await Promise.all([one, other, one, other].map((store) => store.claimOnce("code:a", start + 1)));
+  const claims = await Promise.all(
+    [one, other, one, other].map((store) => store.claimOnce("code:a", start + 1)),
+  );
   expect(claims.filter((isFirst) => isFirst)).toHaveLength(1);
   expect((await opened.rows(state)).map(({ key }) => key)).toEqual(["claim/code:a", "cursor/crm"]);
 });

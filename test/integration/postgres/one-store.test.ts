@@ -4,7 +4,13 @@ import { createHorizon } from "../../../src/store/postgres/reader.ts";
 import { counters, deliveries, events, queue, subjects } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
-import { beat, type Held, handBack, lostLeases, takeLease } from "../../../src/store/work/leases.ts";
+import {
+  beat,
+  type Held,
+  handBack,
+  lostLeases,
+  takeLease,
+} from "../../../src/store/work/leases.ts";
 import { emptyShared, type OneStore, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { closeGate, passGate } from "../../harness/postgres-gate.ts";
@@ -17,7 +23,8 @@ const deadAfter = 10_000;
 test("a route has one holder, until its heartbeat is old or it hands back", async () => {
   await using shared = await emptyShared();
   await using store = await shared.open(rules);
-  const take = (worker: string, now: number) => store.run(() => takeLease("crm", worker, now, deadAfter));
+  const take = (worker: string, now: number) =>
+    store.run(() => takeLease("crm", worker, now, deadAfter));
   await store.run(() => beat("one", start));
   const first = await take("one", start);
   expect(first).toEqual({ holder: "one", epoch: 1 });
@@ -34,10 +41,14 @@ test("a route has one holder, until its heartbeat is old or it hands back", asyn
 
 test("of two that take a new lease at once, one gets it", async () => {
   await using shared = await emptyShared();
-  const stores = await Promise.all(["one", "two", "three"].map((writer) => shared.open(rules, { writer })));
+  const stores = await Promise.all(
+    ["one", "two", "three"].map((writer) => shared.open(rules, { writer })),
+  );
   for (const worker of ["one", "two", "three"]) await stores[0]?.run(() => beat(worker, start));
   const taken = await Promise.all(
-    stores.map((store, place) => store.run(() => takeLease("crm", ["one", "two", "three"][place] as string, start, deadAfter))),
+    stores.map((store, place) =>
+      store.run(() => takeLease("crm", ["one", "two", "three"][place] as string, start, deadAfter)),
+    ),
   );
   expect(taken.filter((lease) => lease !== null)).toHaveLength(1);
 });
@@ -50,9 +61,13 @@ test("nothing is settled once another holder may have read the queue", async () 
   await store.accept([anEvent({ wamid: "wamid.1" }), anEvent({ wamid: "wamid.2" })]);
   const [one, two] = await store.due("crm", start);
 
-  expect(await store.settle([settlementOf(one as never, "delivered", start)])).toMatchObject([{ result: "settled" }]);
+  expect(await store.settle([settlementOf(one as never, "delivered", start)])).toMatchObject([
+    { result: "settled" },
+  ]);
   await store.run(() => takeLease("crm", "two", start + deadAfter, deadAfter));
-  expect(await store.settle([settlementOf(two as never, "delivered", start)])).toEqual([{ result: "lost" }]);
+  expect(await store.settle([settlementOf(two as never, "delivered", start)])).toEqual([
+    { result: "lost" },
+  ]);
   expect(await store.rows(queue)).toMatchObject([{ event: 2, attempts: 0 }]);
   expect(await store.rows(deliveries)).toHaveLength(1);
 });
@@ -66,8 +81,13 @@ test("nothing is settled under a lease that its holder lost and took again", asy
   const [delivery] = await store.due("crm", start);
   const later = start + deadAfter;
   await store.run(() => takeLease("crm", "two", later, deadAfter));
-  expect(await store.run(() => takeLease("crm", "one", later + deadAfter, deadAfter))).toEqual({ holder: "one", epoch: 3 });
-  expect(await store.settle([settlementOf(delivery as never, "delivered", start)])).toEqual([{ result: "lost" }]);
+  expect(await store.run(() => takeLease("crm", "one", later + deadAfter, deadAfter))).toEqual({
+    holder: "one",
+    epoch: 3,
+  });
+  expect(await store.settle([settlementOf(delivery as never, "delivered", start)])).toEqual([
+    { result: "lost" },
+  ]);
 });
 
 test("a takeover waits for a running settlement", async () => {
@@ -87,7 +107,9 @@ test("a takeover waits for a running settlement", async () => {
     return lost.size;
   });
   await gate.reached();
-  const takeover = taking.rows(`UPDATE relay.state SET value = '{"holder":"two","epoch":9}' WHERE key = 'lease/crm'`);
+  const takeover = taking.rows(
+    `UPDATE relay.state SET value = '{"holder":"two","epoch":9}' WHERE key = 'lease/crm'`,
+  );
   await waitsForLock(taking, observer);
   await gate.open();
   expect(await settling).toBe(0);
@@ -96,7 +118,9 @@ test("a takeover waits for a running settlement", async () => {
 
 test("two receivers and repeats at once: each event once, each message in order, every count right", async () => {
   await using shared = await emptyShared();
-  const receivers = await Promise.all(["one", "two"].map((writer) => shared.open(rules, { writer })));
+  const receivers = await Promise.all(
+    ["one", "two"].map((writer) => shared.open(rules, { writer })),
+  );
   const statuses = ["sent", "delivered", "read"];
   const sent = Array.from({ length: 300 }, (_, n) =>
     anEvent({ wamid: `wamid.${n % 40}`, status: statuses[n % 3] as string, secret: null }),
@@ -109,14 +133,21 @@ test("two receivers and repeats at once: each event once, each message in order,
     }),
   );
   const all = outcomes.flat(2);
-  expect([all.filter(({ result }) => result === "accepted").length, all.filter(({ result }) => result === "duplicate").length]).toEqual([
-    300, 300,
-  ]);
+  expect([
+    all.filter(({ result }) => result === "accepted").length,
+    all.filter(({ result }) => result === "duplicate").length,
+  ]).toEqual([300, 300]);
   const [store] = receivers as [OneStore, OneStore];
   const stored = await store.rows(events);
-  expect([stored.length, stored.reduce((sum, { duplicates }) => sum + duplicates, 0)]).toEqual([300, 300]);
+  expect([stored.length, stored.reduce((sum, { duplicates }) => sum + duplicates, 0)]).toEqual([
+    300, 300,
+  ]);
   expect(await store.rows(subjects)).toHaveLength(40);
-  expect((await store.rows(counters)).filter(({ series }) => series === "events").reduce((sum, { n }) => sum + n, 0)).toBe(300);
+  expect(
+    (await store.rows(counters))
+      .filter(({ series }) => series === "events")
+      .reduce((sum, { n }) => sum + n, 0),
+  ).toBe(300);
 
   // All go out, each message in the order of its events.
   const last = new Map<number, number>();
@@ -128,7 +159,11 @@ test("two receivers and repeats at once: each event once, each message in order,
       last.set(lane, event);
     }
     await Promise.all(
-      groups(due, 9).map((group, place) => receivers[place % 2]?.settle(group.map((delivery) => settlementOf(delivery, "delivered", now)))),
+      groups(due, 9).map((group, place) =>
+        receivers[place % 2]?.settle(
+          group.map((delivery) => settlementOf(delivery, "delivered", now)),
+        ),
+      ),
     );
   }
   expect(await store.rows(deliveries)).toHaveLength(300);
@@ -163,14 +198,19 @@ test("no event appears below the horizon, also behind a number that was rolled b
 });
 
 function groups<T>(list: readonly T[], size: number): T[][] {
-  return Array.from({ length: Math.ceil(list.length / size) }, (_, place) => list.slice(place * size, (place + 1) * size));
+  return Array.from({ length: Math.ceil(list.length / size) }, (_, place) =>
+    list.slice(place * size, (place + 1) * size),
+  );
 }
 
 test("repeats of an event that come to two receivers at once are all counted", async () => {
   await using shared = await emptyShared();
-  const receivers = await Promise.all(["one", "two"].map((writer) => shared.open(rules, { writer })));
+  const receivers = await Promise.all(
+    ["one", "two"].map((writer) => shared.open(rules, { writer })),
+  );
   const event = anEvent({ event: "order.paid" });
   await receivers[0]?.accept([event]);
-  for (let round = 0; round < 20; round += 1) await Promise.all(receivers.map((receiver) => receiver.accept([event, event])));
+  for (let round = 0; round < 20; round += 1)
+    await Promise.all(receivers.map((receiver) => receiver.accept([event, event])));
   expect(await receivers[0]?.rows(events)).toMatchObject([{ duplicates: 80 }]);
 });

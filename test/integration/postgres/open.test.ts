@@ -41,7 +41,10 @@ async function open(url: string, schema = "relay", tls?: TlsSettings): Promise<O
     { url, schema, tls },
     {
       rules,
-      hooks: { committed: () => reports.push("stored"), failed: (error) => reports.push((error as Error).message) },
+      hooks: {
+        committed: () => reports.push("stored"),
+        failed: (error) => reports.push((error as Error).message),
+      },
       presence: { id, role: "both", host: "here", pid: 1, version: "1" },
       held: () => null,
     },
@@ -49,8 +52,11 @@ async function open(url: string, schema = "relay", tls?: TlsSettings): Promise<O
   return { opened, store: opened.store, id, reports, [Symbol.asyncDispose]: opened.store.close };
 }
 
-const stored = async ({ opened }: Opened): Promise<number> => (await opened.read(rows(select({ seq: e.seq })`FROM events e`))).length;
-/** Without an answer of the server, which would take seconds: within a few turns of the event loop. */
+const stored = async ({ opened }: Opened): Promise<number> =>
+  (await opened.read(rows(select({ seq: e.seq })`FROM events e`))).length;
+/**
+ * Without an answer of the server, which would take seconds: within a few turns of the event loop.
+ */
 async function expectRefusedAtOnce(one: Opened): Promise<void> {
   let isRefused: boolean | null = null;
   const refused = accepts(one).then((isAccepted) => {
@@ -84,7 +90,9 @@ test("processes that start at once make one schema, and know each other", async 
   expect(await Promise.all(all.map(accepts))).toEqual([true, true, true, true]);
   const [first, second] = all as [Opened, Opened];
   expect(await stored(first)).toBe(4);
-  expect((await first.opened.processes()).map(({ id }) => id).sort()).toEqual(all.map(({ id }) => id).sort());
+  expect((await first.opened.processes()).map(({ id }) => id).sort()).toEqual(
+    all.map(({ id }) => id).sort(),
+  );
   expect(Math.abs(first.opened.clock.now() - second.opened.clock.now())).toBeLessThan(50);
   await second.store.close();
   expect((await first.opened.processes()).map(({ id }) => id)).not.toContain(second.id);
@@ -108,7 +116,9 @@ test("a process hears of what another one stored and made due, and of routes tha
   expect(await two.opened.horizon()).toBe(1);
   await one.store.resume("crm");
   await until("it is told of the route", () => heard.length === 2);
-  one.store.announce(Array.from({ length: 500 }, (_, event) => ({ route: "log", event, at: 0, lane: 0 })));
+  one.store.announce(
+    Array.from({ length: 500 }, (_, event) => ({ route: "log", event, at: 0, lane: 0 })),
+  );
   await until("many are one route", () => heard.length === 3);
   expect(heard.slice(1)).toEqual(["crm", "log"]);
 });
@@ -120,7 +130,11 @@ test("begins after the gaps that another process has passed, while a transaction
   await session.rows("SELECT nextval('relay.events_seq')");
   expect(await one.store.accept(anEvent())).toMatchObject({ seq: 2 });
   await until("the gap is passed", async () => (await one.opened.horizon()) === 2);
-  await until("it is stored", async () => (await session.rows("SELECT 1 FROM relay.state WHERE key = 'store/horizon'")).length === 1);
+  await until(
+    "it is stored",
+    async () =>
+      (await session.rows("SELECT 1 FROM relay.state WHERE key = 'store/horizon'")).length === 1,
+  );
   await session.rows("BEGIN");
   await session.rows("SELECT pg_current_xact_id()");
   await using two = await open(database.url);
@@ -147,16 +161,25 @@ test("wakes listeners once a gap is passed, of which nobody notifies", async () 
 
 test("reads of one moment replace a broken connection by one", async () => {
   await using database = await createDatabase();
-  const reads = createReads({ url: database.url, schema: "relay" }, { refusal: () => null, lost() {} });
-  const pid = () => reads.read(rows(select({ pid: typed<number>(sql`pg_backend_pid()`) })``)).then(([found]) => found?.pid);
+  const reads = createReads(
+    { url: database.url, schema: "relay" },
+    { refusal: () => null, lost() {} },
+  );
+  const pid = () =>
+    reads
+      .read(rows(select({ pid: typed<number>(sql`pg_backend_pid()`) })``))
+      .then(([found]) => found?.pid);
   await using session = await openSession(database.url);
   await session.rows("SELECT pg_terminate_backend($1)", [await pid()]);
   // Noticed late, all fail over the broken one.
   await wait(100);
   const pids = await Promise.allSettled(Array.from({ length: 20 }, pid));
-  expect(new Set(pids.map((one) => (one.status === "fulfilled" ? one.value : "failed"))).size).toBe(1);
+  expect(new Set(pids.map((one) => (one.status === "fulfilled" ? one.value : "failed"))).size).toBe(
+    1,
+  );
   await reads.close();
-  const left = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'wamid-relay'";
+  const left =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'wamid-relay'";
   await until("none is left", async () => (await session.number(left)) === 0);
 });
 
@@ -179,12 +202,18 @@ test("a process whose tables are removed or replaced while in use refuses, makes
   await using one = await open(database.url);
   expect(await accepts(one)).toBe(true);
   await session.rows("ALTER SCHEMA relay RENAME TO kept");
-  await until("it reports that", () => one.reports.at(-1)?.includes("removed while in use") === true);
+  await until(
+    "it reports that",
+    () => one.reports.at(-1)?.includes("removed while in use") === true,
+  );
   expect(await accepts(one)).toBe(false);
   expect(await session.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'relay'")).toEqual([]);
 
   await using two = await open(database.url);
-  await until("it reports other data", () => one.reports.at(-1)?.includes("holds other data") === true);
+  await until(
+    "it reports other data",
+    () => one.reports.at(-1)?.includes("holds other data") === true,
+  );
   expect([await accepts(one), await accepts(two)]).toEqual([false, true]);
   await two.store.close();
 
@@ -197,17 +226,31 @@ test("a process whose tables are removed or replaced while in use refuses, makes
 test("a stricter isolation that the database sets by default does not apply", async () => {
   await using database = await createDatabase();
   await using admin = await openSession(database.url);
-  const [{ name } = { name: "" }] = await admin.rows<{ name: string }>("SELECT current_database() AS name");
+  const [{ name } = { name: "" }] = await admin.rows<{ name: string }>(
+    "SELECT current_database() AS name",
+  );
   await admin.rows(`ALTER DATABASE ${name} SET default_transaction_isolation = 'serializable'`);
   const session = await connect({ url: database.url, schema: "relay" }, "hot");
-  const { rows } = await session.query({ name: "", text: "SELECT current_setting('transaction_isolation') AS level", values: [] });
+  const { rows } = await session.query({
+    name: "",
+    text: "SELECT current_setting('transaction_isolation') AS level",
+    values: [],
+  });
   await session.end();
   expect(rows).toEqual([{ level: "read committed" }]);
 });
 
 test.for([
-  ["another program's", "CREATE SCHEMA relay; CREATE TABLE relay.events (id int)", /not from wamid-relay/],
-  ["a newer", "CREATE SCHEMA relay; CREATE TABLE relay.state (id int); COMMENT ON TABLE relay.state IS 'wamid-relay schema 99'", /newer/],
+  [
+    "another program's",
+    "CREATE SCHEMA relay; CREATE TABLE relay.events (id int)",
+    /not from wamid-relay/,
+  ],
+  [
+    "a newer",
+    "CREATE SCHEMA relay; CREATE TABLE relay.state (id int); COMMENT ON TABLE relay.state IS 'wamid-relay schema 99'",
+    /newer/,
+  ],
 ] as const)("refuses %s schema in one line", async ([, statements, why]) => {
   await using database = await createDatabase();
   await using session = await openSession(database.url);
@@ -220,7 +263,9 @@ test("refuses a database that cannot hold all characters", async () => {
   await using session = await openSession(database.url);
   const name = `latin_${randomUUID().slice(0, 8)}`;
   await session.rows(`CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`);
-  await expect(open(database.url.replace(/\/test_\w+/, `/${name}`))).rejects.toThrow(/has the encoding LATIN1, .* ENCODING 'UTF8'/);
+  await expect(open(database.url.replace(/\/test_\w+/, `/${name}`))).rejects.toThrow(
+    /has the encoding LATIN1, .* ENCODING 'UTF8'/,
+  );
   await session.rows(`DROP DATABASE ${name}`);
 });
 
@@ -232,10 +277,14 @@ test("refuses a missing database, a user without rights, and says where", async 
   await using session = await openSession(database.url);
   const name = `weak_${randomUUID().slice(0, 8)}`;
   await session.rows(`CREATE ROLE ${name} LOGIN`);
-  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
+  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(
+    /the user lacks a permission/,
+  );
   // PostgreSQL skips a schema that the user may not use.
   await session.rows("CREATE SCHEMA relay");
-  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
+  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(
+    /the user lacks a permission/,
+  );
   await session.rows("DROP SCHEMA relay");
   await (await open(database.url)).store.close();
   await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(
@@ -250,7 +299,9 @@ test("while events are refused, other writes do not show that storing works agai
   await using one = await open(database.url);
   await session.rows(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN RAISE EXCEPTION USING MESSAGE = 'no space left', ERRCODE = '53100'; END $$`);
-  await session.rows("CREATE TRIGGER refuse BEFORE INSERT ON relay.events EXECUTE FUNCTION refuse()");
+  await session.rows(
+    "CREATE TRIGGER refuse BEFORE INSERT ON relay.events EXECUTE FUNCTION refuse()",
+  );
   expect(await accepts(one)).toBe(false);
   await one.store.resume("crm");
   await wait(presentEveryMs + 1_000);
@@ -263,19 +314,25 @@ test("while events are refused, other writes do not show that storing works agai
 test("stores again once a default that made its connections read-only is reset", async () => {
   await using database = await createDatabase();
   await using session = await openSession(database.url);
-  const [{ name } = { name: "" }] = await session.rows<{ name: string }>("SELECT current_database() AS name");
+  const [{ name } = { name: "" }] = await session.rows<{ name: string }>(
+    "SELECT current_database() AS name",
+  );
   await using one = await open(database.url);
   await session.rows(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
-  await session.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wamid-relay' AND datname = $1", [
-    name,
-  ]);
-  await until("it is refused", () => one.reports.some((text) => text.includes("read-only transaction")));
+  await session.rows(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wamid-relay' AND datname = $1",
+    [name],
+  );
+  await until("it is refused", () =>
+    one.reports.some((text) => text.includes("read-only transaction")),
+  );
   // So that no connection of those that write is opened later.
   await using locking = await openSession(database.url);
   await locking.rows("BEGIN READ WRITE");
   await locking.rows("LOCK TABLE relay.events");
   const refused = accepts(one);
-  const writing = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'wamid-relay'";
+  const writing =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'wamid-relay'";
   await until("all are open", async () => (await session.number(writing, [name])) >= 3);
   await locking.rows("ROLLBACK");
   expect(await refused).toBe(false);
@@ -283,12 +340,16 @@ test("stores again once a default that made its connections read-only is reset",
   await until("it stores again", () => accepts(one));
 });
 
-test("goes on after its sessions were terminated, and after the server was stopped at once and restarted", { tags: ["slow"] }, async () => {
+test("goes on after its sessions were terminated, and after the server was stopped at once and restarted", {
+  tags: ["slow"],
+}, async () => {
   await using server = await startPostgres({ durable: true });
   await using one = await open(server.url);
   expect(await accepts(one)).toBe(true);
   await using session = await openSession(server.url);
-  await session.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wamid-relay'");
+  await session.rows(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wamid-relay'",
+  );
   await until("it stores again", () => accepts(one));
 
   await server.kill("SIGQUIT");
@@ -310,7 +371,9 @@ test("starts before its server, and fails until that is there", { tags: ["slow"]
   await until("it stores", () => accepts(one));
 });
 
-test("a network that hangs costs a few seconds, then commands fail at once, and it recovers", { tags: ["slow"] }, async () => {
+test("a network that hangs costs a few seconds, then commands fail at once, and it recovers", {
+  tags: ["slow"],
+}, async () => {
   await using server = await startPostgres({ tcp: true });
   const network = await openNetwork(server.port);
   await using one = await open(`postgres://relay@127.0.0.1:${network.port}/postgres`);
@@ -323,8 +386,12 @@ test("a network that hangs costs a few seconds, then commands fail at once, and 
   await until("it recovers", () => accepts(one));
 });
 
-test("a server without free connections refuses, and is used once there are some", { tags: ["slow"] }, async () => {
-  await using server = await startPostgres({ settings: { max_connections: 8, superuser_reserved_connections: 0 } });
+test("a server without free connections refuses, and is used once there are some", {
+  tags: ["slow"],
+}, async () => {
+  await using server = await startPostgres({
+    settings: { max_connections: 8, superuser_reserved_connections: 0 },
+  });
   const others = await Promise.all(Array.from({ length: 8 }, () => openSession(server.url)));
   await using one = await open(server.url);
   expect(await accepts(one)).toBe(false);
@@ -332,7 +399,9 @@ test("a server without free connections refuses, and is used once there are some
   await until("it stores", () => accepts(one));
 });
 
-test("a table that is locked for long holds up commands for some seconds only", { tags: ["slow"] }, async () => {
+test("a table that is locked for long holds up commands for some seconds only", {
+  tags: ["slow"],
+}, async () => {
   await using database = await createDatabase();
   await using one = await open(database.url);
   expect(await accepts(one)).toBe(true);
@@ -345,20 +414,24 @@ test("a table that is locked for long holds up commands for some seconds only", 
   expect(one.reports.at(-1)).toBe("stored");
 });
 
-test("encrypts the connection, and refuses a certificate of another authority", { tags: ["slow"] }, async () => {
+test("encrypts the connection, and refuses a certificate of another authority", {
+  tags: ["slow"],
+}, async () => {
   const [own, other] = [selfSigned(), selfSigned()];
   const folder = tempFolder();
   const files = { ssl_cert_file: join(folder, "cert.pem"), ssl_key_file: join(folder, "key.pem") };
   writeFileSync(files.ssl_cert_file, own.cert);
   writeFileSync(files.ssl_key_file, own.key, { mode: 0o600 });
   // The server runs as another user when the tests run as root.
-  if (process.getuid?.() === 0) for (const path of [folder, ...Object.values(files)]) chownSync(path, 65_534, 65_534);
+  if (process.getuid?.() === 0)
+    for (const path of [folder, ...Object.values(files)]) chownSync(path, 65_534, 65_534);
   await using server = await startPostgres({ tcp: true, settings: { ssl: "on", ...files } });
   const url = `postgres://relay@localhost:${server.port}/postgres`;
   await using one = await open(url, "relay", { ca: own.cert });
   expect(await accepts(one)).toBe(true);
   await using session = await openSession(server.url);
-  const plain = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'wamid-relay' AND NOT ssl";
+  const plain =
+    "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'wamid-relay' AND NOT ssl";
   expect(await session.number(plain)).toBe(0);
   await expect(open(url, "relay", { ca: other.cert })).rejects.toThrow(/TLS fails/);
   await expect(open(`${url}?sslmode=require`)).rejects.toThrow(/TLS fails/);

@@ -2,7 +2,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { dispositions } from "../../../src/model/states.ts";
 import { createCommands } from "../../../src/store/create-store.ts";
-import { counters, deliveries, events, queue, queueState, subjects } from "../../../src/store/schema/tables.ts";
+import {
+  counters,
+  deliveries,
+  events,
+  queue,
+  queueState,
+  subjects,
+} from "../../../src/store/schema/tables.ts";
 import { settle } from "../../../src/store/work/attempts.ts";
 import { createCounting } from "../../../src/store/work/counts.ts";
 import { expireParked } from "../../../src/store/work/parking.ts";
@@ -51,7 +58,9 @@ test("a registration waits for a running settlement in the lane, and its first d
   await using both = await openWithBoth();
   const { shared, store, settlement } = both;
   const settling = () => settle([settlement], parts.counts, null);
-  const [settled, registered] = await during(shared, settling, () => store.register([message], start));
+  const [settled, registered] = await during(shared, settling, () =>
+    store.register([message], start),
+  );
   expect(settled).toMatchObject([{ result: "settled", released: null }]);
   expect(registered).toMatchObject({ created: 1, due: [{ event: 2 }] });
   expect(await sendAll(store, start)).toEqual([2]);
@@ -83,10 +92,15 @@ test("an event that ends while its message is registered ends once", async () =>
   await using store = await shared.open(rules);
   await store.accept([anEvent({ wamid: "w" }), anEvent({ wamid: "w", receivedAt: start + 1 })]);
   const expiring = () => expireParked(start + parkFor, 10, parts);
-  const [expired, registered] = await during(shared, expiring, () => store.register([message], start + parkFor));
+  const [expired, registered] = await during(shared, expiring, () =>
+    store.register([message], start + parkFor),
+  );
   expect(expired).toEqual({ concluded: 1, due: [] });
   expect(registered).toMatchObject({ created: 1, due: [{ event: 2 }] });
-  expect((await store.rows(events)).map(({ disposition }) => dispositions[disposition])).toEqual(["ignored", "routed"]);
+  expect((await store.rows(events)).map(({ disposition }) => dispositions[disposition])).toEqual([
+    "ignored",
+    "routed",
+  ]);
 });
 
 test("of two contradicting registrations at once, one is rejected with its whole list", async () => {
@@ -96,18 +110,29 @@ test("of two contradicting registrations at once, one is rejected with its whole
     { account: "main", wamid: `beside ${reference}` },
     { ...message, reference },
   ];
-  const results = await Promise.allSettled(stores.map((store, place) => store.register(list(String(place)), start)));
+  const results = await Promise.allSettled(
+    stores.map((store, place) => store.register(list(String(place)), start)),
+  );
   const won = results.findIndex(({ status }) => status === "fulfilled");
   expect(results[1 - won]).toMatchObject({ status: "rejected", reason: { code: "conflict" } });
   const stored = await stores[0]?.rows(subjects);
-  expect(new Set(stored?.map(({ name, reference }) => `${name} ${reference}`))).toEqual(new Set([`beside ${won} null`, `w ${won}`]));
+  expect(new Set(stored?.map(({ name, reference }) => `${name} ${reference}`))).toEqual(
+    new Set([`beside ${won} null`, `w ${won}`]),
+  );
 });
 
 test("creates each of many messages once when two processes register them", async () => {
   await using shared = await emptyShared();
   const stores = await Promise.all(["one", "two"].map((writer) => shared.open(rules, { writer })));
-  const list = Array.from({ length: 300 }, (_, n) => ({ account: "main", wamid: `w${n}`, id: `msg_${n}`, reference: "campaign" }));
-  const outcomes = await Promise.all(stores.map((store, place) => store.registerEach(place === 0 ? list : list.toReversed(), start)));
+  const list = Array.from({ length: 300 }, (_, n) => ({
+    account: "main",
+    wamid: `w${n}`,
+    id: `msg_${n}`,
+    reference: "campaign",
+  }));
+  const outcomes = await Promise.all(
+    stores.map((store, place) => store.registerEach(place === 0 ? list : list.toReversed(), start)),
+  );
   const results = Map.groupBy(outcomes.flat(), ({ result }) => result);
   expect([results.get("created")?.length, results.get("known")?.length]).toEqual([300, 300]);
   expect(await stores[0]?.rows(subjects)).toHaveLength(300);
@@ -115,10 +140,15 @@ test("creates each of many messages once when two processes register them", asyn
 
 test("registrations, ends and events at once conclude each event once, and deliveries go out in order", async () => {
   await using shared = await emptyShared();
-  const stores = await Promise.all(["one", "two", "three"].map((writer) => shared.open(rules, { writer })));
+  const stores = await Promise.all(
+    ["one", "two", "three"].map((writer) => shared.open(rules, { writer })),
+  );
   const storeOf = (n: number) => stores[n % 3] as OneStore;
   const count = fc.integer({ min: 0, max: 6 });
-  const steps = fc.array(fc.tuple(fc.nat(2), fc.constantFrom("register", "register", "expire", "accept")), { minLength: 2, maxLength: 8 });
+  const steps = fc.array(
+    fc.tuple(fc.nat(2), fc.constantFrom("register", "register", "expire", "accept")),
+    { minLength: 2, maxLength: 8 },
+  );
   let run = 0;
   await fc.assert(
     fc.asyncProperty(count, count, steps, async (old, young, order) => {
@@ -136,7 +166,8 @@ test("registrations, ends and events at once conclude each event once, and deliv
       await Promise.all(
         order.map(async ([n, what]) => {
           if (what === "accept") await acceptBy(n, now);
-          else if (what === "expire") ended.push((await storeOf(n).expireParked(now, 10)).concluded);
+          else if (what === "expire")
+            ended.push((await storeOf(n).expireParked(now, 10)).concluded);
           else created.push((await storeOf(n).register([{ account: "main", wamid }], now)).created);
         }),
       );
@@ -149,7 +180,9 @@ test("registrations, ends and events at once conclude each event once, and deliv
       expect(inState("ignored").length).toBeLessThanOrEqual(old);
       if (registrations > 0) expect(inState("parked")).toEqual([]);
       const waiting = (await storeOf(0).rows(queue)).filter(({ event }) => all.includes(event));
-      const parked = waiting.filter(({ state }) => state === queueState.parked).map(({ event }) => event);
+      const parked = waiting
+        .filter(({ state }) => state === queueState.parked)
+        .map(({ event }) => event);
       expect(parked.toSorted((a, b) => a - b)).toEqual(inState("parked"));
       expect(await sendAll(storeOf(1), now)).toEqual(inState("routed"));
       // What no run has registered ends now, so that the next one begins with nothing parked.
@@ -164,6 +197,10 @@ test("registrations, ends and events at once conclude each event once, and deliv
     ({ label }) => label,
   );
   for (const [code, word] of dispositions.entries())
-    expect(sum(counted.get(word)?.map(({ n }) => n) ?? [])).toBe(stored.filter(({ disposition }) => disposition === code).length);
-  expect(await store.rows(deliveries)).toHaveLength(stored.filter(({ disposition }) => dispositions[disposition] === "routed").length);
+    expect(sum(counted.get(word)?.map(({ n }) => n) ?? [])).toBe(
+      stored.filter(({ disposition }) => disposition === code).length,
+    );
+  expect(await store.rows(deliveries)).toHaveLength(
+    stored.filter(({ disposition }) => dispositions[disposition] === "routed").length,
+  );
 });

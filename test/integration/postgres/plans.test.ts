@@ -16,15 +16,32 @@ import { type Commands, createShared, settlementOf } from "../../contract/one-st
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import type { PostgresVersion } from "../../setup/postgres.ts";
 
-const rules = rulesFor([{ name: "crm" }, { name: "ours", match: { tracked: true } }], { parkFor: 60_000 });
+const rules = rulesFor([{ name: "crm" }, { name: "ours", match: { tracked: true } }], {
+  parkFor: 60_000,
+});
 const day = 86_400_000;
-const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 60 * day, history: 30 * day };
+const keep = {
+  events: 30 * day,
+  ignored: day,
+  deliveries: 30 * day,
+  messages: 60 * day,
+  history: 30 * day,
+};
 /** A statement that goes through all rows of a table, or puts them in order itself. */
 const dear = /Seq Scan|Sort|Hash Join|Merge Join|Bitmap|Materialize|Join Filter/;
 
 const sentMessage = (wamid: string) =>
-  ({ type: "message", id: null, wamid, status: "pending", conversationId: null, reference: undefined, metadata: undefined }) as const;
-const sentRun = (runId: string) => ({ type: "run", runId, reference: runId, metadata: undefined }) as const;
+  ({
+    type: "message",
+    id: null,
+    wamid,
+    status: "pending",
+    conversationId: null,
+    reference: undefined,
+    metadata: undefined,
+  }) as const;
+const sentRun = (runId: string) =>
+  ({ type: "run", runId, reference: runId, metadata: undefined }) as const;
 
 planTests(18, []);
 planTests(14, ["slow"]);
@@ -40,27 +57,44 @@ function planTests(version: PostgresVersion, tags: string[]): void {
     // A connection keeps a plan, so none may rest on how little there was when it was made.
     for (const [round, count] of [3, 30, 300].entries()) {
       await session.script("VACUUM ANALYZE");
-      const events = Array.from({ length: count }, (_, n) => anEvent({ wamid: `wamid.${round}.${n >> 1}`, receivedAt: start }));
+      const events = Array.from({ length: count }, (_, n) =>
+        anEvent({ wamid: `wamid.${round}.${n >> 1}`, receivedAt: start }),
+      );
       await run(() => commands.accept.work(events.map((event) => ({ event, proxyRoute: null }))));
       await lease(run);
       const { places } = await run(() => due({ route: "crm", from: 0, now: start, limit: 10_000 }));
       const found = await run(() => loadDeliveries("crm", places));
       expect(found.length).toBeGreaterThan(0);
-      await run(() => commands.settle.work(found.map((one, place) => settlementOf(one, place % 2 === 0 ? "waiting" : "delivered", start))));
+      await run(() =>
+        commands.settle.work(
+          found.map((one, place) =>
+            settlementOf(one, place % 2 === 0 ? "waiting" : "delivered", start),
+          ),
+        ),
+      );
       const registrations = Array.from({ length: count >> 2 }, (_, n) => ({
         account: "main",
         wamid: `wamid.${round}.${n}`,
         id: `msg_${n}`,
       }));
       await run(() => commands.register.work([{ registrations, at: start }]));
-      const keys = Array.from({ length: count }, (_, n) => ({ account: "main", kind: "message" as const, key: `${round}-${n}` }));
+      const keys = Array.from({ length: count }, (_, n) => ({
+        account: "main",
+        kind: "message" as const,
+        key: `${round}-${n}`,
+      }));
       const claim = { fingerprint: "f", resend: 0, about: "", at: start };
       await run(() => commands.beginSend.work(keys.map((key) => ({ key, claim }))));
       await run(() =>
         commands.settleSend.work(
           keys.map((key, n) => ({
             key,
-            ended: { end: "done", at: start, answer: {}, sent: n % 2 === 0 ? sentMessage(key.key) : sentRun(key.key) },
+            ended: {
+              end: "done",
+              at: start,
+              answer: {},
+              sent: n % 2 === 0 ? sentMessage(key.key) : sentRun(key.key),
+            },
           })),
         ),
       );
@@ -81,7 +115,8 @@ function planTests(version: PostgresVersion, tags: string[]): void {
     expect(plans.length).toBeGreaterThan(30);
     for (const { text, plan } of plans) {
       expect(plan, text).not.toMatch(dear);
-      if (/^(?:UPDATE|DELETE)/.test(text)) expect(plan, text).toMatch(/Function Scan.*TID Cond|Index Scan using state_pkey/s);
+      if (/^(?:UPDATE|DELETE)/.test(text))
+        expect(plan, text).toMatch(/Function Scan.*TID Cond|Index Scan using state_pkey/s);
     }
   });
 }
@@ -97,26 +132,44 @@ async function lease(run: <T>(make: () => Work<T>) => Promise<T>): Promise<void>
 }
 
 /** Polls end in each way, and a hydration pass settles truncated events in both. */
-async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) => Promise<T>, count: number): Promise<void> {
+async function pollAndHydrate(
+  commands: Commands,
+  run: <T>(make: () => Work<T>) => Promise<T>,
+  count: number,
+): Promise<void> {
   const accept = (events: readonly ReceivedEvent[]) =>
     run(() => commands.accept.work(events.map((event) => ({ event, proxyRoute: null }))));
-  const claim = { account: "main", now: start, dueBy: start, after: 0, limit: count, leaseMs: 1_000 };
+  const claim = {
+    account: "main",
+    now: start,
+    dueBy: start,
+    after: 0,
+    limit: count,
+    leaseMs: 1_000,
+  };
   const polls = await run(() => claimPolls(claim));
   const unpolled = { rank: 1, polls: 1, failures: 0, misses: 0, polledAt: start };
   await run(() =>
     settlePolls(
       polls.map(({ message, until }, n): SettledPoll => {
         if (n % 3 === 0) return { message, until, end: "missing", at: start };
-        return n % 3 === 1 ? { message, until, end: "over" } : { message, until, end: "again", nextAt: start + 1, ...unpolled };
+        return n % 3 === 1
+          ? { message, until, end: "over" }
+          : { message, until, end: "again", nextAt: start + 1, ...unpolled };
       }),
     ),
   );
-  await accept(polls.map(({ wamid }) => anEvent({ wamid, status: "delivered", receivedAt: start })));
+  await accept(
+    polls.map(({ wamid }) => anEvent({ wamid, status: "delivered", receivedAt: start })),
+  );
   const data = { truncated: true, size: 300_000 };
   const truncated = Array.from({ length: count }, (_, n) =>
     anEvent({ receivedAt: start, data: { ...data, id: n % 2 === 0 ? "one" : null } }),
   );
-  await accept([...truncated, anEvent({ event: "automation.completed", receivedAt: start, data: { ...data, id: "unknown" } })]);
+  await accept([
+    ...truncated,
+    anEvent({ event: "automation.completed", receivedAt: start, data: { ...data, id: "unknown" } }),
+  ]);
   const pass = await run(() => beginPass("main", start));
   if (pass === null) throw new Error("nothing waits");
   await run(() =>
@@ -127,9 +180,18 @@ async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) 
       start,
     ),
   );
-  await run(() => commands.writes.settleCovered(pass, { reason: null, unknown: 0, receivedBy: start }, start, count));
+  await run(() =>
+    commands.writes.settleCovered(
+      pass,
+      { reason: null, unknown: 0, receivedBy: start },
+      start,
+      count,
+    ),
+  );
   await run(() => endPass(pass));
-  await run(() => addServiceCalls([{ account: "main", day: start, calls: { polls: 1, others: 1 } }]));
+  await run(() =>
+    addServiceCalls([{ account: "main", day: start, calls: { polls: 1, others: 1 } }]),
+  );
 }
 
 /** Runs commands on a hot connection, and keeps the plan of each of their statements. */

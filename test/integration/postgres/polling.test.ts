@@ -46,7 +46,14 @@ async function empty(): Promise<void> {
   await observer.rows(`TRUNCATE ${others.map(({ name }) => `relay.${name}`).join(", ")}`);
 }
 
-const claimOf = (now: number, limit = 100) => ({ account: "main", now, dueBy: now, after: minute, limit, leaseMs });
+const claimOf = (now: number, limit = 100) => ({
+  account: "main",
+  now,
+  dueBy: now,
+  after: minute,
+  limit,
+  leaseMs,
+});
 
 function register(store: Process, wamids: readonly string[]) {
   return store.register(
@@ -60,8 +67,22 @@ async function truncated(store: Process, receivedAt = start): Promise<number> {
 }
 
 function learn(store: Process, wamid: string, status: string) {
-  const learned = { account: "main", source: "main", fields: fieldsSchema.parse({}), origin: "hydrate", errorCode: null } as const;
-  return store.accept(polledEvent({ ...learned, messageId: `id-of-${wamid}`, wamid: wamid as Wamid, status, at: start }));
+  const learned = {
+    account: "main",
+    source: "main",
+    fields: fieldsSchema.parse({}),
+    origin: "hydrate",
+    errorCode: null,
+  } as const;
+  return store.accept(
+    polledEvent({
+      ...learned,
+      messageId: `id-of-${wamid}`,
+      wamid: wamid as Wamid,
+      status,
+      at: start,
+    }),
+  );
 }
 
 async function passOf(store: Process, now = start) {
@@ -91,8 +112,12 @@ describe("polls", () => {
   });
 
   test("sums the calls of all processes", async () => {
-    await Promise.all(processes.map((store) => store.addServiceCalls("main", start, { polls: 1, others: 10 })));
-    expect(await processes[0].serviceCalls("main", start)).toEqual([{ day: start, polls: 3, others: 30 }]);
+    await Promise.all(
+      processes.map((store) => store.addServiceCalls("main", start, { polls: 1, others: 10 })),
+    );
+    expect(await processes[0].serviceCalls("main", start)).toEqual([
+      { day: start, polls: 3, others: 30 },
+    ]);
   });
 
   test("a message that turns out missing while an event about it arrives is polled again, or was never missing", async () => {
@@ -112,58 +137,80 @@ describe("polls", () => {
         limit: 1,
       });
       const due = await one.claimPolls(claimOf(start + minute));
-      expect(due.map((claimed) => claimed.wamid)).toEqual(tracked?.message === poll.message ? [wamid] : []);
+      expect(due.map((claimed) => claimed.wamid)).toEqual(
+        tracked?.message === poll.message ? [wamid] : [],
+      );
       await one.settlePolls(due.map(({ message, until }) => ({ message, until, end: "over" })));
     }
   });
 
   test("concurrent processes never poll the same message", async () => {
-    const action = fc.tuple(fc.constantFrom("claim", "claim", "settle", "wait"), fc.nat({ max: 2 }), fc.nat({ max: 40 }));
+    const action = fc.tuple(
+      fc.constantFrom("claim", "claim", "settle", "wait"),
+      fc.nat({ max: 2 }),
+      fc.nat({ max: 40 }),
+    );
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 15 }), async (rounds) => {
-        await empty();
-        const wamids = Array.from({ length: 30 }, (_, n) => `w${n}`);
-        await register(processes[0], wamids);
-        let now = start + minute;
-        /** When a message may be claimed, by what is known of it. */
-        const free = new Map(wamids.map((wamid) => [wamid, now]));
-        const freeAt = (until: number, rank: number) => (rank === 0 ? until + minute : until);
-        const held: ClaimedPoll[][] = [[], [], []];
-        for (const round of rounds) {
-          const before = new Map(free);
-          const claimed: ClaimedPoll[] = [];
-          let later = 1;
-          await Promise.all(
-            round.map(async ([what, process, detail]) => {
-              const store = processes[process] as Process;
-              if (what === "wait") later += detail * minute;
-              if (what === "settle") {
-                const some = held[process]?.splice(0, detail) ?? [];
-                const next = { nextAt: now + (1 + (detail % 7)) * minute, rank: detail % 32, failures: 0, misses: 0, polledAt: now };
-                await store.settlePolls(
-                  some.map(({ message, until, polls }) => ({ message, until, end: "again", polls: polls + 1, ...next })),
-                );
-                // A claim that has expired is another's, or will be.
-                for (const { wamid, until, rank } of some)
-                  if (before.get(wamid) === freeAt(until, rank)) free.set(wamid, freeAt(next.nextAt, next.rank));
-              }
-              if (what !== "claim") return;
-              const polls = await store.claimPolls(claimOf(now, detail));
-              claimed.push(...polls);
-              held[process]?.push(...polls);
-            }),
-          );
-          expect(new Set(claimed.map(({ wamid }) => wamid)).size).toBe(claimed.length);
-          for (const { wamid, until, rank } of claimed) {
-            expect(before.get(wamid)).toBeLessThanOrEqual(now);
-            free.set(wamid, freeAt(until, rank));
+      fc.asyncProperty(
+        fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 15 }),
+        async (rounds) => {
+          await empty();
+          const wamids = Array.from({ length: 30 }, (_, n) => `w${n}`);
+          await register(processes[0], wamids);
+          let now = start + minute;
+          /** When a message may be claimed, by what is known of it. */
+          const free = new Map(wamids.map((wamid) => [wamid, now]));
+          const freeAt = (until: number, rank: number) => (rank === 0 ? until + minute : until);
+          const held: ClaimedPoll[][] = [[], [], []];
+          for (const round of rounds) {
+            const before = new Map(free);
+            const claimed: ClaimedPoll[] = [];
+            let later = 1;
+            await Promise.all(
+              round.map(async ([what, process, detail]) => {
+                const store = processes[process] as Process;
+                if (what === "wait") later += detail * minute;
+                if (what === "settle") {
+                  const some = held[process]?.splice(0, detail) ?? [];
+                  const next = {
+                    nextAt: now + (1 + (detail % 7)) * minute,
+                    rank: detail % 32,
+                    failures: 0,
+                    misses: 0,
+                    polledAt: now,
+                  };
+                  await store.settlePolls(
+                    some.map(({ message, until, polls }) => ({
+                      message,
+                      until,
+                      end: "again",
+                      polls: polls + 1,
+                      ...next,
+                    })),
+                  );
+                  // A claim that has expired is another's, or will be.
+                  for (const { wamid, until, rank } of some)
+                    if (before.get(wamid) === freeAt(until, rank))
+                      free.set(wamid, freeAt(next.nextAt, next.rank));
+                }
+                if (what !== "claim") return;
+                const polls = await store.claimPolls(claimOf(now, detail));
+                claimed.push(...polls);
+                held[process]?.push(...polls);
+              }),
+            );
+            expect(new Set(claimed.map(({ wamid }) => wamid)).size).toBe(claimed.length);
+            for (const { wamid, until, rank } of claimed) {
+              expect(before.get(wamid)).toBeLessThanOrEqual(now);
+              free.set(wamid, freeAt(until, rank));
+            }
+            now += later;
           }
-          now += later;
-        }
-        const rest = await processes[0].claimPolls(claimOf(now, 100));
-        const due = wamids.filter((wamid) => (free.get(wamid) ?? 0) <= now);
-        expect(rest.map(({ wamid }) => wamid).toSorted()).toEqual(due.toSorted());
-      }),
+          const rest = await processes[0].claimPolls(claimOf(now, 100));
+          const due = wamids.filter((wamid) => (free.get(wamid) ?? 0) <= now);
+          expect(rest.map(({ wamid }) => wamid).toSorted()).toEqual(due.toSorted());
+        },
+      ),
       { numRuns: 10 },
     );
   });
@@ -177,10 +224,18 @@ describe("hydration", () => {
     expect(same).toEqual(pass);
     await one.noteReads(pass, 4, [], start);
     expect(await passOf(third, start + 9)).toEqual({ ...pass, polled: 4 });
-    const settled = await Promise.all([one, other].map((store) => store.settleCovered(pass, all, start + 9, 100)));
+    const settled = await Promise.all(
+      [one, other].map((store) => store.settleCovered(pass, all, start + 9, 100)),
+    );
     expect(settled.reduce((sum, { events }) => sum + events, 0)).toBe(3);
-    expect(settled.flatMap(({ due }) => due.map(({ event }) => event)).toSorted((a, b) => a - b)).toEqual(seqs);
-    for (const seq of seqs) expect(await one.read.getEvent(seq)).toMatchObject({ disposition: "routed", hydration: { polled: 4 } });
+    expect(
+      settled.flatMap(({ due }) => due.map(({ event }) => event)).toSorted((a, b) => a - b),
+    ).toEqual(seqs);
+    for (const seq of seqs)
+      expect(await one.read.getEvent(seq)).toMatchObject({
+        disposition: "routed",
+        hydration: { polled: 4 },
+      });
   });
 
   test("an ended pass settles nothing of the next one", async () => {
@@ -196,7 +251,9 @@ describe("hydration", () => {
     await one.noteReads(old, 7, [], start);
     await one.endPass(old);
     expect(await passOf(one, start + 3)).toEqual(next);
-    expect((await other.settleCovered(next, all, start + 3, 10)).due).toMatchObject([{ event: seq }]);
+    expect((await other.settleCovered(next, all, start + 3, 10)).due).toMatchObject([
+      { event: seq },
+    ]);
     expect(await one.waitingAccounts()).toEqual([]);
   });
 
@@ -205,68 +262,107 @@ describe("hydration", () => {
     await register(one, ["w"]);
     await truncated(one);
     const pass = await passOf(one);
-    const query = { withId: true, before: { registeredAt: start + 1, message: Number.MAX_SAFE_INTEGER }, from: 0, limit: 1 };
+    const query = {
+      withId: true,
+      before: { registeredAt: start + 1, message: Number.MAX_SAFE_INTEGER },
+      from: 0,
+      limit: 1,
+    };
     const message = (await one.trackedMessages("main", query))[0]?.message ?? 0;
     await Promise.all([
       one.noteReads(pass, 1, [{ message, at: start + 1 }], start),
-      ...["pending", "sent", "delivered"].map((status) => other.accept(anEvent({ wamid: "w", status }))),
+      ...["pending", "sent", "delivered"].map((status) =>
+        other.accept(anEvent({ wamid: "w", status })),
+      ),
       third.noteReads(pass, 1, [{ message, at: start + 1 }], start),
     ]);
-    expect(await third.trackedMessages("main", query)).toMatchObject([{ status: "delivered", readAt: start + 1 }]);
+    expect(await third.trackedMessages("main", query)).toMatchObject([
+      { status: "delivered", readAt: start + 1 },
+    ]);
     expect(await third.beginPass("main", start)).toMatchObject({ polled: 2 });
   });
 
   test("concurrent processes settle each event once, and a holding route gets it once or filters it with a reason", async () => {
-    const step = fc.tuple(fc.constantFrom("accept", "accept", "learn", "settle", "end"), fc.nat({ max: 2 }), fc.nat({ max: 5 }));
+    const step = fc.tuple(
+      fc.constantFrom("accept", "accept", "learn", "settle", "end"),
+      fc.nat({ max: 2 }),
+      fc.nat({ max: 5 }),
+    );
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 }), async (rounds) => {
-        await empty();
-        const events: number[] = [];
-        const due: DueDelivery[] = [];
-        let settled = 0;
-        let now = start;
-        let news = 0;
+      fc.asyncProperty(
+        fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 }),
+        async (rounds) => {
+          await empty();
+          const events: number[] = [];
+          const due: DueDelivery[] = [];
+          let settled = 0;
+          let now = start;
+          let news = 0;
 
-        function count(done: { readonly events: number; readonly due: readonly DueDelivery[] }): void {
-          settled += done.events;
-          due.push(...done.due);
-        }
+          function count(done: {
+            readonly events: number;
+            readonly due: readonly DueDelivery[];
+          }): void {
+            settled += done.events;
+            due.push(...done.due);
+          }
 
-        for (const round of rounds) {
-          now += 1;
-          await Promise.all(
-            round.map(async ([what, process, detail]) => {
-              const store = processes[process] as Process;
-              if (what === "accept") return events.push(await truncated(store, now));
-              if (what === "learn") {
-                news += 1;
-                return learn(store, `w${news % 5}`, ["sent", "delivered", "read"][detail % 3] as string);
-              }
-              const pass = await store.beginPass("main", now);
-              if (pass === null) return;
-              await store.noteReads(pass, 1, [], start);
-              count(await store.settleCovered(pass, { ...all, unknown: detail % 2 }, now, what === "end" && detail > 0 ? 100 : detail));
-              if (what === "end") await store.endPass(pass);
-            }),
+          for (const round of rounds) {
+            now += 1;
+            await Promise.all(
+              round.map(async ([what, process, detail]) => {
+                const store = processes[process] as Process;
+                if (what === "accept") return events.push(await truncated(store, now));
+                if (what === "learn") {
+                  news += 1;
+                  return learn(
+                    store,
+                    `w${news % 5}`,
+                    ["sent", "delivered", "read"][detail % 3] as string,
+                  );
+                }
+                const pass = await store.beginPass("main", now);
+                if (pass === null) return;
+                await store.noteReads(pass, 1, [], start);
+                count(
+                  await store.settleCovered(
+                    pass,
+                    { ...all, unknown: detail % 2 },
+                    now,
+                    what === "end" && detail > 0 ? 100 : detail,
+                  ),
+                );
+                if (what === "end") await store.endPass(pass);
+              }),
+            );
+          }
+          for (
+            let pass = await processes[0].beginPass("main", now);
+            pass !== null;
+            pass = await processes[0].beginPass("main", now)
+          ) {
+            count(await processes[0].settleCovered(pass, all, now, 100));
+            await processes[0].endPass(pass);
+          }
+
+          expect(settled).toBe(events.length);
+          expect(await processes[0].waitingAccounts()).toEqual([]);
+          const views = await Promise.all(events.map((seq) => processes[0].read.getEvent(seq)));
+          for (const view of views) {
+            expect(view?.hydration?.state).toBe("done");
+            expect(view?.hydration?.found).toHaveLength(view?.hydration?.foundCount ?? -1);
+            const isAccountedFor =
+              view?.hydration?.unknown === 0 && (view.hydration.foundCount ?? 0) > 0;
+            expect(view?.disposition).toBe(isAccountedFor ? "filtered" : "routed");
+          }
+          const routed = views.flatMap((view) =>
+            view?.disposition === "routed" ? [view.seq] : [],
           );
-        }
-        for (let pass = await processes[0].beginPass("main", now); pass !== null; pass = await processes[0].beginPass("main", now)) {
-          count(await processes[0].settleCovered(pass, all, now, 100));
-          await processes[0].endPass(pass);
-        }
-
-        expect(settled).toBe(events.length);
-        expect(await processes[0].waitingAccounts()).toEqual([]);
-        const views = await Promise.all(events.map((seq) => processes[0].read.getEvent(seq)));
-        for (const view of views) {
-          expect(view?.hydration?.state).toBe("done");
-          expect(view?.hydration?.found).toHaveLength(view?.hydration?.foundCount ?? -1);
-          const isAccountedFor = view?.hydration?.unknown === 0 && (view.hydration.foundCount ?? 0) > 0;
-          expect(view?.disposition).toBe(isAccountedFor ? "filtered" : "routed");
-        }
-        const routed = views.flatMap((view) => (view?.disposition === "routed" ? [view.seq] : []));
-        expect(due.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(routed.toSorted((a, b) => a - b));
-      }),
+          expect(due.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(
+            routed.toSorted((a, b) => a - b),
+          );
+        },
+      ),
       { numRuns: 15 },
     );
   });

@@ -19,7 +19,12 @@ async function accept(store: OneStore, statuses: number): Promise<number> {
   const run = made++;
   for (let status = 0; status < statuses; status += 1) {
     const events = Array.from({ length: messages }, (_, message) =>
-      anEvent({ id: `${run}-${message}-${status}`, wamid: `wamid.${run}.${message}`, receivedAt: Date.now(), data: { status } }),
+      anEvent({
+        id: `${run}-${message}-${status}`,
+        wamid: `wamid.${run}.${message}`,
+        receivedAt: Date.now(),
+        data: { status },
+      }),
     );
     await store.accept(events);
   }
@@ -71,15 +76,24 @@ test("the routes of a worker that died go on elsewhere, in order", async () => {
   const living = await startWorker(shared, rules, { name: "living", routes, attempts, tookMs: 5 });
   await until("both work", () => sizes([dying, living]).join() === "2,3");
   const expected = await accept(store, 6);
-  await until("the first are delivered", () => attempts.filter(({ worker }) => worker === "dying").length >= 20);
+  await until(
+    "the first are delivered",
+    () => attempts.filter(({ worker }) => worker === "dying").length >= 20,
+  );
   dying.stop();
   const stoppedAt = performance.now();
   await until("all is delivered", async () => (await settled(store)) === expected);
   expect(living.held.size).toBe(routes.length);
   // Nothing of its routes went out before it had stopped for certain.
-  const lost = new Set(attempts.filter(({ worker }) => worker === "dying").map(({ route }) => route));
-  const taken = attempts.filter(({ worker, route, at }) => worker === "living" && lost.has(route) && at > stoppedAt);
-  expect(Math.min(...taken.map(({ at }) => at)) - stoppedAt).toBeGreaterThan(times.deadAfterMs - times.beatMs - 100);
+  const lost = new Set(
+    attempts.filter(({ worker }) => worker === "dying").map(({ route }) => route),
+  );
+  const taken = attempts.filter(
+    ({ worker, route, at }) => worker === "living" && lost.has(route) && at > stoppedAt,
+  );
+  expect(Math.min(...taken.map(({ at }) => at)) - stoppedAt).toBeGreaterThan(
+    times.deadAfterMs - times.beatMs - 100,
+  );
   expectOrder(attempts);
   expect(await store.rows(queue)).toEqual([]);
   await living.close();
@@ -101,7 +115,9 @@ test("a worker that stood still begins no attempt of a route that it has lost", 
   const other = await startWorker(shared, rules, { name: "other", routes, attempts, tookMs: 100 });
   await until(
     "the other works on all",
-    () => new Set(attempts.filter(({ worker }) => worker === "other").map(({ route }) => route)).size === routes.length,
+    () =>
+      new Set(attempts.filter(({ worker }) => worker === "other").map(({ route }) => route))
+        .size === routes.length,
   );
   const own = () => attempts.filter(({ worker }) => worker === "frozen");
   const before = own().length;
@@ -127,7 +143,9 @@ test("two workers share the shards of a route, and go on in order with another n
   const store = await shared.open(rulesFor([{ name: "a" }], { unknown: "forward" }));
   const attempts: AttemptMade[] = [];
   const [one, two] = await Promise.all(
-    ["one", "two"].map((name) => startWorker(shared, rules, { name, routes: ["a"], attempts, tookMs: 3, shards: 2 })),
+    ["one", "two"].map((name) =>
+      startWorker(shared, rules, { name, routes: ["a"], attempts, tookMs: 3, shards: 2 }),
+    ),
   );
   if (one === undefined || two === undefined) throw new Error("no workers");
   const held = () => [one, two].map((worker) => [...worker.held.keys()].join()).toSorted();
@@ -144,7 +162,10 @@ test("two workers share the shards of a route, and go on in order with another n
   await wait(times.beatMs * 3);
   expect([...two.held.keys()].filter((name) => name.endsWith("/3"))).toEqual([]);
   two.reload(3);
-  await until("three shards have holders", () => one.held.size + two.held.size === 3 && held().join().includes("/3"));
+  await until(
+    "three shards have holders",
+    () => one.held.size + two.held.size === 3 && held().join().includes("/3"),
+  );
   await acceptSome();
   await until("all is delivered", async () => (await settled(store)) === sum());
   expect(attempts).toHaveLength(sum());

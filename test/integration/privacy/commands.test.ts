@@ -33,7 +33,10 @@ const others: Readonly<Record<string, string>> = {
 };
 
 /** Arguments of each command without `--config`; several lists: several runs. */
-function runsIn(folder: string, delivery: string): Readonly<Record<string, readonly (readonly string[])[]>> {
+function runsIn(
+  folder: string,
+  delivery: string,
+): Readonly<Record<string, readonly (readonly string[])[]>> {
   const file = (path: string) => join(folder, path);
   const seqs = ["1", "2", "3", "4"];
   return {
@@ -46,7 +49,9 @@ function runsIn(folder: string, delivery: string): Readonly<Record<string, reado
       ["--wamid", wamid, "--reference", "order-2"],
       ["--file", file("refused.ndjson")],
     ],
-    send: [["--to", number, "--text", "Hola", "--metadata", `customer=${name}`, "--key", randomUUID()]],
+    send: [
+      ["--to", number, "--text", "Hola", "--metadata", `customer=${name}`, "--key", randomUUID()],
+    ],
     backup: [["--force", file("copy.db")]],
     doctor: [["--offline"]],
     healthcheck: [[]],
@@ -62,69 +67,135 @@ function runsIn(folder: string, delivery: string): Readonly<Record<string, reado
     resume: [["everything"]],
     reconcile: [["--dry-run"], []],
     trigger: [["message.status.delivered", "--source", "main"]],
-    verify: [["--secret-file", file("secret"), "--body", file("body.json"), "-H", `x-signature: ${planted}`]],
+    verify: [
+      [
+        "--secret-file",
+        file("secret"),
+        "--body",
+        file("body.json"),
+        "-H",
+        `x-signature: ${planted}`,
+      ],
+    ],
   };
 }
 
 const found = (text: string) => foundIn(text, wanted);
 
 async function plant(): Promise<RelayHere> {
-  const refusing = await openEcho(400, () => JSON.stringify({ error: planted, code: "bad_request", message: planted }));
+  const refusing = await openEcho(400, () =>
+    JSON.stringify({ error: planted, code: "bad_request", message: planted }),
+  );
   const [failing, gone] = [await openEcho(500, () => planted), await openEcho(410, () => planted)];
   const once = { retry: { schedule: ["0s"], jitter: 0 } };
   const signed = {
-    signature: { preset: "standard-webhooks", secrets: [`whsec_${Buffer.from("of-the-test-of-the-test").toString("base64")}`] },
+    signature: {
+      preset: "standard-webhooks",
+      secrets: [`whsec_${Buffer.from("of-the-test-of-the-test").toString("base64")}`],
+    },
   };
   const relay = await startRelayHere({
     settings: {
-      accounts: { main: { baseUrl: refusing.url, apiKey: "sk_live_of-the-test", plan: "enterprise", share: 1 } },
+      accounts: {
+        main: {
+          baseUrl: refusing.url,
+          apiKey: "sk_live_of-the-test",
+          plan: "enterprise",
+          share: 1,
+        },
+      },
       sources: {
-        main: { account: "main", signature: { service: "acme", secrets: ["harness-webhook-secret"] } },
+        main: {
+          account: "main",
+          signature: { service: "acme", secrets: ["harness-webhook-secret"] },
+        },
         signed: { account: "main", ...signed },
       },
       routes: [
         routeTo(failing.url, { to: once }),
         routeTo(gone.url, { name: "stopped", to: once }),
-        routeTo(failing.url, { name: "none", match: { events: ["*"], errorCodes: ["1"] }, to: once }),
+        routeTo(failing.url, {
+          name: "none",
+          match: { events: ["*"], errorCodes: ["1"] },
+          to: once,
+        }),
       ],
     },
   });
   const sentAt = new Date(Date.now() - 86_400_000).toISOString();
   const metadata = { customer: name, phone: number, note: planted };
-  const registration = { wamid, id: randomUUID(), conversationId: number, reference: referenceKey, metadata, sentAt };
-  expect(await relay.ask("/v1/messages/track", { method: "POST", body: registration })).toMatchObject({ status: 200 });
+  const registration = {
+    wamid,
+    id: randomUUID(),
+    conversationId: number,
+    reference: referenceKey,
+    metadata,
+    sentAt,
+  };
+  expect(
+    await relay.ask("/v1/messages/track", { method: "POST", body: registration }),
+  ).toMatchObject({ status: 200 });
 
   const eventOf = (data: object, id: string = randomUUID()) =>
-    Buffer.from(JSON.stringify({ id, event: "message.status", createdAt: new Date().toISOString(), data }));
+    Buffer.from(
+      JSON.stringify({ id, event: "message.status", createdAt: new Date().toISOString(), data }),
+    );
   const contact = { to: number, profile: { name }, text: { body: planted } };
   const bodies = [
     eventOf({ wamid, status: "failed", errorCode: planted, ...contact }),
     eventOf({ wamid, status: planted, ...contact }, `${wamid}:${number}`),
     Buffer.from(JSON.stringify({ id: wamid, event: 1, [number]: name, data: contact })),
   ];
-  for (const body of bodies) expect((await postEvent(relay.webhookUrl, body)).status).toBeLessThan(300);
+  for (const body of bodies)
+    expect((await postEvent(relay.webhookUrl, body)).status).toBeLessThan(300);
   const body = eventOf({ wamid, status: "read", ...contact }).toString();
   const id = encodeURIComponent(`${name} ${wamid} ${number}`);
   const seconds = Math.floor(Date.now() / 1000);
-  const signature = createHmac("sha256", "of-the-test-of-the-test").update(`${id}.${seconds}.${body}`).digest("base64");
-  const headers = { "webhook-id": id, "webhook-timestamp": String(seconds), "webhook-signature": `v1,${signature}` };
-  expect((await fetch(`${relay.url}/webhooks/signed`, { method: "POST", headers, body })).status).toBe(200);
+  const signature = createHmac("sha256", "of-the-test-of-the-test")
+    .update(`${id}.${seconds}.${body}`)
+    .digest("base64");
+  const headers = {
+    "webhook-id": id,
+    "webhook-timestamp": String(seconds),
+    "webhook-signature": `v1,${signature}`,
+  };
+  expect(
+    (await fetch(`${relay.url}/webhooks/signed`, { method: "POST", headers, body })).status,
+  ).toBe(200);
   const line = (more: object) => JSON.stringify({ account: "main", wamid, ...more });
-  const refused = [line({ metadata: { customer: "Another" } }), line({ reference: "order-2" }), line({ sentAt: planted }), planted];
+  const refused = [
+    line({ metadata: { customer: "Another" } }),
+    line({ reference: "order-2" }),
+    line({ sentAt: planted }),
+    planted,
+  ];
   writeFileSync(join(relay.folder, "refused.ndjson"), refused.join("\n"));
   writeFileSync(join(relay.folder, "secret"), "of-the-test");
   writeFileSync(join(relay.folder, "body.json"), JSON.stringify({ planted }));
-  await until("an attempt of each event failed", async () => (await statsOf(relay)).attempts.failed >= 3);
+  await until(
+    "an attempt of each event failed",
+    async () => (await statsOf(relay)).attempts.failed >= 3,
+  );
   return relay;
 }
 
 test("every command is run below, or has a reason not to be", () => {
-  expect(Object.keys({ ...runsIn("", ""), ...others }).toSorted()).toEqual(everyCommand.map(({ name: each }) => each).toSorted());
+  expect(Object.keys({ ...runsIn("", ""), ...others }).toSorted()).toEqual(
+    everyCommand.map(({ name: each }) => each).toSorted(),
+  );
 });
 
 test("no command prints a wamid, a phone number or a name without --show-pii", async () => {
   const relay = await plant();
-  const clear = await runHere(["events", "show", "4", "--json", "--show-pii", "--config", relay.settingsPath]);
+  const clear = await runHere([
+    "events",
+    "show",
+    "4",
+    "--json",
+    "--show-pii",
+    "--config",
+    relay.settingsPath,
+  ]);
   // Each was planted where commands look.
   expect(found(clear.out)).toEqual(expect.arrayContaining([number, wamid, "Ximena", "Quiroga"]));
   const { out } = await runHere(["deliveries", "list", "--json", "--config", relay.settingsPath]);
@@ -137,7 +208,13 @@ test("no command prints a wamid, a phone number or a name without --show-pii", a
         for (const more of command === "healthcheck" || !isRunning ? [[]] : [[], ["--json"]]) {
           const config = command === "verify" ? [] : ["--config", relay.settingsPath];
           const ran = await runHere([...command.split(" "), ...args, ...config, ...more]);
-          expect({ command, args, found: found(`${ran.out}\n${ran.err}`), out: ran.out, err: ran.err }).toMatchObject({ found: [] });
+          expect({
+            command,
+            args,
+            found: found(`${ran.out}\n${ran.err}`),
+            out: ran.out,
+            err: ran.err,
+          }).toMatchObject({ found: [] });
           expect([args, ran.code === 2 ? ran.err : ""]).toEqual([args, ""]);
         }
       }

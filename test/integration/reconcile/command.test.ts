@@ -5,10 +5,17 @@ import { usageOf } from "../../harness/sandbox-usage.ts";
 import { jsonOf, runOn, runProcessOn } from "../cli/run-cli.ts";
 
 interface Done {
-  readonly accounts: { account: string; polled: number; changed: number; stopped: { reason: string } | null }[];
+  readonly accounts: {
+    account: string;
+    polled: number;
+    changed: number;
+    stopped: { reason: string } | null;
+  }[];
 }
 
-async function setUp(count = 3): Promise<{ sandbox: Sandbox; relay: RelayHere; calls: () => Promise<number> }> {
+async function setUp(
+  count = 3,
+): Promise<{ sandbox: Sandbox; relay: RelayHere; calls: () => Promise<number> }> {
   const sandbox = await startSandbox();
   onTestFinished(() => sandbox.close());
   const relay = await startRelayHere({
@@ -19,11 +26,17 @@ async function setUp(count = 3): Promise<{ sandbox: Sandbox; relay: RelayHere; c
   });
   const [template] = sandbox.templates();
   for (let n = 0; n < count; n++) {
-    const { body } = await sandbox.call("POST", "/messages", { to: `+54911555500${n}1`, template: { id: template?.id, variables: {} } });
+    const { body } = await sandbox.call("POST", "/messages", {
+      to: `+54911555500${n}1`,
+      template: { id: template?.id, variables: {} },
+    });
     const { id, wamid } = body as { id: string; wamid: string };
     // Sent a while ago, so that it is due.
     const sentAt = new Date(Date.now() - 90_000).toISOString();
-    await relay.ask("/v1/messages/track", { method: "POST", body: { account: "main", id, wamid, sentAt } });
+    await relay.ask("/v1/messages/track", {
+      method: "POST",
+      body: { account: "main", id, wamid, sentAt },
+    });
   }
   sandbox.clock.advance(60_000);
   const calls = async () => (await usageOf(sandbox)).apiCalls.used;
@@ -40,9 +53,13 @@ test("polls through a running relay, except in a dry run, and nothing twice", as
 
   const done = await runProcessOn(relay, "reconcile");
   expect(done).toMatchObject({ code: 0, err: "" });
-  expect(done.out).toMatch(/^account +polled +changed +unchanged +missing +failed +postponed\nmain +3 +3 +0 +0 +0 +0\n$/);
+  expect(done.out).toMatch(
+    /^account +polled +changed +unchanged +missing +failed +postponed\nmain +3 +3 +0 +0 +0 +0\n$/,
+  );
   expect(await calls()).toBe(before + 3);
-  expect(jsonOf<Done>(await runOn(relay, "reconcile", "--json"))).toMatchObject({ accounts: [{ account: "main", polled: 0 }] });
+  expect(jsonOf<Done>(await runOn(relay, "reconcile", "--json"))).toMatchObject({
+    accounts: [{ account: "main", polled: 0 }],
+  });
 });
 
 test("polls by itself without a relay, and the next start has the found statuses", async () => {
@@ -50,10 +67,15 @@ test("polls by itself without a relay, and the next start has the found statuses
   await relay.stop();
   const before = await calls();
   const done = await runOn(relay, "reconcile");
-  expect(done).toMatchObject({ code: 0, err: "note: no relay runs; deliveries go out when one is started\n" });
+  expect(done).toMatchObject({
+    code: 0,
+    err: "note: no relay runs; deliveries go out when one is started\n",
+  });
   expect(await calls()).toBe(before + 3);
   await relay.start();
-  const events = (await relay.ask("/v1/events")).body as { data: { origin: string; status: string }[] };
+  const events = (await relay.ask("/v1/events")).body as {
+    data: { origin: string; status: string }[];
+  };
   expect(events.data.map(({ origin }) => origin)).toEqual(["reconcile", "reconcile", "reconcile"]);
 });
 
@@ -69,7 +91,9 @@ test("exits 1 for a refused key or no account, 2 for wrong usage, 3 for a used-u
   await relay.stop();
   const refused = await runOn(relay, "reconcile", "--json");
   expect(refused.code).toBe(1);
-  expect(JSON.parse(refused.out)).toMatchObject({ accounts: [{ polled: 0, stopped: { reason: "unauthenticated" } }] });
+  expect(JSON.parse(refused.out)).toMatchObject({
+    accounts: [{ polled: 0, stopped: { reason: "unauthenticated" } }],
+  });
   expect(refused.err).toBe("main: stopped: the service refuses the API key\n");
 
   expect(await runOn(relay, "reconcile", "--account", "mute")).toMatchObject({ code: 1, out: "" });

@@ -12,7 +12,10 @@ test("submits a polled `pending`, which counts as no missed webhook", async () =
   stage.clock.jump(2 * minute);
   await stage.sandbox.idle(longestWaitMs);
   expect(await stage.reconcile()).toMatchObject({ polled: 13, changed: 13 });
-  expect([...(await stage.statuses()).values()].toSorted()).toEqual([...Array.from({ length: 12 }, () => "pending"), "sent"]);
+  expect([...(await stage.statuses()).values()].toSorted()).toEqual([
+    ...Array.from({ length: 12 }, () => "pending"),
+    "sent",
+  ]);
   let metrics = "";
   await until("the grace of a webhook is over", async () => {
     stage.clock.jump(15_000);

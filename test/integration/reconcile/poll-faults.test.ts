@@ -4,13 +4,20 @@ import { bytesOf, jsonAnswer, startScripted } from "../service/client/scripted-s
 import { type AccountDone, openStage, type Stage } from "./stage.ts";
 
 const minute = 60_000;
-const stopOf = ({ stopped }: AccountDone) => stopped as (AccountDone["stopped"] & { detail?: string }) | null;
+const stopOf = ({ stopped }: AccountDone) =>
+  stopped as (AccountDone["stopped"] & { detail?: string }) | null;
 const alarmsOf = async (stage: Stage) => {
-  const { alarms } = (await stage.ask("GET", "/readyz")).body as { alarms: { alarm: string; text: string }[] };
+  const { alarms } = (await stage.ask("GET", "/readyz")).body as {
+    alarms: { alarm: string; text: string }[];
+  };
   return alarms.filter(({ alarm }) => alarm === "polls");
 };
 const missingOf = async (stage: Stage) =>
-  ((await stage.ask("POST", "/v1/reconcile", { dryRun: true })).body as { accounts: { missing: number }[] }).accounts[0]?.missing;
+  (
+    (await stage.ask("POST", "/v1/reconcile", { dryRun: true })).body as {
+      accounts: { missing: number }[];
+    }
+  ).accounts[0]?.missing;
 test("raises an alarm and marks nothing missing when the key of another account gets 404 for all", async () => {
   const stage = await openStage();
   await stage.send(30);
@@ -19,11 +26,17 @@ test("raises an alarm and marks nothing missing when the key of another account 
   for (let n = 0; n < 4; n++) {
     stage.clock.jump(10 * minute);
     const done = await stage.reconcile();
-    expect(stopOf(done)).toMatchObject({ reason: "not-found", detail: expect.stringContaining("404"), until: expect.any(String) });
+    expect(stopOf(done)).toMatchObject({
+      reason: "not-found",
+      detail: expect.stringContaining("404"),
+      until: expect.any(String),
+    });
     expect(done).toMatchObject({ changed: 0, unchanged: 0 });
   }
   await until("the alarm", async () => (await alarmsOf(stage)).length > 0);
-  expect(await alarmsOf(stage)).toMatchObject([{ alarm: "polls", text: expect.stringContaining("404 to every poll") }]);
+  expect(await alarmsOf(stage)).toMatchObject([
+    { alarm: "polls", text: expect.stringContaining("404 to every poll") },
+  ]);
   expect(stage.lines().filter(({ alarm }) => alarm === "polls")).toHaveLength(1);
   expect(await stage.metrics()).toContain('relay_polls_faulty{account="main"} 1');
   expect(await missingOf(stage)).toBe(0);
@@ -44,7 +57,10 @@ test("marks nothing missing when 404s begin after everything was found", async (
   const service = await startScripted(({ path }) =>
     isBroken
       ? jsonAnswer(404, '{"error":"No encontramos ese mensaje.","cause":null}')
-      : jsonAnswer(200, JSON.stringify({ wamid: wamids.get(path.split("/").at(-1) ?? ""), status: "sent" })),
+      : jsonAnswer(
+          200,
+          JSON.stringify({ wamid: wamids.get(path.split("/").at(-1) ?? ""), status: "sent" }),
+        ),
   );
   const stage = await openStage({ account: { baseUrl: service.baseUrl } });
   for (const { id, wamid } of await stage.send(30)) wamids.set(id, wamid);
@@ -63,34 +79,49 @@ test("marks nothing missing when 404s begin after everything was found", async (
 });
 
 test.each([
-  ["402", jsonAnswer(402, '{"error":"Tu plan no permite la API","cause":{"type":"upgrade"}}'), "refused", 5],
+  [
+    "402",
+    jsonAnswer(402, '{"error":"Tu plan no permite la API","cause":{"type":"upgrade"}}'),
+    "refused",
+    5,
+  ],
   ["HTML", bytesOf("HTTP/1.1 200 OK\ncontent-type: text/html", "<h1>hola</h1>"), "unreadable", 5],
-])("%s to every poll: reported as what it is, with an alarm, and tried ever more rarely", async (_, answer, reason, least) => {
-  let heals: Buffer | null = null;
-  const service = await startScripted(() => heals ?? answer);
-  const stage = await openStage({ account: { baseUrl: service.baseUrl }, settings: { reconcile: { schedule: "* * * * *" } } });
-  await stage.send(40);
-  stage.clock.jump(2 * minute);
-  await until("the alarm", async () => {
-    stage.clock.jump(1_000);
-    return (await alarmsOf(stage)).length > 0;
-  });
-  expect(await alarmsOf(stage)).toMatchObject([{ alarm: "polls" }]);
-  await until("the pass ended", () => stage.lines().some(({ stopped, detail }) => stopped === reason && typeof detail === "string"));
-  const first = service.seen.length;
-  expect(first).toBeGreaterThanOrEqual(least);
-  expect(first).toBeLessThan(20);
-  const plan = (await stage.ask("POST", "/v1/reconcile", { dryRun: true })).body as { accounts: AccountDone[] };
-  expect(plan.accounts[0]?.stopped).toMatchObject({ reason });
-  // Two hours: one call for each pass, after 1, 2, 4 … minutes.
-  for (let n = 0; n < 120; n++) stage.clock.jump(minute);
-  expect(service.seen.length - first).toBeLessThan(12);
-  heals = jsonAnswer(200, '{"wamid":"another","status":"sent"}');
-  await until("the alarm ends", async () => {
-    stage.clock.jump(minute);
-    return (await alarmsOf(stage)).length === 0;
-  });
-});
+])(
+  "%s to every poll: reported as what it is, with an alarm, and tried ever more rarely",
+  async (_, answer, reason, least) => {
+    let heals: Buffer | null = null;
+    const service = await startScripted(() => heals ?? answer);
+    const stage = await openStage({
+      account: { baseUrl: service.baseUrl },
+      settings: { reconcile: { schedule: "* * * * *" } },
+    });
+    await stage.send(40);
+    stage.clock.jump(2 * minute);
+    await until("the alarm", async () => {
+      stage.clock.jump(1_000);
+      return (await alarmsOf(stage)).length > 0;
+    });
+    expect(await alarmsOf(stage)).toMatchObject([{ alarm: "polls" }]);
+    await until("the pass ended", () =>
+      stage.lines().some(({ stopped, detail }) => stopped === reason && typeof detail === "string"),
+    );
+    const first = service.seen.length;
+    expect(first).toBeGreaterThanOrEqual(least);
+    expect(first).toBeLessThan(20);
+    const plan = (await stage.ask("POST", "/v1/reconcile", { dryRun: true })).body as {
+      accounts: AccountDone[];
+    };
+    expect(plan.accounts[0]?.stopped).toMatchObject({ reason });
+    // Two hours: one call for each pass, after 1, 2, 4 … minutes.
+    for (let n = 0; n < 120; n++) stage.clock.jump(minute);
+    expect(service.seen.length - first).toBeLessThan(12);
+    heals = jsonAnswer(200, '{"wamid":"another","status":"sent"}');
+    await until("the alarm ends", async () => {
+      stage.clock.jump(minute);
+      return (await alarmsOf(stage)).length === 0;
+    });
+  },
+);
 
 test("one invalid record affects only itself", async () => {
   const answers = new Map<string, Buffer>();
@@ -102,11 +133,18 @@ test("one invalid record affects only itself", async () => {
     const odd = n === 3 ? '{"code":1}' : n === 4 ? "12345678901234567890" : "131026";
     answers.set(
       id,
-      n === 5 ? bytesOf("HTTP/1.1 200 OK", "{") : jsonAnswer(200, `{"wamid":"${wamid}","status":"failed","errorCode":${odd}}`),
+      n === 5
+        ? bytesOf("HTTP/1.1 200 OK", "{")
+        : jsonAnswer(200, `{"wamid":"${wamid}","status":"failed","errorCode":${odd}}`),
     );
   }
   stage.clock.jump(2 * minute);
-  expect(await stage.reconcile()).toMatchObject({ polled: 12, changed: 11, failed: 1, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({
+    polled: 12,
+    changed: 11,
+    failed: 1,
+    stopped: null,
+  });
   const { body } = await stage.ask("GET", `/v1/messages/${sent[4]?.wamid}`);
   expect(body).toMatchObject({ status: "failed", errorCode: "12345678901234567890" });
 });

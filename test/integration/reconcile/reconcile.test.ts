@@ -15,14 +15,23 @@ interface Planned {
 
 test("polls for a status that no webhook reported, routes it once, and stops polling when it is final", async () => {
   const downstream = await openDownstream();
-  const stage = await openStage({ settings: { routes: [routeTo(downstream.url, { emit: "transitions" })] } });
+  const stage = await openStage({
+    settings: { routes: [routeTo(downstream.url, { emit: "transitions" })] },
+  });
   await stage.send(12);
   stage.clock.jump(30_000);
   expect(await stage.reconcile()).toMatchObject({ polled: 0, postponed: 0 });
 
   stage.clock.jump(5 * minute);
   const calls = await stage.apiCalls();
-  expect(await stage.reconcile()).toMatchObject({ polled: 12, changed: 12, unchanged: 0, missing: 0, failed: 0, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({
+    polled: 12,
+    changed: 12,
+    unchanged: 0,
+    missing: 0,
+    failed: 0,
+    stopped: null,
+  });
   expect(await stage.apiCalls()).toBe(calls + 12);
   expect(await stage.statuses()).toEqual(stage.truth());
   await until("all are delivered", () => downstream.counts().taken === 12);
@@ -33,7 +42,11 @@ test("polls for a status that no webhook reported, routes it once, and stops pol
   const delivered = [...stage.truth().values()].filter((status) => status === "delivered").length;
   expect(delivered).toBeGreaterThan(0);
   stage.clock.jump(hour);
-  expect(await stage.reconcile()).toMatchObject({ polled: delivered, changed: 0, unchanged: delivered });
+  expect(await stage.reconcile()).toMatchObject({
+    polled: delivered,
+    changed: 0,
+    unchanged: delivered,
+  });
   expect(downstream.counts().taken).toBe(12);
 });
 
@@ -48,7 +61,13 @@ test("counts a message as missing after two 404s while others are found", async 
   ]);
   stage.clock.jump(2 * minute);
   const found = { changed: 1, unchanged: 0 };
-  expect(await stage.reconcile()).toMatchObject({ polled: 3, ...found, missing: 2, unpollable: 1, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({
+    polled: 3,
+    ...found,
+    missing: 2,
+    unpollable: 1,
+    stopped: null,
+  });
   // One 404 is not believed, and none before something was found.
   for (let n = 0; n < 3; n++) {
     stage.clock.jump(20 * minute);
@@ -80,11 +99,18 @@ test("ends a pass when the service is down, and polls again at growing intervals
 });
 
 test("spreads a small quota over the month and reports what is postponed", async () => {
-  // 2026-12-01, three hours into the month: 3,000 calls are ours, 300 are kept for sends, a day's part is 87.
-  const stage = await openStage({ plan: "escala", account: { share: 0.01 }, start: Date.UTC(2026, 11, 1, 6) });
+  // 2026-12-01, three hours into the month: 3,000 calls are ours, 300 are kept for sends, a day's
+  // part is 87.
+  const stage = await openStage({
+    plan: "escala",
+    account: { share: 0.01 },
+    start: Date.UTC(2026, 11, 1, 6),
+  });
   await stage.send(60, "0002");
   stage.clock.jump(2 * minute);
-  const plan = async () => ((await stage.ask("POST", "/v1/reconcile", { dryRun: true })).body as { accounts: [Planned] }).accounts[0];
+  const plan = async () =>
+    ((await stage.ask("POST", "/v1/reconcile", { dryRun: true })).body as { accounts: [Planned] })
+      .accounts[0];
   const { wouldPoll, postponed, lastsUntil } = await plan();
   // A quarter of the day's part, and an eighth of the rest, for an eighth of the day has gone.
   expect(wouldPoll).toBeGreaterThanOrEqual(29);

@@ -15,11 +15,16 @@ interface Alert {
 
 async function openAlertUrl(status = 200) {
   const { url, seen } = await startHttp((_request, response) => response.writeHead(status).end());
-  return { url: `${url}/secret-of-the-url`, alerts: () => seen.map(({ body }) => JSON.parse(String(body)) as Alert) };
+  return {
+    url: `${url}/secret-of-the-url`,
+    alerts: () => seen.map(({ body }) => JSON.parse(String(body)) as Alert),
+  };
 }
 
-const alarmsOf = async (stage: Stage) => ((await stage.ask("GET", "/readyz")).body as { ready: boolean; alarms: Alert[] }).alarms;
-const gauge = async (stage: Stage) => /^relay_silence\{account="main"\} (\d)$/m.exec(await stage.metrics())?.[1];
+const alarmsOf = async (stage: Stage) =>
+  ((await stage.ask("GET", "/readyz")).body as { ready: boolean; alarms: Alert[] }).alarms;
+const gauge = async (stage: Stage) =>
+  /^relay_silence\{account="main"\} (\d)$/m.exec(await stage.metrics())?.[1];
 
 test("raises one alarm when no webhook arrives, which ends when events arrive", async () => {
   const { url, alerts } = await openAlertUrl();
@@ -37,7 +42,10 @@ test("raises one alarm when no webhook arrives, which ends when events arrive", 
   stage.clock.jump(60 * minute);
   await until("the alarm is posted", () => alerts().length === 1);
 
-  await stage.sandbox.control("POST", "/webhooks", { url: `${stage.url}/webhooks/main`, secret: stage.sandbox.secret });
+  await stage.sandbox.control("POST", "/webhooks", {
+    url: `${stage.url}/webhooks/main`,
+    secret: stage.sandbox.secret,
+  });
   await stage.send(6, "4321");
   stage.clock.jump(minute);
   await stage.sandbox.idle(longestWaitMs);
@@ -60,7 +68,9 @@ test("raises one alarm when no webhook arrives, which ends when events arrive", 
 test("names bad signatures as the cause, and logs an alert URL that fails", async () => {
   const { url } = await openAlertUrl(500);
   const stage = await openStage({ webhooks: true, settings: { silence: { alertUrl: url } } });
-  const webhooks = (await stage.sandbox.control("GET", "/webhooks")).body as { data: { id: string }[] };
+  const webhooks = (await stage.sandbox.control("GET", "/webhooks")).body as {
+    data: { id: string }[];
+  };
   await stage.sandbox.control("POST", `/webhooks/${webhooks.data[0]?.id}/rotate`, {});
   await stage.send(20);
   stage.clock.jump(2 * minute);
@@ -70,7 +80,9 @@ test("names bad signatures as the cause, and logs an alert URL that fails", asyn
   for (let n = 0; n < 16 && (await alarmsOf(stage)).length === 0; n++) stage.clock.jump(minute);
   const [alarm] = await alarmsOf(stage);
   expect(alarm?.causes[0]).toContain("rotated");
-  await until("the failure is told", () => stage.lines().some(({ msg }) => String(msg).includes("alertUrl")));
+  await until("the failure is told", () =>
+    stage.lines().some(({ msg }) => String(msg).includes("alertUrl")),
+  );
 });
 
 test("raises no alarm for late webhooks", async () => {
@@ -84,7 +96,10 @@ test("raises no alarm for late webhooks", async () => {
   // As if they had only been late.
   for (const { wamid, status } of stage.sandbox.messages()) {
     for (const each of ["sent", status])
-      await stage.sandbox.control("POST", "/events", { event: "message.status", data: { wamid, status: each } });
+      await stage.sandbox.control("POST", "/events", {
+        event: "message.status",
+        data: { wamid, status: each },
+      });
   }
   await stage.sandbox.idle(longestWaitMs);
   for (let n = 0; n < 20; n++) stage.clock.jump(minute);

@@ -50,8 +50,12 @@ export async function openStage({
   const clock = createJumpingClock({ speed, start });
   const sandbox = await startSandbox({ clock, plan, isUnlimited, seed: "reconcile" });
   const settingsWith = (more: SettingsParts) => ({
-    accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan, share: 1, ...account, ...more } },
-    sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
+    accounts: {
+      main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan, share: 1, ...account, ...more },
+    },
+    sources: {
+      main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } },
+    },
     reconcile: { schedule: "off" },
     ...settings,
   });
@@ -62,7 +66,8 @@ export async function openStage({
   });
   if (webhooks) sandbox.addWebhook({ url: relay.webhookUrl });
   await relay.start();
-  const ask = (method: "GET" | "POST", path: string, body?: unknown) => relay.ask(path, { method, body });
+  const ask = (method: "GET" | "POST", path: string, body?: unknown) =>
+    relay.ask(path, { method, body });
   return {
     sandbox,
     clock,
@@ -80,7 +85,10 @@ export async function openStage({
       const sent: SentMessage[] = [];
       for (let n = 0; n < count; n++) {
         const to = `+54911${String(n).padStart(6, "0")}${digits}`;
-        const { body } = await sandbox.call("POST", "/messages", { to, template: { id: template?.id, variables: {} } });
+        const { body } = await sandbox.call("POST", "/messages", {
+          to,
+          template: { id: template?.id, variables: {} },
+        });
         sent.push(body as SentMessage);
       }
       const registrations = sent.map(({ id, wamid }) => ({ account: "main", id, wamid }));
@@ -89,7 +97,10 @@ export async function openStage({
     },
     ask,
     metrics: async () => String((await relay.ask("/metrics")).body),
-    /** `POST /v1/reconcile` until there is no more; gives the last step's account with the counts summed. */
+    /**
+     * `POST /v1/reconcile` until there is no more; gives the last step's account with the counts
+     * summed.
+     */
     async reconcile() {
       const sums = { polled: 0, changed: 0, unchanged: 0, missing: 0, failed: 0 };
       let dueBy: string | null = null;
@@ -109,14 +120,23 @@ export async function openStage({
       const all = new Map<string, string | null>();
       let before: number | null = null;
       for (;;) {
-        const { body } = await ask("GET", `/v1/messages?limit=1000${before === null ? "" : `&before=${before}`}`);
-        const page = body as { data: { wamid: string; status: string | null }[]; next: number | null };
+        const { body } = await ask(
+          "GET",
+          `/v1/messages?limit=1000${before === null ? "" : `&before=${before}`}`,
+        );
+        const page = body as {
+          data: { wamid: string; status: string | null }[];
+          next: number | null;
+        };
         for (const { wamid, status } of page.data) all.set(wamid, status);
         if (page.next === null) return all;
         before = page.next;
       }
     },
     /** True statuses at the service. */
-    truth: () => new Map(sandbox.messages().map(({ wamid, status }) => [wamid as string, status as string | null])),
+    truth: () =>
+      new Map(
+        sandbox.messages().map(({ wamid, status }) => [wamid as string, status as string | null]),
+      ),
   };
 }

@@ -6,7 +6,10 @@ import { hello, openPhone, openRelay, sentBy, sentOf } from "./open-relay.ts";
 
 test("registers a sent message before it answers", async () => {
   const relay = await openRelay();
-  const { status, headers, body } = await relay.send({ ...hello, reference: "order-1", metadata: { team: "a" } }, "k");
+  const { status, headers, body } = await relay.send(
+    { ...hello, reference: "order-1", metadata: { team: "a" } },
+    "k",
+  );
   const [message, ...others] = sentBy(relay);
   expect([status, others.length, headers.get("idempotent-replayed")]).toEqual([201, 0, null]);
   expect(body).toEqual({
@@ -26,10 +29,18 @@ test("repeats the first answer under the same key, also after a restart", async 
   const first = await relay.send(hello, "k");
   // The same body, said in another order.
   const again = await relay.send({ text: hello.text, to: hello.to, account: "main" }, "k");
-  expect([again.status, again.headers.get("idempotent-replayed"), again.body]).toEqual([201, "true", first.body]);
+  expect([again.status, again.headers.get("idempotent-replayed"), again.body]).toEqual([
+    201,
+    "true",
+    first.body,
+  ]);
   await relay.restart();
   const later = await relay.send(hello, "k");
-  expect([later.status, later.headers.get("idempotent-replayed"), later.body]).toEqual([201, "true", first.body]);
+  expect([later.status, later.headers.get("idempotent-replayed"), later.body]).toEqual([
+    201,
+    "true",
+    first.body,
+  ]);
   expect(sentBy(relay)).toHaveLength(1);
 
   const keyless = [await relay.send(hello), await relay.send(hello)];
@@ -49,7 +60,12 @@ test("sends one message for 50 concurrent requests with one key", async () => {
   expect(made.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
   expect(new Set(made.map(({ body }) => JSON.stringify(body))).size).toBe(1);
   for (const { status, headers, body } of answers) {
-    if (status !== 201) expect([status, headers.get("retry-after"), body]).toMatchObject([409, "1", { code: "conflict" }]);
+    if (status !== 201)
+      expect([status, headers.get("retry-after"), body]).toMatchObject([
+        409,
+        "1",
+        { code: "conflict" },
+      ]);
   }
   expect(await relay.send(hello, "k")).toMatchObject({ status: 201, body: made[0]?.body });
 });
@@ -59,72 +75,106 @@ test.each([
   ["hang", "before", 0],
   ["reset", "after", 1],
   [500, "before", 0],
-] as const)("%s %s the work: the outcome is unknown until it is sent again on purpose", async (answer, when, done) => {
-  const relay = await openRelay();
-  relay.sandbox.setFaults({ api: [{ answer, when, times: 1 }] });
-  const sending = relay.send(hello, "k");
-  if (answer === "hang") {
-    await until("the request hangs", () => relay.deadlines() === 1);
-    if (done === 1) await until("the work is done", () => sentBy(relay).length === 1);
-    // Long enough for the request to have left.
-    await until("it was counted", async () => (await usageOf(relay.sandbox)).apiCalls.used >= 1);
-    relay.expire();
-  }
-  const first = await sending;
-  expect(first).toMatchObject({
-    status: 409,
-    body: { code: "outcome_unknown", details: { idempotencyKey: "k", attempts: 1, resend: 1, justNow: true, about: "+54…00" } },
-  });
-  expect(JSON.stringify(first.body)).not.toContain(openPhone);
+] as const)(
+  "%s %s the work: the outcome is unknown until it is sent again on purpose",
+  async (answer, when, done) => {
+    const relay = await openRelay();
+    relay.sandbox.setFaults({ api: [{ answer, when, times: 1 }] });
+    const sending = relay.send(hello, "k");
+    if (answer === "hang") {
+      await until("the request hangs", () => relay.deadlines() === 1);
+      if (done === 1) await until("the work is done", () => sentBy(relay).length === 1);
+      // Long enough for the request to have left.
+      await until("it was counted", async () => (await usageOf(relay.sandbox)).apiCalls.used >= 1);
+      relay.expire();
+    }
+    const first = await sending;
+    expect(first).toMatchObject({
+      status: 409,
+      body: {
+        code: "outcome_unknown",
+        details: { idempotencyKey: "k", attempts: 1, resend: 1, justNow: true, about: "+54…00" },
+      },
+    });
+    expect(JSON.stringify(first.body)).not.toContain(openPhone);
 
-  const again = await relay.send(hello, "k");
-  expect(again).toMatchObject({ status: 409, body: { code: "outcome_unknown", details: { attempts: 1, resend: 1, justNow: false } } });
-  await relay.restart();
-  expect((await relay.send(hello, "k")).body).toEqual(again.body);
-  expect(sentBy(relay)).toHaveLength(done);
+    const again = await relay.send(hello, "k");
+    expect(again).toMatchObject({
+      status: 409,
+      body: { code: "outcome_unknown", details: { attempts: 1, resend: 1, justNow: false } },
+    });
+    await relay.restart();
+    expect((await relay.send(hello, "k")).body).toEqual(again.body);
+    expect(sentBy(relay)).toHaveLength(done);
 
-  const resent = await relay.send(hello, "k", { query: "?resend=1" });
-  expect(resent.status).toBe(201);
-  expect(sentBy(relay).map(({ wamid }) => wamid)).toContain(sentOf(resent).wamid);
-  // A client that repeats what it got no answer to does not send a third time.
-  expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject({ status: 201, body: resent.body });
-  expect((await relay.send(hello, "k")).body).toEqual(resent.body);
-  expect(sentBy(relay)).toHaveLength(done + 1);
-});
+    const resent = await relay.send(hello, "k", { query: "?resend=1" });
+    expect(resent.status).toBe(201);
+    expect(sentBy(relay).map(({ wamid }) => wamid)).toContain(sentOf(resent).wamid);
+    // A client that repeats what it got no answer to does not send a third time.
+    expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject({
+      status: 201,
+      body: resent.body,
+    });
+    expect((await relay.send(hello, "k")).body).toEqual(resent.body);
+    expect(sentBy(relay)).toHaveLength(done + 1);
+  },
+);
 
 test("an invalid message is refused with what is wrong with it", async () => {
   const relay = await openRelay();
   const { body } = await relay.send({ to: openPhone, template: { id: "none" } }, "k");
-  expect(body).toMatchObject({ error: expect.stringMatching(/; template\.id: .*UUID/), code: "service_refused" });
+  expect(body).toMatchObject({
+    error: expect.stringMatching(/; template\.id: .*UUID/),
+    code: "service_refused",
+  });
 });
 
 test.each([
   ["a closed window", { to: "+5491155550777", text: "Hola" }, 409, "conflict"],
-  ["an unknown template", { to: openPhone, template: { id: "019a0000-0000-7000-8000-000000000000" } }, 404, "not-found"],
+  [
+    "an unknown template",
+    { to: openPhone, template: { id: "019a0000-0000-7000-8000-000000000000" } },
+    404,
+    "not-found",
+  ],
   ["the provider", { to: "+5491155550005", text: "Hola" }, 502, "rejected"],
-])("rejected for %s: sends nothing, returns the service's text, and frees the key", async (_, body, status, kind) => {
-  const relay = await openRelay();
-  relay.sandbox.customerWrites("+5491155550005", "Hola");
-  const refused = await relay.send(body, "k", { query: "?maxWait=1ms" });
-  const error = expect.stringMatching(/[a-z]{4,} /);
-  expect(refused).toMatchObject({ status: 422, body: { error, code: "service_refused", details: { account: "main", status, kind } } });
-  expect((await relay.send(hello, "k")).status).toBe(201);
-  expect(sentBy(relay)).toHaveLength(1);
-});
+])(
+  "rejected for %s: sends nothing, returns the service's text, and frees the key",
+  async (_, body, status, kind) => {
+    const relay = await openRelay();
+    relay.sandbox.customerWrites("+5491155550005", "Hola");
+    const refused = await relay.send(body, "k", { query: "?maxWait=1ms" });
+    const error = expect.stringMatching(/[a-z]{4,} /);
+    expect(refused).toMatchObject({
+      status: 422,
+      body: { error, code: "service_refused", details: { account: "main", status, kind } },
+    });
+    expect((await relay.send(hello, "k")).status).toBe(201);
+    expect(sentBy(relay)).toHaveLength(1);
+  },
+);
 
 test("retries temporary rejections of the provider only, and sends once", async () => {
-  const relay = await openRelay({ settings: { send: { temporaryRejections: ["Probá De Nuevo"] } } });
+  const relay = await openRelay({
+    settings: { send: { temporaryRejections: ["Probá De Nuevo"] } },
+  });
   relay.sandbox.customerWrites("+5491155550006", "Hola");
   expect((await relay.send({ to: "+5491155550006", text: "Hola" }, "k")).status).toBe(201);
   expect(sentBy(relay)).toHaveLength(1);
 });
 
 test("answers 429 with Retry-After when the caps have no room within maxWait", async () => {
-  const relay = await openRelay({ settings: { send: { maxWait: "50ms" } }, account: { plan: "escala", share: 0.001 } });
+  const relay = await openRelay({
+    settings: { send: { maxWait: "50ms" } },
+    account: { plan: "escala", share: 0.001 },
+  });
   expect((await relay.send(hello, "a")).status).toBe(201);
   for (const query of ["", "?maxWait=1ms"]) {
     const refused = await relay.send(hello, "b", { query });
-    expect(refused).toMatchObject({ status: 429, body: { code: "service_rate_limited", details: { account: "main" } } });
+    expect(refused).toMatchObject({
+      status: 429,
+      body: { code: "service_rate_limited", details: { account: "main" } },
+    });
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
   }
   expect(sentBy(relay)).toHaveLength(1);
@@ -145,7 +195,11 @@ test("answers the service's 429 for a cap and for a quota with different codes",
       status: 429,
       body: {
         code: "service_quota_used_up",
-        details: { until: expect.stringMatching(/-01T03:00:00/), stop: "quota", resource: "apiCalls" },
+        details: {
+          until: expect.stringMatching(/-01T03:00:00/),
+          stop: "quota",
+          resource: "apiCalls",
+        },
       },
     });
   }
@@ -155,7 +209,10 @@ test("answers the service's 429 for a cap and for a quota with different codes",
 
 test("answers a refused key, an unreachable service and an account without a key", async () => {
   const refused = await openRelay({ account: { apiKey: "acme_live_wrong" } });
-  expect(await refused.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
+  expect(await refused.send(hello, "k")).toMatchObject({
+    status: 502,
+    body: { code: "service_key_refused" },
+  });
   const nobody = await openRelay({ account: { baseUrl: "http://127.0.0.1:9" } });
   expect(await nobody.send(hello, "k", { query: "?maxWait=10ms" })).toMatchObject({
     status: 502,
@@ -167,7 +224,10 @@ test("answers a refused key, an unreachable service and an account without a key
 
 test("requires the account when there are two, each with its own keys", async () => {
   const relay = await openRelay();
-  const second = await relay.sandbox.control("POST", "/accounts", { name: "second", plan: "enterprise" });
+  const second = await relay.sandbox.control("POST", "/accounts", {
+    name: "second",
+    plan: "enterprise",
+  });
   const { key } = z.object({ key: z.string() }).parse(second.body);
   const both = await openRelay({
     settings: {
@@ -177,7 +237,10 @@ test("requires the account when there are two, each with its own keys", async ()
       },
     },
   });
-  expect(await both.send(hello, "k")).toMatchObject({ status: 400, body: { details: ["main", "second"] } });
+  expect(await both.send(hello, "k")).toMatchObject({
+    status: 400,
+    body: { details: ["main", "second"] },
+  });
   expect(await both.send({ ...hello, account: "third" }, "k")).toMatchObject({ status: 400 });
   expect((await both.send({ ...hello, account: "main" }, "k")).status).toBe(201);
   // Its own window is closed: the key was looked up in another account, and is free there.
@@ -203,7 +266,10 @@ test("sends nothing for a client that disconnects while it waits for room", asyn
   await until("it waits no more", async () => queued.exec(await metrics())?.[1] === "0");
   relay.expire();
   const unknown = z.object({ details: z.object({ justNow: z.boolean() }).optional() });
-  await until("the end is stored", async () => unknown.parse((await relay.send(hello, "a")).body).details?.justNow === false);
+  await until(
+    "the end is stored",
+    async () => unknown.parse((await relay.send(hello, "a")).body).details?.justNow === false,
+  );
   expect(sentBy(relay)).toHaveLength(1);
 });
 
@@ -218,7 +284,11 @@ test("rejects an invalid message without a call", async () => {
     { to: openPhone, text: "a", more: 1 },
     { to: openPhone, text: "a".repeat(4097) },
   ];
-  for (const body of bodies) expect(await relay.send(body, "k")).toMatchObject({ status: 400, body: { code: "bad_request" } });
+  for (const body of bodies)
+    expect(await relay.send(body, "k")).toMatchObject({
+      status: 400,
+      body: { code: "bad_request" },
+    });
   for (const key of ["", "k".repeat(257)]) expect((await relay.send(hello, key)).status).toBe(400);
   for (const query of ["?resend=0", "?resend=x", "?maxWait=6m", "?unknown=1"])
     expect((await relay.send(hello, "k", { query })).status).toBe(400);

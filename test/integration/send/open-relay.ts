@@ -9,7 +9,9 @@ import type { SettingsParts } from "../../harness/relay-settings.ts";
 /** Of a call to the service (src/service/client.ts). */
 const callTimeoutMs = 10_000;
 
-/** The machine's clock, but for the deadlines of calls to the service, which come only when told. */
+/**
+ * The machine's clock, but for the deadlines of calls to the service, which come only when told.
+ */
 function createDeadlineClock(): Clock & { expire(): void; deadlines(): number } {
   const deadlines = new Set<() => void>();
   return {
@@ -29,9 +31,17 @@ function createDeadlineClock(): Clock & { expire(): void; deadlines(): number } 
   };
 }
 
-const sent = z.object({ id: z.string(), wamid: z.string(), conversationId: z.string(), idempotencyKey: z.string() });
+const sent = z.object({
+  id: z.string(),
+  wamid: z.string(),
+  conversationId: z.string(),
+  idempotencyKey: z.string(),
+});
 const started = z.object({ runId: z.string() });
-const page = z.object({ data: z.array(z.looseObject({ wamid: z.string().optional() })), next: z.number().nullable() });
+const page = z.object({
+  data: z.array(z.looseObject({ wamid: z.string().optional() })),
+  next: z.number().nullable(),
+});
 
 /** An answer that a message was sent; fails where it is another, as the two after it do. */
 export const sentOf = ({ body }: RelayAnswer) => sent.parse(body);
@@ -47,15 +57,27 @@ export const hello = { to: openPhone, text: "Tu pedido salió." };
 export type SendingRelay = Awaited<ReturnType<typeof openRelay>>;
 
 /** A relay in this process, over HTTP, with the sandbox as its messaging service. */
-export async function openRelay(options: { settings?: SettingsParts; account?: object; sandbox?: SandboxOptions } = {}) {
+export async function openRelay(
+  options: { settings?: SettingsParts; account?: object; sandbox?: SandboxOptions } = {},
+) {
   const sandbox = await startSandbox({ plan: "enterprise", seed: 1, ...options.sandbox });
   sandbox.customerWrites(openPhone, "Hola");
   const clock = createDeadlineClock();
   const relay = await startRelayHere({
     clock,
     settings: {
-      accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise", share: 1, ...options.account } },
-      sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
+      accounts: {
+        main: {
+          baseUrl: sandbox.url,
+          apiKey: sandbox.key,
+          plan: "enterprise",
+          share: 1,
+          ...options.account,
+        },
+      },
+      sources: {
+        main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } },
+      },
       server: { shutdownTimeout: "2s" },
       ...options.settings,
     },
@@ -69,7 +91,11 @@ export async function openRelay(options: { settings?: SettingsParts; account?: o
   return {
     sandbox,
     url: relay.url,
-    send: (body: object, key: string | null = null, { query = "", signal }: { query?: string; signal?: AbortSignal } = {}) =>
+    send: (
+      body: object,
+      key: string | null = null,
+      { query = "", signal }: { query?: string; signal?: AbortSignal } = {},
+    ) =>
       relay.ask(`/v1/messages${query}`, {
         method: "POST",
         body,
@@ -91,4 +117,5 @@ export async function openRelay(options: { settings?: SettingsParts; account?: o
 }
 
 /** Messages that the account sent, as the sandbox has them. */
-export const sentBy = ({ sandbox }: SendingRelay) => sandbox.messages().filter(({ origin }) => origin === "api");
+export const sentBy = ({ sandbox }: SendingRelay) =>
+  sandbox.messages().filter(({ origin }) => origin === "api");

@@ -6,7 +6,11 @@ test("counts the calls of the minute against the caps after a restart", async ()
   const used = async () => {
     const text = await (await fetch(`${relay.url}/metrics`)).text();
     const of = (cap: string) =>
-      Number(new RegExp(`^relay_service_slots_used\\{account="main",cap="${cap}"\\} (\\d+)$`, "m").exec(text)?.[1]);
+      Number(
+        new RegExp(`^relay_service_slots_used\\{account="main",cap="${cap}"\\} (\\d+)$`, "m").exec(
+          text,
+        )?.[1],
+      );
     return { requests: of("requests"), messages: of("messages") };
   };
   // Six messages a minute are ours; the first goes at once.

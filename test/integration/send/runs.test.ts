@@ -3,8 +3,13 @@ import { until } from "../../harness/until.ts";
 import { openRelay, pageOf, type SendingRelay, startedOf } from "./open-relay.ts";
 
 /** The automation that the sandbox begins with and that is started by hand. */
-const manual = ({ sandbox }: SendingRelay) => sandbox.automations().find(({ trigger }) => trigger === "manual")?.id ?? "";
-const order = (reference: string, more: object = {}) => ({ reference, phone: `+54911555501${reference.slice(-2)}`, ...more });
+const manual = ({ sandbox }: SendingRelay) =>
+  sandbox.automations().find(({ trigger }) => trigger === "manual")?.id ?? "";
+const order = (reference: string, more: object = {}) => ({
+  reference,
+  phone: `+54911555501${reference.slice(-2)}`,
+  ...more,
+});
 
 /** The sandbox posts its events to the relay. */
 async function withWebhooks(): Promise<SendingRelay> {
@@ -20,14 +25,23 @@ test("starts one run per reference, also after a restart and for concurrent call
   const answers = await Promise.all(Array.from({ length: 20 }, () => relay.run(automation, body)));
   const [run, ...others] = relay.sandbox.runs();
   expect(others).toEqual([]);
-  const first = { account: "main", reference: "order-01", runId: run?.id, automation, stored: true };
+  const first = {
+    account: "main",
+    reference: "order-01",
+    runId: run?.id,
+    automation,
+    stored: true,
+  };
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
   for (const { status, body: answer } of answers) {
     if (status === 409) expect(answer).toMatchObject({ code: "conflict" });
     else expect(answer).toEqual({ ...first, created: status === 201 });
   }
   await relay.restart();
-  expect(await relay.run(automation, body)).toMatchObject({ status: 200, body: { ...first, created: false } });
+  expect(await relay.run(automation, body)).toMatchObject({
+    status: 200,
+    body: { ...first, created: false },
+  });
   expect(relay.sandbox.runs()).toHaveLength(1);
   expect((await relay.run(automation, order("order-02"))).status).toBe(201);
   expect(relay.sandbox.runs()).toHaveLength(2);
@@ -42,12 +56,18 @@ test("rejects another automation or body under the same reference and names both
     status: 409,
     body: {
       code: "idempotency_conflict",
-      details: { reference: "order-03", first: { about: automation, runId }, given: { about: "019a0000-0000-7000-8000-000000000000" } },
+      details: {
+        reference: "order-03",
+        first: { about: automation, runId },
+        given: { about: "019a0000-0000-7000-8000-000000000000" },
+      },
     },
   });
   for (const part of [runId, automation, "019a0000-0000-7000-8000-000000000000"])
     expect(other).toMatchObject({ body: { error: expect.stringContaining(part) } });
-  expect(await relay.run(automation, order("order-03", { data: { a: "b" } }))).toMatchObject({ body: { code: "idempotency_conflict" } });
+  expect(await relay.run(automation, order("order-03", { data: { a: "b" } }))).toMatchObject({
+    body: { code: "idempotency_conflict" },
+  });
   expect(relay.sandbox.runs()).toHaveLength(1);
 });
 
@@ -60,25 +80,49 @@ test("starts a run of unknown outcome again only with a resend", async () => {
   const lost = await relay.run(automation, order("order-04"));
   expect(lost).toMatchObject({
     status: 409,
-    body: { code: "outcome_unknown", details: { reference: "order-04", about: automation, resend: 1, justNow: true } },
+    body: {
+      code: "outcome_unknown",
+      details: { reference: "order-04", about: automation, resend: 1, justNow: true },
+    },
   });
-  expect((await relay.run(automation, order("order-04"))).body).toMatchObject({ code: "outcome_unknown", details: { justNow: false } });
+  expect((await relay.run(automation, order("order-04"))).body).toMatchObject({
+    code: "outcome_unknown",
+    details: { justNow: false },
+  });
   expect(relay.sandbox.runs()).toHaveLength(1);
-  // The one that was started after all has the conversation: the service refuses, and nothing is better known than before.
-  expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({ status: 422, body: { details: { status: 409 } } });
-  expect((await relay.run(automation, order("order-04"))).body).toMatchObject({ code: "outcome_unknown", details: { resend: 1 } });
+  // The one that was started after all has the conversation: the service refuses, and nothing is
+  // better known than before.
+  expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({
+    status: 422,
+    body: { details: { status: 409 } },
+  });
+  expect((await relay.run(automation, order("order-04"))).body).toMatchObject({
+    code: "outcome_unknown",
+    details: { resend: 1 },
+  });
   relay.sandbox.clock.advance(600_000);
-  expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({ status: 201, body: { created: true } });
+  expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({
+    status: 201,
+    body: { created: true },
+  });
 });
 
 test("lists runs with their status, which events update", async () => {
   const relay = await withWebhooks();
   const automation = manual(relay);
-  const good = startedOf(await relay.run(automation, order("order-11", { metadata: { team: "a" } })));
+  const good = startedOf(
+    await relay.run(automation, order("order-11", { metadata: { team: "a" } })),
+  );
   // A number without an account on the network.
-  const bad = startedOf(await relay.run(automation, { reference: "order-12", phone: "+5491155550000" }));
+  const bad = startedOf(
+    await relay.run(automation, { reference: "order-12", phone: "+5491155550000" }),
+  );
   const runs = async (query: string) => pageOf(await relay.get(`/v1/runs${query}`)).data;
-  await until("both have ended", async () => (await runs("?status=completed")).length === 1 && (await runs("?status=failed")).length === 1);
+  await until(
+    "both have ended",
+    async () =>
+      (await runs("?status=completed")).length === 1 && (await runs("?status=failed")).length === 1,
+  );
   expect(await runs("?status=completed")).toEqual([
     {
       account: "main",
@@ -92,7 +136,9 @@ test("lists runs with their status, which events update", async () => {
       updatedAt: expect.stringMatching(/Z$/),
     },
   ]);
-  expect(await runs("?reference=order-12")).toMatchObject([{ runId: bad.runId, status: "failed", error: expect.stringMatching(/./) }]);
+  expect(await runs("?reference=order-12")).toMatchObject([
+    { runId: bad.runId, status: "failed", error: expect.stringMatching(/./) },
+  ]);
   expect(await runs(`?runId=${good.runId}`)).toMatchObject([{ reference: "order-11" }]);
   expect(await runs("?reference=nobody")).toEqual([]);
   expect(await runs("?account=other")).toEqual([]);

@@ -28,16 +28,27 @@ function accounts(main: Record<string, unknown>) {
 
 function setUp(main: Record<string, unknown>, recent: readonly DispatchedCall[] = []) {
   const lines: string[] = [];
-  const log = createLogger({ level: "info", pii: "masked" }, { write: (line) => void lines.push(line) });
+  const log = createLogger(
+    { level: "info", pii: "masked" },
+    { write: (line) => void lines.push(line) },
+  );
   const metrics = createMetrics({ version: "0", node: "24", storage: "sqlite" });
   const services = createServiceAccounts(accounts(main), {
     clock: systemClock,
     random: () => 0.5,
     recent: () => recent,
     isTemporary: () => false,
-    hooks: (account) => limiterHooks(account, { log, metrics }, { called: () => {}, keyRefused: () => {} }),
+    hooks: (account) =>
+      limiterHooks(account, { log, metrics }, { called: () => {}, keyRefused: () => {} }),
   });
-  const others = { attention: [], routes: [], sources: [], listeners: [], requestsInFlight: 0, storing: true };
+  const others = {
+    attention: [],
+    routes: [],
+    sources: [],
+    listeners: [],
+    requestsInFlight: 0,
+    storing: true,
+  };
   onTestFinished(() => services.close(200));
   return {
     services,
@@ -47,8 +58,17 @@ function setUp(main: Record<string, unknown>, recent: readonly DispatchedCall[] 
     state: () => services.limiters().get("main")?.caps.requests,
     /** The samples of our own metrics of the service, as `name{labels}` → value. */
     async samples() {
-      const text = await metrics.text({ ...others, accounts: services.limiters(), now: Date.now() });
-      return Object.fromEntries([...text.matchAll(/^relay_service_(\S+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)]));
+      const text = await metrics.text({
+        ...others,
+        accounts: services.limiters(),
+        now: Date.now(),
+      });
+      return Object.fromEntries(
+        [...text.matchAll(/^relay_service_(\S+) (\S+)$/gm)].map(([, name, value]) => [
+          name,
+          Number(value),
+        ]),
+      );
     },
   };
 }
@@ -80,7 +100,9 @@ test("an account with base URL and key has a client; its limits are in the metri
 
 test("an account begins with the calls that an earlier process noted", async () => {
   const calls = [{ operation: "runs", at: Date.now() }] as const;
-  expect(setUp({ baseUrl: "http://127.0.0.1:9", apiKey: "good-key" }, calls).state()).toMatchObject({ used: 1 });
+  expect(setUp({ baseUrl: "http://127.0.0.1:9", apiKey: "good-key" }, calls).state()).toMatchObject(
+    { used: 1 },
+  );
 });
 
 test("a refused key is logged once, shown as stopped and not used again, until the settings change it", async () => {
@@ -95,7 +117,12 @@ test("a refused key is logged once, shown as stopped and not used again, until t
     'stopped{account="main",reason="unauthenticated"}': 1,
   });
   expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
-    expect.objectContaining({ level: "error", account: "main", reason: "unauthenticated", until: expect.stringMatching(/^\d{4}-.*Z$/) }),
+    expect.objectContaining({
+      level: "error",
+      account: "main",
+      reason: "unauthenticated",
+      until: expect.stringMatching(/^\d{4}-.*Z$/),
+    }),
   ]);
   expect(lines.join("")).not.toContain("bad-key");
 
@@ -151,7 +178,11 @@ test("closing ends waiting calls, and waits for answers until its deadline", asy
   const closed = services.close(50);
   await expect(waiting).rejects.toMatchObject({ kind: "network" });
   await closed;
-  await expect(hanging).rejects.toMatchObject({ kind: "network", outcome: "unknown", failure: { code: "closed" } });
+  await expect(hanging).rejects.toMatchObject({
+    kind: "network",
+    outcome: "unknown",
+    failure: { code: "closed" },
+  });
   expect(services.client("main")).toBeNull();
 });
 
@@ -170,7 +201,11 @@ test("without a part of the caps, nothing is called, and a send is answered stor
     const { wamid: runId } = await client.sendMessage({ to: "+541", text: "hola" }, options);
     return { answer: {}, sent: { type: "run", runId, reference: "", metadata: undefined } };
   });
-  const steps = { signal: new AbortController().signal, starting: async () => {}, repeating: async () => {} };
+  const steps = {
+    signal: new AbortController().signal,
+    starting: async () => {},
+    repeating: async () => {},
+  };
   expect(await send(steps)).toMatchObject({
     type: "not-done",
     error: { code: "store_unavailable", retryAfterMs: 1_000 },

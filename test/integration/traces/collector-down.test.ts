@@ -20,7 +20,9 @@ test("a collector that refuses spans is logged once, and once when it takes them
   let status = 403;
   const collector = await openCollector(() => status);
   const downstream = await openDownstream();
-  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)], traces: { endpoint: collector.url } } });
+  const relay = await startRelayHere({
+    settings: { routes: [routeTo(downstream.url)], traces: { endpoint: collector.url } },
+  });
   for (let export_ = 1; export_ <= 3; export_ += 1) {
     expect((await postEvent(relay.webhookUrl, freshEvent())).word).toBe("accepted");
     await until("another export was refused", () => collector.count() >= export_);
@@ -39,11 +41,16 @@ test("a collector that refuses spans is logged once, and once when it takes them
   expect(lines[1]?.["lost"]).toBeGreaterThanOrEqual(3);
 });
 
-test("a relay stops although its collector gives no answer, with every event acknowledged and delivered", { tags: ["slow"] }, async () => {
+test("a relay stops although its collector gives no answer, with every event acknowledged and delivered", {
+  tags: ["slow"],
+}, async () => {
   const collector = await openCollector(() => null);
   const downstream = await openDownstream();
-  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)], traces: { endpoint: collector.url } } });
-  for (let count = 0; count < 20; count += 1) expect((await postEvent(relay.webhookUrl, freshEvent())).word).toBe("accepted");
+  const relay = await startRelayHere({
+    settings: { routes: [routeTo(downstream.url)], traces: { endpoint: collector.url } },
+  });
+  for (let count = 0; count < 20; count += 1)
+    expect((await postEvent(relay.webhookUrl, freshEvent())).word).toBe("accepted");
   await until("all are delivered", () => downstream.arrivals.length === 20);
   await relay.stop();
   expect(collector.count()).toBeGreaterThan(0);
@@ -54,7 +61,12 @@ test("spans that wait are bounded, and the last ones are sent when it closes", a
   const collector = await openCollector();
   const log = createLogger({ level: "silent", pii: "masked" }, { write: () => {} });
   const settings = { ...tracesSchema.parse({}), endpoint: collector.url };
-  const traces = createTraces({ settings, version: "1", log, privacy: createPrivacy("masked", createRedactor({})) });
+  const traces = createTraces({
+    settings,
+    version: "1",
+    log,
+    privacy: createPrivacy("masked", createRedactor({})),
+  });
   const record = (name: string, length = 5) =>
     traces.record(traces.childOf(null), () => ({
       name,

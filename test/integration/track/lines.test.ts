@@ -21,10 +21,12 @@ async function postLines({ url }: Pick<AnyRelay, "url">, body: string | Buffer) 
 }
 
 const wamids = (relay: AnyRelay) =>
-  rowsOf<{ wamid: string }>(relay.storePath, "SELECT name AS wamid FROM subjects WHERE registered_at IS NOT NULL ORDER BY seq").map(
-    ({ wamid }) => wamid,
-  );
-const line = (wamid: string, more: object = {}) => `${JSON.stringify({ account: "main", wamid, ...more })}\n`;
+  rowsOf<{ wamid: string }>(
+    relay.storePath,
+    "SELECT name AS wamid FROM subjects WHERE registered_at IS NOT NULL ORDER BY seq",
+  ).map(({ wamid }) => wamid);
+const line = (wamid: string, more: object = {}) =>
+  `${JSON.stringify({ account: "main", wamid, ...more })}\n`;
 
 test("answers each line in order, and a rejected line does not affect the others", async () => {
   const relay = await startRelayHere();
@@ -48,19 +50,41 @@ test("answers each line in order, and a rejected line does not affect the others
     line: 4,
     wamid: "w1",
     result: "conflict",
-    error: 'this wamid is registered with another reference ("order-1", not "order-2") and another metadata.team',
-    details: { reference: { stored: "order-1", given: "order-2" }, "metadata.team": { stored: "a", given: "b" } },
+    error:
+      'this wamid is registered with another reference ("order-1", not "order-2") and another metadata.team',
+    details: {
+      reference: { stored: "order-1", given: "order-2" },
+      "metadata.team": { stored: "a", given: "b" },
+    },
   };
   expect(lines.slice(0, 5)).toEqual([
     { line: 1, wamid: "w1", result: "created" },
     { line: 3, wamid: "w1", result: "known" },
     conflict,
     { line: 5, wamid: null, result: "invalid", error: "is not valid JSON" },
-    { line: 6, wamid: "w2", result: "invalid", error: expect.stringContaining("acount"), details: [expect.anything()] },
+    {
+      line: 6,
+      wamid: "w2",
+      result: "invalid",
+      error: expect.stringContaining("acount"),
+      details: [expect.anything()],
+    },
   ]);
   expect(lines.slice(5)).toEqual([
-    { line: 7, wamid: "w3", result: "invalid", error: 'unknown account "nobody" (there are: main)', details: ["main"] },
-    { line: 8, wamid: "w4", result: "invalid", error: "sentAt: lies in the future", details: [expect.anything()] },
+    {
+      line: 7,
+      wamid: "w3",
+      result: "invalid",
+      error: 'unknown account "nobody" (there are: main)',
+      details: ["main"],
+    },
+    {
+      line: 8,
+      wamid: "w4",
+      result: "invalid",
+      error: "sentAt: lies in the future",
+      details: [expect.anything()],
+    },
     { line: 9, wamid: null, result: "invalid", error: "is longer than 65536 bytes" },
     { line: 10, wamid: "w6", result: "created" },
     { lines: 9, created: 2, known: 1, conflict: 1, invalid: 5 },
@@ -71,7 +95,14 @@ test("answers each line in order, and a rejected line does not affect the others
     "SELECT name AS wamid, service_id, reference, conversation_id, metadata, registered_sent_at FROM subjects ORDER BY seq",
   );
   expect(rows).toEqual([
-    { wamid: "w1", service_id: null, reference: "order-1", conversation_id: null, metadata: '{"team":"a"}', registered_sent_at: null },
+    {
+      wamid: "w1",
+      service_id: null,
+      reference: "order-1",
+      conversation_id: null,
+      metadata: '{"team":"a"}',
+      registered_sent_at: null,
+    },
     {
       wamid: "w6",
       service_id: "m6",
@@ -98,7 +129,10 @@ test("registers nothing of a body that does not arrive whole, and keeps running"
   const relay = await startRelayHere();
   const [first, second] = [line("w1"), line("w2")];
   const socket = send(relay, first, first.length + second.length);
-  await until("the relay reads the body", async () => (await relay.ask("/healthz")).status === 200 && socket.bytesWritten > first.length);
+  await until(
+    "the relay reads the body",
+    async () => (await relay.ask("/healthz")).status === 200 && socket.bytesWritten > first.length,
+  );
   socket.destroy();
   expect((await postLines(relay, first + second)).lines).toMatchObject([
     { result: "created" },
@@ -113,10 +147,19 @@ test("takes 8 MiB, and rejects one byte more with what to do", async () => {
   const relay = await startRelayHere();
   const most = Buffer.alloc(8 * 1024 ** 2, "x".repeat(127).concat("\n"));
   const { status, lines } = await postLines(relay, most);
-  expect([status, lines.length, lines.at(-1)]).toEqual([200, 2 ** 16 + 1, expect.objectContaining({ invalid: 2 ** 16 })]);
+  expect([status, lines.length, lines.at(-1)]).toEqual([
+    200,
+    2 ** 16 + 1,
+    expect.objectContaining({ invalid: 2 ** 16 }),
+  ]);
   expect(await postLines(relay, Buffer.concat([most, Buffer.from("\n")]))).toMatchObject({
     status: 413,
-    lines: [{ error: "the body is larger than 8 MiB: send the lines in several requests", code: "too_large" }],
+    lines: [
+      {
+        error: "the body is larger than 8 MiB: send the lines in several requests",
+        code: "too_large",
+      },
+    ],
   });
 });
 
@@ -131,14 +174,19 @@ test("does not block other requests with 200,000 empty lines", async () => {
     await relay.ask("/healthz");
     answered += 1;
   }
-  expect((await posted).lines).toEqual([{ lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 }]);
+  expect((await posted).lines).toEqual([
+    { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 },
+  ]);
   // One or two if the lines were read in one go.
   expect(answered).toBeGreaterThan(5);
 });
 
 test("masks what a conflict quotes, for a token without the scope pii", async () => {
-  const relay = await startRelayHere({ settings: { control: { tokens: [{ name: "one", token: relayToken, scopes: ["track"] }] } } });
-  const lineOf = (reference: string) => `${JSON.stringify({ account: "main", wamid: "one", reference })}\n`;
+  const relay = await startRelayHere({
+    settings: { control: { tokens: [{ name: "one", token: relayToken, scopes: ["track"] }] } },
+  });
+  const lineOf = (reference: string) =>
+    `${JSON.stringify({ account: "main", wamid: "one", reference })}\n`;
   const { lines } = await postLines(relay, lineOf("+4915112345678") + lineOf("another"));
   expect(lines[1]).toMatchObject({ result: "conflict" });
   expect(JSON.stringify(lines[1])).toContain("[phone]");

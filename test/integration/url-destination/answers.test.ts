@@ -3,10 +3,15 @@ import { attempt, destinationTo, told } from "./attempt.ts";
 import { onRequest, startHttp, startRaw } from "./downstream.ts";
 
 test("sends one POST with the exact body and keeps the answer's status, type and body", async () => {
-  const downstream = await startHttp((_request, response) => response.writeHead(201, { "content-type": "text/plain" }).end("thanks"));
+  const downstream = await startHttp((_request, response) =>
+    response.writeHead(201, { "content-type": "text/plain" }).end("thanks"),
+  );
   const body = Buffer.from([0x7b, 0x22, 0xff, 0x00, 0x22, 0x7d]);
   const outcome = await attempt(destinationTo(`${downstream.url}?a=b%20c#part`), { body });
-  expect(outcome).toMatchObject({ result: { kind: "answered", status: 201, retryAfterMs: null }, responseType: "text/plain" });
+  expect(outcome).toMatchObject({
+    result: { kind: "answered", status: 201, retryAfterMs: null },
+    responseType: "text/plain",
+  });
   expect(outcome.response?.toString()).toBe("thanks");
   expect(outcome.tookMs).toBeGreaterThanOrEqual(0);
   expect(downstream.seen).toHaveLength(1);
@@ -20,25 +25,34 @@ test("sends an empty body with its length", async () => {
   expect(downstream.seen[0]?.headers["content-length"]).toBe("0");
 });
 
-test.each([301, 302, 303, 307, 308, 400, 410, 500, 503])("%i is an answer, and not followed", async (status) => {
-  const downstream = await startHttp((_request, response) => response.writeHead(status, { location: "/elsewhere" }).end("no"));
-  expect(told(await attempt(destinationTo(downstream.url)))).toBe(String(status));
-  expect(downstream.seen.map(({ path }) => path)).toEqual(["/hook"]);
-});
+test.each([301, 302, 303, 307, 308, 400, 410, 500, 503])(
+  "%i is an answer, and not followed",
+  async (status) => {
+    const downstream = await startHttp((_request, response) =>
+      response.writeHead(status, { location: "/elsewhere" }).end("no"),
+    );
+    expect(told(await attempt(destinationTo(downstream.url)))).toBe(String(status));
+    expect(downstream.seen.map(({ path }) => path)).toEqual(["/hook"]);
+  },
+);
 
 test.each([
   [429, "30", "429 retry-after 30000"],
   [429, "nonsense", "429"],
   [503, "999999999", "503 retry-after 120000"],
 ])("reads Retry-After of %i: %s", async (status, retryAfter, outcome) => {
-  const downstream = await startHttp((_request, response) => response.writeHead(status, { "retry-after": retryAfter }).end());
+  const downstream = await startHttp((_request, response) =>
+    response.writeHead(status, { "retry-after": retryAfter }).end(),
+  );
   expect(told(await attempt(destinationTo(downstream.url, { maxRetryAfter: "2m" })))).toBe(outcome);
 });
 
 test("ignores early hints and other 1xx answers", async () => {
   const downstream = await startRaw((socket) => {
     onRequest(socket, () => {
-      socket.write("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nretry-after: 5\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n");
+      socket.write(
+        "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nretry-after: 5\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n",
+      );
       socket.write("HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok");
     });
   });
@@ -62,7 +76,9 @@ test("ignores a 100 Continue that it did not ask for, on each request of a conne
 });
 
 test("reads an answer without length until its connection ends", async () => {
-  const downstream = await startRaw((socket) => onRequest(socket, () => socket.end("HTTP/1.1 200 OK\r\n\r\nall of it")));
+  const downstream = await startRaw((socket) =>
+    onRequest(socket, () => socket.end("HTTP/1.1 200 OK\r\n\r\nall of it")),
+  );
   const outcome = await attempt(destinationTo(downstream.url));
   expect(told(outcome)).toBe("200");
   expect(outcome.response?.toString()).toBe("all of it");
@@ -85,7 +101,9 @@ test("passes latin1 header values, and fails only the attempt for an invalid one
   const destination = destinationTo(downstream.url);
   await attempt(destination, { passHeaders: { "x-acme-signature": "caf\xe9" } });
   expect(downstream.seen[0]?.headers["x-acme-signature"]).toBe("caf\xe9");
-  expect(told(await attempt(destination, { contentType: "text/plain\r\nx-evil: 1" }))).toMatch(/^failed protocol: /);
+  expect(told(await attempt(destination, { contentType: "text/plain\r\nx-evil: 1" }))).toMatch(
+    /^failed protocol: /,
+  );
   expect(told(await attempt(destination))).toBe("200");
   expect(downstream.seen).toHaveLength(2);
 });

@@ -1,12 +1,21 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import type { OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
-import { createUrlDestination, routeUrlSchema, type UrlDestination, type UrlOutcome } from "../../../src/deliver/destinations/url.ts";
+import {
+  createUrlDestination,
+  routeUrlSchema,
+  type UrlDestination,
+  type UrlOutcome,
+} from "../../../src/deliver/destinations/url.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
 import type { ConnectorOptions } from "../../../src/net/connect.ts";
 
 /** A destination that may reach loopback and ends with the test. */
-export function destinationTo(url: string, settings: Record<string, unknown> = {}, connector?: ConnectorOptions): UrlDestination {
+export function destinationTo(
+  url: string,
+  settings: Record<string, unknown> = {},
+  connector?: ConnectorOptions,
+): UrlDestination {
   const parsed = routeUrlSchema.parse({ url, allowPrivate: true, ...settings });
   const destination = createUrlDestination(parsed, Date.now, undefined, connector);
   onTestFinished(() => destination.close());
@@ -25,7 +34,10 @@ export const delivery: OutgoingDelivery = {
   passHeaders: {},
 };
 
-/** One attempt, and the turn of the event loop in which undici frees its connection. A lane starts the next one no earlier. */
+/**
+ * One attempt, and the turn of the event loop in which undici frees its connection. A lane starts
+ * the next one no earlier.
+ */
 export async function attempt(
   destination: UrlDestination,
   change: Partial<OutgoingDelivery> = {},
@@ -36,7 +48,9 @@ export async function attempt(
   return outcome;
 }
 
-/** An outcome as one line: `200`, `503 retry-after 1000`, `failed timeout: no answer within 100 ms`. */
+/**
+ * An outcome as one line: `200`, `503 retry-after 1000`, `failed timeout: no answer within 100 ms`.
+ */
 export function told(outcome: UrlOutcome): string {
   const { result, response } = outcome;
   if (result.kind === "failed") return `failed ${result.error}: ${response?.toString() ?? ""}`;

@@ -43,29 +43,49 @@ const cases = [
 
 test.each(cases)("client certificate: %s", async (_name, tls, isTaken) => {
   const { url } = await startMutual();
-  expect(told(await attempt(destinationTo(url, { tls })))).toMatch(isTaken ? /^200/ : /^failed (tls|reset): /);
+  expect(told(await attempt(destinationTo(url, { tls })))).toMatch(
+    isTaken ? /^200/ : /^failed (tls|reset): /,
+  );
   const settings = tlsSchema.parse(tls);
-  expect(await probe({ url, allowPrivate: true, tls: settings })).toMatchObject({ finding: { level: isTaken ? "ok" : "fail" } });
+  expect(await probe({ url, allowPrivate: true, tls: settings })).toMatchObject({
+    finding: { level: isTaken ? "ok" : "fail" },
+  });
   const { client: service } = openClient(url, { tls: settings, retry: noRetry });
   const answer = await service.me().catch(({ kind }: ServiceError) => kind);
   expect(answer).toEqual(isTaken ? {} : "network");
-  const account = { baseUrl: url, apiKey: new Secret("key"), plan: "escala", share: 0.5, tls: settings };
-  expect(await checkServices({ accounts: { main: account } } as never)).toMatchObject([{ level: isTaken ? "ok" : "fail" }]);
+  const account = {
+    baseUrl: url,
+    apiKey: new Secret("key"),
+    plan: "escala",
+    share: 0.5,
+    tls: settings,
+  };
+  expect(await checkServices({ accounts: { main: account } } as never)).toMatchObject([
+    { level: isTaken ? "ok" : "fail" },
+  ]);
 });
 
 test("a reload reads a renewed certificate", async () => {
   const { url, bodies } = await startMutual();
   const tls = { ca: "${file:ca.pem}", cert: "${file:cert.pem}", key: "${file:key.pem}" };
-  const relay = await startRelayHere({ settings: { tracking: { unknown: "forward" }, routes: [] } });
+  const relay = await startRelayHere({
+    settings: { tracking: { unknown: "forward" }, routes: [] },
+  });
   const write = (pair: typeof client) => {
-    for (const [name, text] of Object.entries({ "ca.pem": server.cert, "cert.pem": pair.cert, "key.pem": pair.key })) {
+    for (const [name, text] of Object.entries({
+      "ca.pem": server.cert,
+      "cert.pem": pair.cert,
+      "key.pem": pair.key,
+    })) {
       writeFileSync(join(relay.folder, name), text);
     }
   };
   write(other);
   relay.writeSettings({
     tracking: { unknown: "forward" },
-    routes: [{ name: "one", to: { url, tls, allowPrivate: true, retry: { schedule: ["0s", "10h"] } } }],
+    routes: [
+      { name: "one", to: { url, tls, allowPrivate: true, retry: { schedule: ["0s", "10h"] } } },
+    ],
   });
   await relay.reload();
   const messages = createMessages("client certificates");
@@ -80,21 +100,31 @@ test("a reload reads a renewed certificate", async () => {
 });
 
 test("refuses what is no certificate, a key alone and a key of another certificate", () => {
-  const faultOf = (tls: object) => tlsSchema.safeParse(tls).error?.issues.map(({ message }) => message);
+  const faultOf = (tls: object) =>
+    tlsSchema.safeParse(tls).error?.issues.map(({ message }) => message);
   expect(faultOf(client)).toBeUndefined();
   expect(faultOf({ ca: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----" })).toEqual([
     "is not one or more certificates as PEM",
   ]);
-  expect(faultOf({ cert: "cert.pem", key: client.key })).toContain("is not one or more certificates as PEM");
+  expect(faultOf({ cert: "cert.pem", key: client.key })).toContain(
+    "is not one or more certificates as PEM",
+  );
   expect(faultOf({ key: client.key })).toEqual(["needs both cert and key, or neither"]);
-  expect(faultOf({ cert: client.cert, key: other.key })).toEqual(["is not the private key of cert, or is not PEM without a passphrase"]);
+  expect(faultOf({ cert: client.cert, key: other.key })).toEqual([
+    "is not the private key of cert, or is not PEM without a passphrase",
+  ]);
 });
 
 test("doctor reports certificates that expire within 14 days, or have expired", () => {
   const tls = { ca: server.cert, cert: client.cert, key: new Secret(client.key) };
   const at = (days: number) =>
     assessExpiries(
-      { server: { control: { tls } }, accounts: { main: { tls } }, routes: [], sources: {} } as never,
+      {
+        server: { control: { tls } },
+        accounts: { main: { tls } },
+        routes: [],
+        sources: {},
+      } as never,
       Date.now() + days * 86_400_000,
     );
   // They last a day.
@@ -103,5 +133,7 @@ test("doctor reports certificates that expire within 14 days, or have expired", 
     { level: "warn", message: expect.stringMatching(/^server\.control\.tls: expires on \d{4}-/) },
     { level: "warn", message: expect.stringMatching(/^accounts\.main\.tls: expires on \d{4}-/) },
   ]);
-  expect(at(2)).toMatchObject(Array(2).fill({ level: "fail", message: expect.stringContaining("expired on") }));
+  expect(at(2)).toMatchObject(
+    Array(2).fill({ level: "fail", message: expect.stringContaining("expired on") }),
+  );
 });

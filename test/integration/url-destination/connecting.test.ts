@@ -10,7 +10,9 @@ import { selfSigned } from "./self-signed.ts";
 test("reports a refused connection and connects again the next time", async () => {
   const port = await freePort();
   const destination = destinationTo(`http://127.0.0.1:${port}/`);
-  expect(told(await attempt(destination))).toMatch(/^failed connect: no connection \(ECONNREFUSED\)/);
+  expect(told(await attempt(destination))).toMatch(
+    /^failed connect: no connection \(ECONNREFUSED\)/,
+  );
   expect(told(await attempt(destination))).toMatch(/^failed connect: /);
   const answer = "HTTP/1.1 204 No Content\r\n\r\n";
   await startRaw((socket) => socket.once("data", () => socket.write(answer)), "127.0.0.1", port);
@@ -40,7 +42,11 @@ test("tries the next address of a name when the first ones refuse", async () => 
     {},
     {
       allowPrivate: true,
-      lookup: async () => ["127.0.0.3", "::1", "127.0.0.1"].map((address) => ({ address, family: address === "::1" ? 6 : 4 })),
+      lookup: async () =>
+        ["127.0.0.3", "::1", "127.0.0.1"].map((address) => ({
+          address,
+          family: address === "::1" ? 6 : 4,
+        })),
     },
   );
   expect(told(await attempt(destination))).toBe("200");
@@ -49,17 +55,23 @@ test("tries the next address of a name when the first ones refuse", async () => 
 
 test("TLS to a plain port", async () => {
   const downstream = await startHttp((_request, response) => response.end());
-  expect(told(await attempt(destinationTo(`https://127.0.0.1:${downstream.port}/`)))).toMatch(/^failed tls: /);
+  expect(told(await attempt(destinationTo(`https://127.0.0.1:${downstream.port}/`)))).toMatch(
+    /^failed tls: /,
+  );
   expect(downstream.seen).toHaveLength(0);
 });
 
 test("reports a TLS handshake that hangs or breaks", async () => {
   const hanging = await startRaw((socket) => void socket.resume());
-  const outcome = await attempt(destinationTo(`https://127.0.0.1:${hanging.port}/`, { timeout: "150ms" }));
+  const outcome = await attempt(
+    destinationTo(`https://127.0.0.1:${hanging.port}/`, { timeout: "150ms" }),
+  );
   expect(told(outcome)).toBe("failed timeout: no connection within 150 ms");
   await allClosed(hanging);
   const breaking = await startRaw((socket) => socket.once("data", () => socket.end()));
-  expect(told(await attempt(destinationTo(`https://127.0.0.1:${breaking.port}/`)))).toMatch(/^failed tls: /);
+  expect(told(await attempt(destinationTo(`https://127.0.0.1:${breaking.port}/`)))).toMatch(
+    /^failed tls: /,
+  );
 });
 
 test("rejects a self-signed certificate until it is trusted", async () => {
@@ -91,9 +103,11 @@ test("rejects a self-signed certificate until it is trusted", async () => {
       allowPrivate: true,
       lookup: async () => [{ address: "127.0.0.1", family: 4 }],
     };
-    expect(told(await attempt(destinationTo(`https://other.example:${downstream.port}/`, {}, connector)))).toMatch(
-      /^failed tls: .*ALTNAME/,
-    );
+    expect(
+      told(
+        await attempt(destinationTo(`https://other.example:${downstream.port}/`, {}, connector)),
+      ),
+    ).toMatch(/^failed tls: .*ALTNAME/);
   } finally {
     tls.setDefaultCACertificates(before);
   }

@@ -20,14 +20,22 @@ export interface SeenRequest {
 }
 
 /** A downstream that speaks HTTP, with the requests it has seen whole. */
-export async function startHttp(answer: RequestListener, host = "127.0.0.1"): Promise<Downstream & { seen: SeenRequest[] }> {
+export async function startHttp(
+  answer: RequestListener,
+  host = "127.0.0.1",
+): Promise<Downstream & { seen: SeenRequest[] }> {
   const seen: SeenRequest[] = [];
   // Tests count connections: an idle one stays, however slow the machine is.
   const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
-      seen.push({ method: request.method ?? "", path: request.url ?? "", headers: request.headers, body: Buffer.concat(chunks) });
+      seen.push({
+        method: request.method ?? "",
+        path: request.url ?? "",
+        headers: request.headers,
+        body: Buffer.concat(chunks),
+      });
       answer(request, response);
     });
   });
@@ -35,7 +43,11 @@ export async function startHttp(answer: RequestListener, host = "127.0.0.1"): Pr
 }
 
 /** A downstream that is no more than a TCP port. */
-export function startRaw(onSocket: (socket: net.Socket, number: number) => void, host = "127.0.0.1", port = 0): Promise<Downstream> {
+export function startRaw(
+  onSocket: (socket: net.Socket, number: number) => void,
+  host = "127.0.0.1",
+  port = 0,
+): Promise<Downstream> {
   let number = 0;
   return listen(
     net.createServer((socket) => {
@@ -47,9 +59,15 @@ export function startRaw(onSocket: (socket: net.Socket, number: number) => void,
   );
 }
 
-export async function listen(server: net.Server, host = "127.0.0.1", port = 0): Promise<Downstream> {
+export async function listen(
+  server: net.Server,
+  host = "127.0.0.1",
+  port = 0,
+): Promise<Downstream> {
   const open = new Set<net.Socket>();
-  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, host, resolve));
+  await new Promise<void>((resolve, reject) =>
+    server.once("error", reject).listen(port, host, resolve),
+  );
   const address = server.address() as net.AddressInfo;
   const downstream: Downstream = {
     port: address.port,
@@ -70,7 +88,9 @@ export async function listen(server: net.Server, host = "127.0.0.1", port = 0): 
   return downstream;
 }
 
-/** Calls back each time a request's head and body (by content-length) have arrived on a raw socket. */
+/**
+ * Calls back each time a request's head and body (by content-length) have arrived on a raw socket.
+ */
 export function onRequest(socket: net.Socket, callback: (text: string) => void): void {
   let pending = "";
   socket.on("data", (chunk) => {
@@ -88,7 +108,9 @@ export function onRequest(socket: net.Socket, callback: (text: string) => void):
   });
 }
 
-/** Waits until all the connections to a downstream are closed: nothing of an attempt stays behind. */
+/**
+ * Waits until all the connections to a downstream are closed: nothing of an attempt stays behind.
+ */
 export async function allClosed(downstream: Downstream): Promise<void> {
   await vi.waitFor(() => {
     if (downstream.open.size > 0) throw new Error(`${downstream.open.size} connections still open`);

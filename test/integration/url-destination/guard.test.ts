@@ -15,9 +15,14 @@ describe("with allowPrivate off nothing reaches loopback", () => {
     ["a name", "localhost"],
     ["an IPv6 literal", "[::1]"],
   ])("%s", async (_what, host) => {
-    const downstream = await startHttp((_request, response) => response.end(), host === "[::1]" ? "::1" : "127.0.0.1");
+    const downstream = await startHttp(
+      (_request, response) => response.end(),
+      host === "[::1]" ? "::1" : "127.0.0.1",
+    );
     for (const scheme of ["http", "https"]) {
-      const outcome = await attempt(destinationTo(`${scheme}://${host}:${downstream.port}/`, { allowPrivate: false }));
+      const outcome = await attempt(
+        destinationTo(`${scheme}://${host}:${downstream.port}/`, { allowPrivate: false }),
+      );
       expect(told(outcome)).toMatch(/^failed blocked: .* not a public address/);
     }
     expect(downstream.accepted).toBe(0);
@@ -42,34 +47,49 @@ test("connects only to the allowed ones of several addresses", async () => {
 });
 
 test("checks the address of a name again at each connection", async () => {
-  const downstream = await startRaw((socket) => socket.once("data", () => socket.end("HTTP/1.1 202 Accepted\r\n\r\n")), "127.0.0.1");
+  const downstream = await startRaw(
+    (socket) => socket.once("data", () => socket.end("HTTP/1.1 202 Accepted\r\n\r\n")),
+    "127.0.0.1",
+  );
   const answers = ["127.0.0.1", "127.0.0.9"];
   const lookup: LookupAll = (name) => resolvesTo(answers.shift() ?? "127.0.0.9")(name);
-  const connector = { allowPrivate: false, isPublic: (address: string) => address === "127.0.0.1", lookup };
+  const connector = {
+    allowPrivate: false,
+    isPublic: (address: string) => address === "127.0.0.1",
+    lookup,
+  };
   const destination = destinationTo(`http://rebinding.example:${downstream.port}/`, {}, connector);
   expect(told(await attempt(destination))).toBe("202");
-  expect(told(await attempt(destination))).toMatch(/^failed blocked: rebinding\.example \(127\.0\.0\.9\)/);
+  expect(told(await attempt(destination))).toMatch(
+    /^failed blocked: rebinding\.example \(127\.0\.0\.9\)/,
+  );
 });
 
-test.each(["http", "https"])("the address connected to is checked before a byte is written (%s)", async (scheme) => {
-  let bytes = 0;
-  const closed = Promise.withResolvers<void>();
-  const downstream = await startRaw((socket) => {
-    socket.on("data", (chunk) => {
-      bytes += chunk.length;
+test.each(["http", "https"])(
+  "the address connected to is checked before a byte is written (%s)",
+  async (scheme) => {
+    let bytes = 0;
+    const closed = Promise.withResolvers<void>();
+    const downstream = await startRaw((socket) => {
+      socket.on("data", (chunk) => {
+        bytes += chunk.length;
+      });
+      socket.on("close", () => closed.resolve());
     });
-    socket.on("close", () => closed.resolve());
-  });
-  // Public when it is looked up, private when it is connected to: what no look-up should be able to bring about.
-  let asked = 0;
-  const isPublic = () => {
-    asked += 1;
-    return asked === 1;
-  };
-  const connector = { allowPrivate: false, isPublic, lookup: resolvesTo("127.0.0.1") };
-  const outcome = await attempt(destinationTo(`${scheme}://name.example:${downstream.port}/`, {}, connector));
-  expect(told(outcome)).toMatch(/^failed blocked: 127\.0\.0\.1 /);
-  await closed.promise;
-  expect(downstream.accepted).toBe(1);
-  expect(bytes).toBe(0);
-});
+    // Public when it is looked up, private when it is connected to: what no look-up should be able
+    // to bring about.
+    let asked = 0;
+    const isPublic = () => {
+      asked += 1;
+      return asked === 1;
+    };
+    const connector = { allowPrivate: false, isPublic, lookup: resolvesTo("127.0.0.1") };
+    const outcome = await attempt(
+      destinationTo(`${scheme}://name.example:${downstream.port}/`, {}, connector),
+    );
+    expect(told(outcome)).toMatch(/^failed blocked: 127\.0\.0\.1 /);
+    await closed.promise;
+    expect(downstream.accepted).toBe(1);
+    expect(bytes).toBe(0);
+  },
+);

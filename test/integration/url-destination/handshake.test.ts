@@ -24,7 +24,11 @@ test("sends Meta's request after the URL's own query, with the headers of the se
 
 test.each<[string, RequestListener, string | null]>([
   ["text", (_, response) => response.setHeader("content-type", "text/plain").end(challenge), null],
-  ["a JSON number", (_, response) => response.setHeader("content-type", "application/json").end(challenge), null],
+  [
+    "a JSON number",
+    (_, response) => response.setHeader("content-type", "application/json").end(challenge),
+    null,
+  ],
   [
     "a challenge in two parts",
     (_, response) => {
@@ -35,18 +39,37 @@ test.each<[string, RequestListener, string | null]>([
   ],
   [
     "200 with another body",
-    (_, response) => response.setHeader("content-type", "application/json; x=secret").end('{"message":"a secret"}'),
+    (_, response) =>
+      response
+        .setHeader("content-type", "application/json; x=secret")
+        .end('{"message":"a secret"}'),
     "it answered 200 with another body (application/json) instead of the challenge",
   ],
-  ["a quoted challenge", (_, response) => response.end(`"${challenge}"`), "it answered 200 with another body instead of the challenge"],
-  ["a long body", (_, response) => response.end(challenge.repeat(1000)), "it answered 200 with another body instead of the challenge"],
-  ["an empty body", (_, response) => response.end(), "it answered 200 with no body instead of the challenge"],
+  [
+    "a quoted challenge",
+    (_, response) => response.end(`"${challenge}"`),
+    "it answered 200 with another body instead of the challenge",
+  ],
+  [
+    "a long body",
+    (_, response) => response.end(challenge.repeat(1000)),
+    "it answered 200 with another body instead of the challenge",
+  ],
+  [
+    "an empty body",
+    (_, response) => response.end(),
+    "it answered 200 with no body instead of the challenge",
+  ],
   [
     "403 with the challenge",
     (_, response) => response.writeHead(403).end(challenge),
     "it answered 403 with the challenge, which Meta takes as a refusal",
   ],
-  ["401", (_, response) => response.writeHead(401).end("a secret"), "it answered 401 instead of 200"],
+  [
+    "401",
+    (_, response) => response.writeHead(401).end("a secret"),
+    "it answered 401 instead of 200",
+  ],
   [
     "a redirect",
     (_, response) => response.writeHead(302, { location: "/login" }).end(),
@@ -60,7 +83,11 @@ test.each<[string, RequestListener, string | null]>([
 
 test("reports a missing answer, and goes through the address guard", async () => {
   const downstream = await startHttp(() => {});
-  expect(await shake(downstream.url, { timeout: "100ms" })).toBe("no answer: no answer within 100 ms");
-  expect(await shake(downstream.url, { allowPrivate: false })).toMatch(/^no answer: 127\.0\.0\.1 is not a public address/);
+  expect(await shake(downstream.url, { timeout: "100ms" })).toBe(
+    "no answer: no answer within 100 ms",
+  );
+  expect(await shake(downstream.url, { allowPrivate: false })).toMatch(
+    /^no answer: 127\.0\.0\.1 is not a public address/,
+  );
   expect(downstream.seen).toHaveLength(1);
 });

@@ -23,7 +23,10 @@ function pump(socket: net.Socket, text: Buffer): void {
   write();
 }
 
-/** An attempt whose deadline passes at the step that `text` names. On a slow machine it may pass at an earlier one; then another is made. */
+/**
+ * An attempt whose deadline passes at the step that `text` names. On a slow machine it may pass at
+ * an earlier one; then another is made.
+ */
 function expired(destination: UrlDestination, text: RegExp): Promise<UrlOutcome> {
   return until(String(text), async () => {
     const outcome = await attempt(destination);
@@ -43,14 +46,22 @@ describe("the deadline covers the whole exchange, and nothing leaks", () => {
       "x",
       "answered 200, but the answer did not end within 200 ms",
     ],
-    ["a chunk extension without end", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;", "x", ".*"],
+    [
+      "a chunk extension without end",
+      "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;",
+      "x",
+      ".*",
+    ],
   ])("%s", async (_what, head, text, said) => {
     const downstream = await startRaw((socket) => {
       socket.resume();
       if (head !== "") socket.write(head);
       if (text !== "") drip(socket, text);
     });
-    const outcome = await expired(destinationTo(downstream.url, { timeout: "200ms" }), new RegExp(`^failed timeout: ${said}$`));
+    const outcome = await expired(
+      destinationTo(downstream.url, { timeout: "200ms" }),
+      new RegExp(`^failed timeout: ${said}$`),
+    );
     expect(outcome.tookMs).toBeGreaterThanOrEqual(190);
     await allClosed(downstream);
   });
@@ -63,10 +74,16 @@ describe("the deadline covers the whole exchange, and nothing leaks", () => {
     const destination = destinationTo(downstream.url, { timeout: "500ms", concurrency: 1 });
     const outcomes = await Promise.all([attempt(destination), attempt(destination)]);
     expect(told(outcomes[0])).toMatch(/^failed timeout: no (answer|connection) within 500 ms$/);
-    // The first one's place may come free a moment before the second one's own deadline: then it is cut off a step further.
-    expect(told(outcomes[1])).toMatch(/^failed timeout: no (answer|(free )?connection) within 500 ms$/);
+    // The first one's place may come free a moment before the second one's own deadline: then it is
+    // cut off a step further.
+    expect(told(outcomes[1])).toMatch(
+      /^failed timeout: no (answer|(free )?connection) within 500 ms$/,
+    );
     hang = false;
-    await until("the next one gets an answer", async () => told(await attempt(destination)) === "200");
+    await until(
+      "the next one gets an answer",
+      async () => told(await attempt(destination)) === "200",
+    );
   });
 });
 
@@ -76,8 +93,16 @@ describe("connections that break", () => {
     ["reset in the middle of the answer's head", "HTTP/1.1 200 OK\r\ncon", "resetAndDestroy"],
     ["reset in the middle of the answer's body, though its 200 came", half, "resetAndDestroy"],
     ["closed in the middle of the answer's body", half, "end"],
-    ["closed in the middle of a chunked body", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n64\r\nhalf", "end"],
-    ["two lengths, one of which must be wrong", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nok", null],
+    [
+      "closed in the middle of a chunked body",
+      "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n64\r\nhalf",
+      "end",
+    ],
+    [
+      "two lengths, one of which must be wrong",
+      "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nok",
+      null,
+    ],
     ["closed without an answer", "", "end"],
   ])("%s", async (_what, text, ending) => {
     const downstream = await startRaw((socket) =>
@@ -112,7 +137,9 @@ test("an answer before the request is read ends the attempt, and the request is 
     socket.pause();
     socket.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
   });
-  const outcome = await attempt(destinationTo(downstream.url, { timeout: "5m" }), { body: Buffer.alloc(50 * 1024 ** 2) });
+  const outcome = await attempt(destinationTo(downstream.url, { timeout: "5m" }), {
+    body: Buffer.alloc(50 * 1024 ** 2),
+  });
   expect(told(outcome)).toBe("200");
 });
 
@@ -121,10 +148,18 @@ describe("answers that are not HTTP", () => {
     ["a greeting of another protocol", "SSH-2.0-OpenSSH_9.9\r\n"],
     ["garbage", "\0\x01\x02\xff garbage\r\n\r\n"],
     ["a wrong chunk size", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
-    ["a switch of protocol", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
-    ["headers without end", `HTTP/1.1 200 OK\r\n${"x-long: ".padEnd(1000, "y").concat("\r\n").repeat(100)}`],
+    [
+      "a switch of protocol",
+      "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+    ],
+    [
+      "headers without end",
+      `HTTP/1.1 200 OK\r\n${"x-long: ".padEnd(1000, "y").concat("\r\n").repeat(100)}`,
+    ],
   ])("%s", async (_what, text) => {
-    const downstream = await startRaw((socket) => onRequest(socket, () => socket.write(text, "latin1")));
+    const downstream = await startRaw((socket) =>
+      onRequest(socket, () => socket.write(text, "latin1")),
+    );
     expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed protocol: /);
     await allClosed(downstream);
   });
@@ -145,32 +180,39 @@ describe("answers that are not HTTP", () => {
 });
 
 describe("answers without end", () => {
-  test.each(["content-length: 10737418240", "transfer-encoding: chunked"])("10 GB cost nothing (%s)", async (framing) => {
-    let sent = 0;
-    const block = Buffer.alloc(64 * 1024, "x");
-    const chunk = framing.startsWith("content") ? block : Buffer.concat([Buffer.from("10000\r\n"), block, Buffer.from("\r\n")]);
-    const downstream = await startRaw((socket) => {
-      onRequest(socket, () => {
-        socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n`);
-        socket.on("close", () => {
-          sent += socket.bytesWritten;
+  test.each(["content-length: 10737418240", "transfer-encoding: chunked"])(
+    "10 GB cost nothing (%s)",
+    async (framing) => {
+      let sent = 0;
+      const block = Buffer.alloc(64 * 1024, "x");
+      const chunk = framing.startsWith("content")
+        ? block
+        : Buffer.concat([Buffer.from("10000\r\n"), block, Buffer.from("\r\n")]);
+      const downstream = await startRaw((socket) => {
+        onRequest(socket, () => {
+          socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n`);
+          socket.on("close", () => {
+            sent += socket.bytesWritten;
+          });
+          pump(socket, chunk);
         });
-        pump(socket, chunk);
       });
-    });
-    const destination = destinationTo(downstream.url);
-    const outcome = await attempt(destination);
-    expect(told(outcome)).toBe("200");
-    expect(outcome.response?.toString()).toBe("x".repeat(4096));
-    await allClosed(downstream);
-    await vi.waitFor(() => expect(sent).toBeGreaterThan(4096), longestWaitMs);
-    // What fits the two sockets' buffers, and no more.
-    expect(sent).toBeLessThan(32 * 1024 ** 2);
-    expect(told(await attempt(destination))).toBe("200");
-  });
+      const destination = destinationTo(downstream.url);
+      const outcome = await attempt(destination);
+      expect(told(outcome)).toBe("200");
+      expect(outcome.response?.toString()).toBe("x".repeat(4096));
+      await allClosed(downstream);
+      await vi.waitFor(() => expect(sent).toBeGreaterThan(4096), longestWaitMs);
+      // What fits the two sockets' buffers, and no more.
+      expect(sent).toBeLessThan(32 * 1024 ** 2);
+      expect(told(await attempt(destination))).toBe("200");
+    },
+  );
 });
 
-test("a hostile answer does not disturb other deliveries to the same destination", { tags: ["slow"] }, async () => {
+test("a hostile answer does not disturb other deliveries to the same destination", {
+  tags: ["slow"],
+}, async () => {
   const downstream = await startHttp((request, response) => {
     const kind = request.headers["x-wamid-relay-event"];
     if (kind === "hang") return;
@@ -180,7 +222,10 @@ test("a hostile answer does not disturb other deliveries to the same destination
   });
   const destination = destinationTo(downstream.url, { timeout: "5s", concurrency: 8 });
   // As many hang as there are connections: all of them wait for the deadline at once.
-  const kinds = Array.from({ length: 48 }, (_, index) => ["good", "hang", "good", "reset", "long", "good"][index % 6] as string);
+  const kinds = Array.from(
+    { length: 48 },
+    (_, index) => ["good", "hang", "good", "reset", "long", "good"][index % 6] as string,
+  );
   // At most as many at a time as there are connections, as the dispatcher does.
   const outcomes: [string, string][] = [];
   const queue = [...kinds];
@@ -192,7 +237,12 @@ test("a hostile answer does not disturb other deliveries to the same destination
     }),
   );
   for (const [kind, outcome] of outcomes) {
-    const expected = { good: /^200$/, long: /^200$/, hang: /^failed timeout/, reset: /^failed reset/ }[kind];
+    const expected = {
+      good: /^200$/,
+      long: /^200$/,
+      hang: /^failed timeout/,
+      reset: /^failed reset/,
+    }[kind];
     expect(outcome).toMatch(expected as RegExp);
   }
   expect(outcomes).toHaveLength(48);

@@ -23,7 +23,9 @@ test("reuses one connection in sequence, and at most `concurrency` in parallel",
 
 test("reopens a connection that was closed while idle, and sends once", async () => {
   const requests: string[] = [];
-  const downstream = await startRaw((socket) => onRequest(socket, (text) => void (requests.push(text) && socket.write(ok))));
+  const downstream = await startRaw((socket) =>
+    onRequest(socket, (text) => void (requests.push(text) && socket.write(ok))),
+  );
   const destination = destinationTo(downstream.url);
   expect(told(await attempt(destination))).toBe("200");
   for (const socket of downstream.open) socket.end();
@@ -36,26 +38,29 @@ test("reopens a connection that was closed while idle, and sends once", async ()
 test.each<[string, (socket: net.Socket) => void]>([
   ["reset", (socket) => socket.resetAndDestroy()],
   ["closed", (socket) => socket.end()],
-])("the keep-alive race: a used connection %s under the request is no failure of the attempt", async (_how, breakOff) => {
-  const requests: string[] = [];
-  const downstream = await startRaw((socket, number) => {
-    let onThis = 0;
-    onRequest(socket, (text) => {
-      onThis += 1;
-      requests.push(text);
-      if (number === 1 && onThis === 2) breakOff(socket);
-      else socket.write(ok);
+])(
+  "the keep-alive race: a used connection %s under the request is no failure of the attempt",
+  async (_how, breakOff) => {
+    const requests: string[] = [];
+    const downstream = await startRaw((socket, number) => {
+      let onThis = 0;
+      onRequest(socket, (text) => {
+        onThis += 1;
+        requests.push(text);
+        if (number === 1 && onThis === 2) breakOff(socket);
+        else socket.write(ok);
+      });
     });
-  });
-  const destination = destinationTo(downstream.url);
-  expect(told(await attempt(destination))).toBe("200");
-  expect(told(await attempt(destination, { attempt: 7 }))).toBe("200");
-  expect(downstream.accepted).toBe(2);
-  expect(requests).toHaveLength(3);
-  // The same delivery, to the last byte: downstream dedupes by its id.
-  expect(requests[2]).toBe(requests[1]);
-  expect(requests[1]).toContain("webhook-attempt: 7\r\n");
-});
+    const destination = destinationTo(downstream.url);
+    expect(told(await attempt(destination))).toBe("200");
+    expect(told(await attempt(destination, { attempt: 7 }))).toBe("200");
+    expect(downstream.accepted).toBe(2);
+    expect(requests).toHaveLength(3);
+    // The same delivery, to the last byte: downstream dedupes by its id.
+    expect(requests[2]).toBe(requests[1]);
+    expect(requests[1]).toContain("webhook-attempt: 7\r\n");
+  },
+);
 
 test("delivers in one attempt each when all idle connections are stale", async () => {
   let stale = false;
@@ -66,7 +71,8 @@ test("delivers in one attempt each when all idle connections are stale", async (
     }),
   );
   const destination = destinationTo(downstream.url, { concurrency: 4 });
-  const four = async () => (await Promise.all([1, 2, 3, 4].map(() => attempt(destination)))).map(told);
+  const four = async () =>
+    (await Promise.all([1, 2, 3, 4].map(() => attempt(destination)))).map(told);
   expect(await four()).toEqual(["200", "200", "200", "200"]);
   expect(downstream.accepted).toBe(4);
   stale = true;

@@ -18,7 +18,11 @@ test.each([
     '{"object": "whatsapp_business_account", "entry": []}',
     "56cbbaf4961c6cfdae48b7f116c047e5eb513d2c931baae63a2bc1afd26f803a",
   ],
-  ["otro_secreto", '{"object":"whatsapp_business_account","entry":[]}', "769b03d8c2ae6498f2d1e1f7299c0ba55448c69d741e7b0bb243d852d8a8d8c7"],
+  [
+    "otro_secreto",
+    '{"object":"whatsapp_business_account","entry":[]}',
+    "769b03d8c2ae6498f2d1e1f7299c0ba55448c69d741e7b0bb243d852d8a8d8c7",
+  ],
 ])("signs a body as Meta does: %s %s", async (secret, body, hex) => {
   const downstream = await startHttp((_request, response) => response.end());
   await attempt(destinationTo(downstream.url, signedWith(secret)), { body: Buffer.from(body) });
@@ -26,15 +30,21 @@ test.each([
 });
 
 test("every attempt and replay sends the same bytes in ASCII, whole, with a signature over exactly them", async () => {
-  const downstream = await startHttp((_request, response) => response.writeHead(302, { location: "/elsewhere" }).end());
+  const downstream = await startHttp((_request, response) =>
+    response.writeHead(302, { location: "/elsewhere" }).end(),
+  );
   const destination = destinationTo(`${downstream.url}/+15550001111`, signedWith("app secret ñ"));
   const body = Buffer.from('{"text":"¡Hola, 👋\\u00e4 \\/ \u2028!","n":1.0}');
   await attempt(destination, { body, contentType: "text/json; charset=utf-8" });
   await attempt(destination, { body, attempt: 2, replays: 1 });
   for (const request of downstream.seen) {
     expect(request.path).toBe("/hook/+15550001111");
-    expect(request.body.toString("latin1")).toBe('{"text":"\\u00a1Hola, \\ud83d\\udc4b\\u00e4 \\/ \\u2028!","n":1.0}');
-    const digest = createHmac("sha256", Buffer.from("app secret ñ", "utf8")).update(request.body).digest("hex");
+    expect(request.body.toString("latin1")).toBe(
+      '{"text":"\\u00a1Hola, \\ud83d\\udc4b\\u00e4 \\/ \\u2028!","n":1.0}',
+    );
+    const digest = createHmac("sha256", Buffer.from("app secret ñ", "utf8"))
+      .update(request.body)
+      .digest("hex");
     expect(request.headers).toMatchObject({
       "x-hub-signature-256": `sha256=${digest}`,
       "content-type": "application/json",
@@ -56,7 +66,11 @@ test("any JSON keeps its value in ASCII, and bytes that are ASCII or no JSON sta
       expect(JSON.parse(ascii.toString())).toEqual(JSON.parse(body.toString()));
     }),
   );
-  for (const body of [Buffer.from('{"a":"\\u00E4"}'), Buffer.from("ñ is not JSON"), Buffer.from([0x22, 0xff, 0x22])]) {
+  for (const body of [
+    Buffer.from('{"a":"\\u00E4"}'),
+    Buffer.from("ñ is not JSON"),
+    Buffer.from([0x22, 0xff, 0x22]),
+  ]) {
     expect(asciiBody(body)).toBe(body);
   }
 });

@@ -2,7 +2,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createNameLookup, lookUpName, type NameLookupParts } from "../../../src/net/name-lookup.ts";
+import {
+  createNameLookup,
+  lookUpName,
+  type NameLookupParts,
+} from "../../../src/net/name-lookup.ts";
 import { postAlert } from "../../../src/observe/health.ts";
 import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type DnsName, startDnsServer } from "../../harness/dns-server.ts";
@@ -16,12 +20,21 @@ const silent: DnsName = { silent: ["A", "AAAA"] };
 const noSystem = () => Promise.reject(Object.assign(new Error("not asked"), { code: "ENOTFOUND" }));
 
 /** A slow machine repeats queries, so tests count no questions. `names` may change. */
-async function lookupAt(names: Readonly<Record<string, DnsName>>, parts: NameLookupParts & { hosts?: string } = {}) {
+async function lookupAt(
+  names: Readonly<Record<string, DnsName>>,
+  parts: NameLookupParts & { hosts?: string } = {},
+) {
   const hostsFile = join(tempFolder(), "hosts");
   writeFileSync(hostsFile, parts.hosts ?? "");
   const { address, questions } = await startDnsServer(names);
   return {
-    lookUp: createNameLookup({ servers: [address], hostsFile, system: noSystem, withinMs: 60_000, ...parts }),
+    lookUp: createNameLookup({
+      servers: [address],
+      hostsFile,
+      system: noSystem,
+      withinMs: 60_000,
+      ...parts,
+    }),
     questions,
     hostsFile,
   };
@@ -30,14 +43,23 @@ async function lookupAt(names: Readonly<Record<string, DnsName>>, parts: NameLoo
 test("names that no server answers for do not delay a healthy destination without keep-alive", async () => {
   const silentNames = Array.from({ length: 12 }, (_, index) => `silent${index}.example`);
   const { lookUp } = await lookupAt(
-    { "healthy.example": { A: ["127.0.0.1"], ttl: 0 }, ...Object.fromEntries(silentNames.map((name) => [name, silent])) },
+    {
+      "healthy.example": { A: ["127.0.0.1"], ttl: 0 },
+      ...Object.fromEntries(silentNames.map((name) => [name, silent])),
+    },
     { withinMs: 60_000 },
   );
-  const downstream = await startHttp((_request, response) => response.writeHead(200, { connection: "close" }).end());
+  const downstream = await startHttp((_request, response) =>
+    response.writeHead(200, { connection: "close" }).end(),
+  );
   const connector = { allowPrivate: true, lookup: lookUp };
   let ended = 0;
-  const silentOnes = silentNames.map((name) => destinationTo(`http://${name}/`, { timeout: "1m" }, connector));
-  const waiting = silentOnes.flatMap((destination) => Array.from({ length: 4 }, () => attempt(destination).finally(() => (ended += 1))));
+  const silentOnes = silentNames.map((name) =>
+    destinationTo(`http://${name}/`, { timeout: "1m" }, connector),
+  );
+  const waiting = silentOnes.flatMap((destination) =>
+    Array.from({ length: 4 }, () => attempt(destination).finally(() => (ended += 1))),
+  );
   const healthy = destinationTo(`http://healthy.example:${downstream.port}/`, {}, connector);
   for (let n = 0; n < 50; n += 1) expect(told(await attempt(healthy))).toBe("200");
   expect(downstream.accepted).toBe(50);
@@ -49,7 +71,9 @@ test("names that no server answers for do not delay a healthy destination withou
 describe("while all four threads of the pool are blocked", () => {
   test("reaches a destination by name", async () => {
     const downstream = await startHttp((_request, response) => response.end());
-    const outcome = await withBusyThreads(() => attempt(destinationTo(`http://localhost:${downstream.port}/`)));
+    const outcome = await withBusyThreads(() =>
+      attempt(destinationTo(`http://localhost:${downstream.port}/`)),
+    );
     expect(told(outcome)).toBe("200");
   });
 
@@ -71,24 +95,39 @@ describe("a lookup", () => {
   test("without any answer fails with ETIMEOUT, and the destination with dns", async () => {
     const { lookUp } = await lookupAt({ "silent.example": silent }, { withinMs: 50 });
     await expect(lookUp("silent.example")).rejects.toMatchObject({ code: "ETIMEOUT" });
-    const destination = destinationTo("http://silent.example/", {}, { allowPrivate: true, lookup: lookUp });
-    expect(told(await attempt(destination))).toBe("failed dns: silent.example does not resolve (the name servers do not answer)");
+    const destination = destinationTo(
+      "http://silent.example/",
+      {},
+      { allowPrivate: true, lookup: lookUp },
+    );
+    expect(told(await attempt(destination))).toBe(
+      "failed dns: silent.example does not resolve (the name servers do not answer)",
+    );
   });
 
   test("retries after a lost packet, and waits for a slow server", async () => {
     const { lookUp, questions } = await lookupAt(
-      { "lost.example": { A: ["192.0.2.1"], ignores: 1 }, "slow.example": { A: ["192.0.2.2"], afterMs: 1_500 } },
+      {
+        "lost.example": { A: ["192.0.2.1"], ignores: 1 },
+        "slow.example": { A: ["192.0.2.2"], afterMs: 1_500 },
+      },
       { withinMs: 60_000 },
     );
     const [lost, slow] = await Promise.all([lookUp("lost.example"), lookUp("slow.example")]);
     expect([lost, slow].map(([first]) => first?.address)).toEqual(["192.0.2.1", "192.0.2.2"]);
-    expect(questions.filter((question) => question === "A lost.example").length).toBeGreaterThanOrEqual(2);
+    expect(
+      questions.filter((question) => question === "A lost.example").length,
+    ).toBeGreaterThanOrEqual(2);
   });
 
   test("queries another server when the first is silent", async () => {
     const mute = await startDnsServer({ "one.example": silent });
     const good = await startDnsServer({ "one.example": { A: ["192.0.2.1"] } });
-    const lookUp = createNameLookup({ servers: [mute.address, good.address], system: noSystem, withinMs: 60_000 });
+    const lookUp = createNameLookup({
+      servers: [mute.address, good.address],
+      system: noSystem,
+      withinMs: 60_000,
+    });
     expect((await lookUp("one.example."))[0]?.address).toBe("192.0.2.1");
     expect(mute.questions).not.toEqual([]);
   });
@@ -126,7 +165,11 @@ describe("a lookup", () => {
 
   test("returns both families, IPv4 first", async () => {
     // The IPv4 answer comes last, because the other one has a quarter of a second after it.
-    const both = { A: ["192.0.2.1"], AAAA: ["2001:0db8:0000:0000:0000:0000:0000:0001"], afterMs: { A: 20, AAAA: 0 } };
+    const both = {
+      A: ["192.0.2.1"],
+      AAAA: ["2001:0db8:0000:0000:0000:0000:0000:0001"],
+      afterMs: { A: 20, AAAA: 0 },
+    };
     const { lookUp } = await lookupAt({ "both.example": both });
     expect(await lookUp("both.example")).toEqual([
       { address: "192.0.2.1", family: 4 },
@@ -135,14 +178,24 @@ describe("a lookup", () => {
   });
 
   test("does not wait for an IPv6 answer that never comes", async () => {
-    const { lookUp } = await lookupAt({ "half.example": { A: ["192.0.2.1"], silent: ["AAAA"] } }, { withinMs: 600_000 });
+    const { lookUp } = await lookupAt(
+      { "half.example": { A: ["192.0.2.1"], silent: ["AAAA"] } },
+      { withinMs: 600_000 },
+    );
     expect(await lookUp("half.example")).toEqual([{ address: "192.0.2.1", family: 4 }]);
   });
 
   test("reads the hosts file before DNS, and its changes at once", async () => {
-    const hosts = "# comment\n192.0.2.7 Pinned.example other # no.example\n192.0.2.8 pinned.example\nnonsense pinned.example\n";
-    const { lookUp, questions, hostsFile } = await lookupAt({ "pinned.example": { A: ["192.0.2.1"] } }, { hosts });
-    expect((await lookUp("PINNED.example.")).map(({ address }) => address)).toEqual(["192.0.2.7", "192.0.2.8"]);
+    const hosts =
+      "# comment\n192.0.2.7 Pinned.example other # no.example\n192.0.2.8 pinned.example\nnonsense pinned.example\n";
+    const { lookUp, questions, hostsFile } = await lookupAt(
+      { "pinned.example": { A: ["192.0.2.1"] } },
+      { hosts },
+    );
+    expect((await lookUp("PINNED.example.")).map(({ address }) => address)).toEqual([
+      "192.0.2.7",
+      "192.0.2.8",
+    ]);
     expect(questions).toEqual([]);
     writeFileSync(hostsFile, "192.0.2.99 pinned.example\n");
     expect((await lookUp("pinned.example")).map(({ address }) => address)).toEqual(["192.0.2.99"]);
@@ -165,7 +218,9 @@ describe("a lookup", () => {
 
 describe("the system's own lookup", () => {
   test("is used for a name that DNS does not have", async () => {
-    const system = async (name: string) => [{ address: name === "printer.local" ? "192.0.2.50" : "192.0.2.51", family: 4 }];
+    const system = async (name: string) => [
+      { address: name === "printer.local" ? "192.0.2.50" : "192.0.2.51", family: 4 },
+    ];
     const { lookUp } = await lookupAt({}, { system });
     expect(await lookUp("printer.local")).toEqual([{ address: "192.0.2.50", family: 4 }]);
   });
@@ -223,7 +278,9 @@ describe("the system's own lookup", () => {
     const { lookUp } = await lookupAt({}, { system, withinMs: 1_000 });
     // A slow machine may not get as far as the system before the deadline.
     await until("both threads are held", async () => {
-      const outcomes = await Promise.allSettled(Array.from({ length: 10 }, (_, index) => lookUp(`hangs${index}.local`)));
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 10 }, (_, index) => lookUp(`hangs${index}.local`)),
+      );
       expect(outcomes.map(({ status }) => status)).toEqual(Array(10).fill("rejected"));
       return running >= 2;
     });

@@ -76,13 +76,17 @@ test("makes a backup at each time of the schedule, and keeps the newest", async 
   expect(names()).toEqual([]);
   await passUntil(midnight + 4 * 60 * minute);
   expect(names()).toEqual(["relay-20261123T030000Z.db"]);
-  expect(log).toMatchObject([{ text: "backup made", file: join(folder, names()[0] as string), events: 1, removed: 0 }]);
+  expect(log).toMatchObject([
+    { text: "backup made", file: join(folder, names()[0] as string), events: 1, removed: 0 },
+  ]);
   // By the clock of the machine: this backup was really made now.
   expect(await value("success")).toBeGreaterThan(1_700_000_000);
   expect(await value("bytes")).toBeGreaterThan(4096);
   await passUntil(midnight + 3 * day);
   expect(names()).toEqual(["relay-20261124T030000Z.db", "relay-20261125T030000Z.db"]);
-  expect(rowsOf(join(folder, names()[1] as string), "SELECT count(*) AS n FROM events")).toEqual([{ n: 1 }]);
+  expect(rowsOf(join(folder, names()[1] as string), "SELECT count(*) AS n FROM events")).toEqual([
+    { n: 1 },
+  ]);
 });
 
 test("keeps the good backups when the sums of a new one do not match", async () => {
@@ -101,7 +105,13 @@ test("keeps the good backups when the sums of a new one do not match", async () 
 test("removes no file with another name", async () => {
   const { passUntil, names, folder } = await opened({ keep: 1 });
   await passUntil(midnight + 4 * 60 * minute);
-  const others = ["other-20200101T000000Z.db", "relay-20200101T000000Z.db.gz", "relay-2020.db", "relay.db", "xrelay-20200101T000000Z.db"];
+  const others = [
+    "other-20200101T000000Z.db",
+    "relay-20200101T000000Z.db.gz",
+    "relay-2020.db",
+    "relay.db",
+    "xrelay-20200101T000000Z.db",
+  ];
   for (const name of others) writeFileSync(join(folder, name), "theirs");
   writeFileSync(join(folder, "relay-20200101T000000Z.db"), "an old backup");
   await passUntil(midnight + day + 4 * 60 * minute);
@@ -117,7 +127,8 @@ test("removes what a killed process left, and not what another one writes", asyn
     "x.00000000.partial",
   ];
   for (const name of [old, fresh, other] as string[]) writeFileSync(join(folder, name), "");
-  const lastWritten = (name: string, at: number) => utimesSync(join(folder, name), new Date(at), new Date(at));
+  const lastWritten = (name: string, at: number) =>
+    utimesSync(join(folder, name), new Date(at), new Date(at));
   lastWritten(old as string, midnight + 2 * 60 * minute);
   lastWritten(fresh as string, midnight + day);
   await passUntil(midnight + day + 4 * 60 * minute);
@@ -129,7 +140,11 @@ test("a failure is logged and counted once, and the next backup is made as sched
   settings.folder = "/proc/not/here";
   await passUntil(midnight + 4 * 60 * minute);
   expect(failure()).toMatchObject({ text: expect.stringContaining("/proc/not") });
-  expect([log.map(({ text }) => text), await value("failures"), await value("success")]).toEqual([["backup failed"], 1, 0]);
+  expect([log.map(({ text }) => text), await value("failures"), await value("success")]).toEqual([
+    ["backup failed"],
+    1,
+    0,
+  ]);
   settings.folder = folder;
   await passUntil(midnight + day + 4 * 60 * minute);
   expect(log.map(({ text }) => text)).toEqual(["backup failed", "backup made"]);

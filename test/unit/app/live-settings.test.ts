@@ -4,7 +4,12 @@ import { parseSettings } from "../../../src/config/load.ts";
 
 const settingsOf = (routes: number) =>
   parseSettings(
-    JSON.stringify({ routes: Array.from({ length: routes }, (_, n) => ({ name: `r${n}`, to: { url: "https://crm.example/" } })) }),
+    JSON.stringify({
+      routes: Array.from({ length: routes }, (_, n) => ({
+        name: `r${n}`,
+        to: { url: "https://crm.example/" },
+      })),
+    }),
     "relay.yaml",
     {},
   );

@@ -7,7 +7,10 @@ import { createRedactor } from "../../../src/model/redact.ts";
 import { runInTurns } from "../../../src/model/steps.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 
-/** Text of settings of which every route has another rate, secret and header than in the version before. */
+/**
+ * Text of settings of which every route has another rate, secret and header than in the version
+ * before.
+ */
 const settingsText = (version: number, routes = 3) =>
   JSON.stringify({
     routes: Array.from({ length: routes }, (_, n) => ({
@@ -92,5 +95,7 @@ test("a reload of many routes parses and redacts in many steps", () => {
   // The YAML is read token by token: each route has a dozen keys and values.
   expect([...loading(path, {})].length).toBeGreaterThan(12 * routes);
   // Each route has a secret and a header, and the previous ones are known until the next reload.
-  expect([...redactor.reload(parseSettings(settingsText(2, routes), path, {}))].length).toBeGreaterThanOrEqual(4 * routes);
+  expect(
+    [...redactor.reload(parseSettings(settingsText(2, routes), path, {}))].length,
+  ).toBeGreaterThanOrEqual(4 * routes);
 });

@@ -39,10 +39,18 @@ export function createSharedStore(clock: Clock) {
         leases.set(name, { holder, until: clock.now() + forMs });
         return true;
       },
-      async noteWatched(notes: readonly AccountNote[], at: number, windowMs: number): Promise<void> {
+      async noteWatched(
+        notes: readonly AccountNote[],
+        at: number,
+        windowMs: number,
+      ): Promise<void> {
         here();
         noted.push(...notes);
-        for (const note of notes) watched.set(note.account, withNote(watched.get(note.account) ?? null, note, at, windowMs));
+        for (const note of notes)
+          watched.set(
+            note.account,
+            withNote(watched.get(note.account) ?? null, note, at, windowMs),
+          );
       },
       async watched() {
         here();

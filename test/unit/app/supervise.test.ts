@@ -12,7 +12,10 @@ function open() {
   let error: Error | null = null;
   let held: PromiseWithResolvers<void> | null = null;
   let signal: AbortSignal | undefined;
-  const supervisor = createSupervisor({ clock, log: { error: (_: object, text: string) => logged.push(text) } as never });
+  const supervisor = createSupervisor({
+    clock,
+    log: { error: (_: object, text: string) => logged.push(text) } as never,
+  });
   onTestFinished(supervisor.close);
   const task = supervisor.supervise({
     name: "counting",

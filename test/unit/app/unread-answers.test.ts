@@ -8,8 +8,12 @@ import { createWebServer } from "../../../src/app/web-server.ts";
 const size = 32 * 1024 * 1024;
 
 async function open(requestTimeout: number) {
-  const web = createWebServer({ host: "127.0.0.1", port: 0, requestTimeout }, { webhooks: () => false, failed: () => {} });
-  // Only the deadline of the answer is tried. A busy machine may take longer than it to read a request.
+  const web = createWebServer(
+    { host: "127.0.0.1", port: 0, requestTimeout },
+    { webhooks: () => false, failed: () => {} },
+  );
+  // Only the deadline of the answer is tried. A busy machine may take longer than it to read a
+  // request.
   web.server.headersTimeout = 0;
   web.server.requestTimeout = 0;
   web.http.get("/page", async (_request, reply) => reply.send(Buffer.alloc(size)));

@@ -4,7 +4,13 @@ import { startUpkeep, type UpkeepParts } from "../../../src/app/upkeep.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { createSharedStore } from "./shared-observations.ts";
 
-const retention = { events: 60_000, ignored: 60_000, deliveries: 60_000, messages: 60_000, history: 10 ** 11 };
+const retention = {
+  events: 60_000,
+  ignored: 60_000,
+  deliveries: 60_000,
+  messages: 60_000,
+  history: 10 ** 11,
+};
 
 function open() {
   const clock = createManualClock();
@@ -17,12 +23,16 @@ function open() {
         done.push(`${name} ${what}`);
         return result;
       };
-    const supervisor = createSupervisor({ clock, log: { error: (_: object, text: string) => done.push(`${name} ${text}`) } as never });
+    const supervisor = createSupervisor({
+      clock,
+      log: { error: (_: object, text: string) => done.push(`${name} ${text}`) } as never,
+    });
     onTestFinished(supervisor.close);
     startUpkeep({
       clock,
       supervise: supervisor.supervise,
-      settings: () => ({ retention, send: { keepKeys: 1 } }) as unknown as ReturnType<UpkeepParts["settings"]>,
+      settings: () =>
+        ({ retention, send: { keepKeys: 1 } }) as unknown as ReturnType<UpkeepParts["settings"]>,
       store: {
         isShared: true,
         holdLease: shared.of(name).holdLease,
@@ -42,7 +52,8 @@ function open() {
     });
     return supervisor.close;
   }
-  const by = (name: string) => new Set(done.filter((line) => line.startsWith(name)).map((line) => line.split(" ")[1]));
+  const by = (name: string) =>
+    new Set(done.filter((line) => line.startsWith(name)).map((line) => line.split(" ")[1]));
   return { clock, shared, done, start, by };
 }
 

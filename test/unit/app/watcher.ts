@@ -18,7 +18,14 @@ export function createWatcher(parts: {
   readonly limiters?: () => object;
   readonly attention?: () => readonly Attention[];
 }) {
-  const { store, clock, level = "info", write = () => {}, limiters = () => new Map(), attention = () => [] } = parts;
+  const {
+    store,
+    clock,
+    level = "info",
+    write = () => {},
+    limiters = () => new Map(),
+    attention = () => [],
+  } = parts;
   const settings = parseSettings(JSON.stringify(parts.settings), "relay.yaml", {});
   const log = createLogger({ level, pii: "masked" }, { write });
   const watching = createWatching({

@@ -9,7 +9,9 @@ import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
 import { createWatcher } from "./watcher.ts";
 
-const settings = { accounts: { main: { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-main" } } };
+const settings = {
+  accounts: { main: { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-main" } },
+};
 const { after } = conditions["destination-failing"];
 
 /** A file, and the processes that open it one after the other. */
@@ -22,7 +24,10 @@ function open() {
   let refusedAt: number | null = null;
 
   function start() {
-    const store = openSqliteStore(join(folder, "relay.db"), rulesFor([]), { committed: () => {}, failed: () => {} });
+    const store = openSqliteStore(join(folder, "relay.db"), rulesFor([]), {
+      committed: () => {},
+      failed: () => {},
+    });
     const watching = createWatcher({
       store,
       clock,
@@ -37,7 +42,10 @@ function open() {
     const started = watching.start();
     return {
       watching,
-      alarms: () => watching.alarms().map(({ alarm, route, account, since }) => [alarm, route ?? account, since]),
+      alarms: () =>
+        watching
+          .alarms()
+          .map(({ alarm, route, account, since }) => [alarm, route ?? account, since]),
       async stop(): Promise<void> {
         await started;
         await watching.close();

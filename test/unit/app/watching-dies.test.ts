@@ -74,28 +74,35 @@ async function open() {
 
 const moments = ["diesAsItNotes", "diesAsItPosts"] as const;
 
-test.each(moments)("the one that watches dies before it has told that an alarm began (%s): whoever goes on tells it", async (dies) => {
-  const stage = await open();
-  const { clock, shared, first, second } = stage;
-  first.start();
-  second.start();
-  for (let n = 0; n < 5; n++) first.registered("main", undefined);
-  await clock.advance(afterMs - 1_000);
-  expect(stage.states()).toEqual([]);
-  stage[dies]();
-  await clock.advance(30_000);
-  if (dies === "diesAsItPosts") await until("it is posted, and no answer comes", () => stage.posted.length === 1);
-  expect(shared.untold()).toHaveLength(1);
+test.each(moments)(
+  "the one that watches dies before it has told that an alarm began (%s): whoever goes on tells it",
+  async (dies) => {
+    const stage = await open();
+    const { clock, shared, first, second } = stage;
+    first.start();
+    second.start();
+    for (let n = 0; n < 5; n++) first.registered("main", undefined);
+    await clock.advance(afterMs - 1_000);
+    expect(stage.states()).toEqual([]);
+    stage[dies]();
+    await clock.advance(30_000);
+    if (dies === "diesAsItPosts")
+      await until("it is posted, and no answer comes", () => stage.posted.length === 1);
+    expect(shared.untold()).toHaveLength(1);
 
-  await clock.advance(60_000);
-  const expected = dies === "diesAsItPosts" ? ["began", "began"] : ["began"];
-  await until("the other has told it", () => stage.posted.length === expected.length && shared.untold().length === 0);
-  expect(new Set(stage.posted.map(({ since }) => since)).size).toBe(1);
-  expect(second.alarms()).toMatchObject([{ alarm: "silence", account: "main" }]);
-  await clock.advance(4 * afterMs);
-  await second.close();
-  expect(stage.states()).toEqual(expected);
-});
+    await clock.advance(60_000);
+    const expected = dies === "diesAsItPosts" ? ["began", "began"] : ["began"];
+    await until(
+      "the other has told it",
+      () => stage.posted.length === expected.length && shared.untold().length === 0,
+    );
+    expect(new Set(stage.posted.map(({ since }) => since)).size).toBe(1);
+    expect(second.alarms()).toMatchObject([{ alarm: "silence", account: "main" }]);
+    await clock.advance(4 * afterMs);
+    await second.close();
+    expect(stage.states()).toEqual(expected);
+  },
+);
 
 test.each(moments)("the same of its end (%s)", async (dies) => {
   const stage = await open();
@@ -104,16 +111,23 @@ test.each(moments)("the same of its end (%s)", async (dies) => {
   second.start();
   for (let n = 0; n < 5; n++) first.registered("main", undefined);
   await clock.advance(afterMs + 30_000);
-  await until("its beginning is told", () => stage.posted.length === 1 && shared.untold().length === 0);
+  await until(
+    "its beginning is told",
+    () => stage.posted.length === 1 && shared.untold().length === 0,
+  );
   stage[dies]();
   second.arrived(arrival("w", "sent"));
   await clock.advance(45_000);
-  if (dies === "diesAsItPosts") await until("it is posted, and no answer comes", () => stage.posted.length === 2);
+  if (dies === "diesAsItPosts")
+    await until("it is posted, and no answer comes", () => stage.posted.length === 2);
   expect(shared.untold()).toHaveLength(1);
 
   await clock.advance(60_000);
   const expected = ["began", ...(dies === "diesAsItPosts" ? ["ended", "ended"] : ["ended"])];
-  await until("the other has told it", () => stage.posted.length === expected.length && shared.untold().length === 0);
+  await until(
+    "the other has told it",
+    () => stage.posted.length === expected.length && shared.untold().length === 0,
+  );
   expect(second.alarms()).toEqual([]);
   await clock.advance(4 * afterMs);
   await second.close();

@@ -6,7 +6,9 @@ import { afterMs, createWatcher } from "./watcher.ts";
 
 const settings = {
   accounts: { main: {} },
-  sources: { main: { account: "main", signature: { service: "acme", secrets: ["whsec_0123456789"] } } },
+  sources: {
+    main: { account: "main", signature: { service: "acme", secrets: ["whsec_0123456789"] } },
+  },
 };
 
 function open(level: "error" | "info" = "error") {
@@ -14,7 +16,13 @@ function open(level: "error" | "info" = "error") {
   const shared = createSharedStore(clock);
   const lines: string[] = [];
   const process = (name: string) =>
-    createWatcher({ store: shared.of(name), clock, settings, level, write: (line) => void lines.push(line) });
+    createWatcher({
+      store: shared.of(name),
+      clock,
+      settings,
+      level,
+      write: (line) => void lines.push(line),
+    });
   return { clock, shared, lines, process };
 }
 
@@ -65,7 +73,9 @@ test.each(["before another watches", "after"])(
     const [receiver, first, second] = [process("receiver"), process("first"), process("second")];
     for (const each of [first, second, receiver]) each.start();
     const told = () =>
-      lines.map((line) => JSON.parse(line) as { msg: string }).map(({ msg }) => (msg.startsWith("over") ? "ended" : "began"));
+      lines
+        .map((line) => JSON.parse(line) as { msg: string })
+        .map(({ msg }) => (msg.startsWith("over") ? "ended" : "began"));
     for (let n = 0; n < 5; n++) receiver.registered("main", undefined);
     await clock.advance(afterMs + 60_000);
     expect([receiver, first, second].map((each) => each.alarms().length)).toEqual([0, 1, 0]);
@@ -78,7 +88,9 @@ test.each(["before another watches", "after"])(
         receiver.registered("main", undefined);
         await clock.advance(afterMs / 10);
       }
-      expect([...receiver.alarms(), ...second.alarms()]).toMatchObject([{ alarm: "silence", account: "main", since }]);
+      expect([...receiver.alarms(), ...second.alarms()]).toMatchObject([
+        { alarm: "silence", account: "main", since },
+      ]);
       expect(told()).toEqual(["began"]);
     }
     receiver.arrived(arrival("w", "sent"));
@@ -122,7 +134,9 @@ test("faulty polls of one process are an alarm at the one that watches; another 
   poller.polled("main", { reason: "not-found", detail: "GET /messages/{id}: 404" });
   poller.polled("main", { reason: "not-found", detail: "GET /messages/{id}: 404" });
   await clock.advance(60_000);
-  expect(watcher.alarms()).toMatchObject([{ alarm: "polls", account: "main", text: expect.stringContaining("404 to every poll") }]);
+  expect(watcher.alarms()).toMatchObject([
+    { alarm: "polls", account: "main", text: expect.stringContaining("404 to every poll") },
+  ]);
   expect(lines).toHaveLength(1);
   await poller.close();
   another.polled("main", null);

@@ -16,7 +16,15 @@ test("prints a row for each day and source, and the sums of all", () => {
     duplicates: 1,
     conflicts: 0,
   };
-  const deliveries = { planned: 2, waiting: 0, held: 0, delivered: 2, dead: 0, deleted: 0, unaccounted: 0 };
+  const deliveries = {
+    planned: 2,
+    waiting: 0,
+    held: 0,
+    delivered: 2,
+    dead: 0,
+    deleted: 0,
+    unaccounted: 0,
+  };
   const report: AnswerOf<"audit"> = {
     balanced: true,
     at: "2026-11-22T00:00:00.000Z",

@@ -17,17 +17,25 @@ async function read(text: string | Buffer, name = "some.csv"): Promise<Line[]> {
 /** The values of `wamid`, or the faults, by line. */
 async function wamidsOf(rows: string, newline = "\n"): Promise<[number, unknown][]> {
   const lines = await read(`account,wamid${newline}${rows}`);
-  return lines.map((line) => [line.line, "text" in line ? (JSON.parse(line.text) as { wamid?: string }).wamid : line.fault]);
+  return lines.map((line) => [
+    line.line,
+    "text" in line ? (JSON.parse(line.text) as { wamid?: string }).wamid : line.fault,
+  ]);
 }
 
 const fields = fc.oneof(
   fc.string({ unit: "grapheme", maxLength: 8 }),
-  fc.array(fc.constantFrom(",", ";", '"', "\n", "\r", "\r\n", "a", " ", "é"), { maxLength: 6 }).map((parts) => parts.join("")),
+  fc
+    .array(fc.constantFrom(",", ";", '"', "\n", "\r", "\r\n", "a", " ", "é"), { maxLength: 6 })
+    .map((parts) => parts.join("")),
 );
 const quoted = (field: string) => `"${field.replaceAll('"', '""')}"`;
 
 test("reads back what is written as RFC 4180, with every separator, line end and quoting", async () => {
-  const rows = fc.array(fc.tuple(fc.tuple(fields, fc.boolean()), fc.tuple(fields, fc.boolean())), { minLength: 1, maxLength: 8 });
+  const rows = fc.array(fc.tuple(fc.tuple(fields, fc.boolean()), fc.tuple(fields, fc.boolean())), {
+    minLength: 1,
+    maxLength: 8,
+  });
   await fc.assert(
     fc.asyncProperty(
       rows,
@@ -36,10 +44,17 @@ test("reads back what is written as RFC 4180, with every separator, line end and
       fc.boolean(),
       async (table, separator, newline, bom) => {
         const written = table.map((row) =>
-          row.map(([field, always]) => (always || /[",;\r\n]/.test(field) ? quoted(field) : field)).join(separator),
+          row
+            .map(([field, always]) => (always || /[",;\r\n]/.test(field) ? quoted(field) : field))
+            .join(separator),
         );
-        const lines = await read(`${bom ? "\ufeff" : ""}${[`account${separator}wamid`, ...written].join(newline)}${newline}`);
-        const whole = table.map(([[account], [wamid]]) => ({ ...(account === "" ? {} : { account }), ...(wamid === "" ? {} : { wamid }) }));
+        const lines = await read(
+          `${bom ? "\ufeff" : ""}${[`account${separator}wamid`, ...written].join(newline)}${newline}`,
+        );
+        const whole = table.map(([[account], [wamid]]) => ({
+          ...(account === "" ? {} : { account }),
+          ...(wamid === "" ? {} : { wamid }),
+        }));
         expect(lines.map((line) => ("text" in line ? JSON.parse(line.text) : line))).toEqual(whole);
       },
     ),
@@ -67,21 +82,34 @@ test("refuses a record with a quote inside an unquoted field, and reads on", asy
 test.each([
   ['"a"b,1', "has text after a closing quote; nothing after it was read"],
   ['1,"open', "has a quote that is never closed; nothing after it was read"],
-  ["x".repeat(70_000), "is longer than 65536 bytes; is a quote missing?; nothing after it was read"],
-  [`1,"${"x\n".repeat(400_000)}`, "is longer than 65536 bytes; is a quote missing?; nothing after it was read"],
-])("stops where the end of a record is unknown, after all records before it: %.10s", async (bad, fault) => {
-  const before = Array.from({ length: 5_000 }, (_, n) => [n + 2, `w${n}`]);
-  const rows = before.map(([line, wamid]) => `${line},${wamid}\n`).join("");
-  expect(await wamidsOf(`${rows}${bad}\n2,lost\n`)).toEqual([...before, [5_002, fault]]);
-});
+  [
+    "x".repeat(70_000),
+    "is longer than 65536 bytes; is a quote missing?; nothing after it was read",
+  ],
+  [
+    `1,"${"x\n".repeat(400_000)}`,
+    "is longer than 65536 bytes; is a quote missing?; nothing after it was read",
+  ],
+])(
+  "stops where the end of a record is unknown, after all records before it: %.10s",
+  async (bad, fault) => {
+    const before = Array.from({ length: 5_000 }, (_, n) => [n + 2, `w${n}`]);
+    const rows = before.map(([line, wamid]) => `${line},${wamid}\n`).join("");
+    expect(await wamidsOf(`${rows}${bad}\n2,lost\n`)).toEqual([...before, [5_002, fault]]);
+  },
+);
 
 test("takes the format from the name, else from the first character", async () => {
   const line = '{"account":"main"}';
   expect(await read(`\n${line}\n`, "some.txt")).toEqual([{ line: 2, text: line }]);
-  expect(await read("account,wamid\nmain,w\n", "some.txt")).toEqual([{ line: 2, text: '{"account":"main","wamid":"w"}' }]);
+  expect(await read("account,wamid\nmain,w\n", "some.txt")).toEqual([
+    { line: 2, text: '{"account":"main","wamid":"w"}' },
+  ]);
   expect(await read(`${line}\n`, "some.jsonl")).toEqual([{ line: 1, text: line }]);
   await expect(read(line)).rejects.toThrow("line 1 has a quote inside a field without quotes");
-  await expect(read('"account,wamid\nmain,w\n')).rejects.toThrow("line 1 has a quote that is never closed");
+  await expect(read('"account,wamid\nmain,w\n')).rejects.toThrow(
+    "line 1 has a quote that is never closed",
+  );
 });
 
 test("reads a file of any size with little memory", async () => {
@@ -100,7 +128,9 @@ test("reads a file of any size with little memory", async () => {
 });
 
 test("reads NDJSON of any length, whose lines the chunks of the file cut anywhere", async () => {
-  const lines = Array.from({ length: 3_000 }, (_, n) => JSON.stringify({ wamid: `w${n}`, note: "é".repeat(n % 97) }));
+  const lines = Array.from({ length: 3_000 }, (_, n) =>
+    JSON.stringify({ wamid: `w${n}`, note: "é".repeat(n % 97) }),
+  );
   const endless = "x".repeat(5 * maxLineBytes);
   const longest = "y".repeat(maxLineBytes);
   const text = `${lines.join("\r\n")}\n\n${endless}\n${longest}\r\nlast`;

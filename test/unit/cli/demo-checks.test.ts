@@ -15,16 +15,33 @@ const lastStatus = "last status of each message, with its reference";
 const number = { phoneNumberId: "106540352242922", phone: "+541155550000", isConnected: true };
 const update = (status: string): Update => {
   const item = { id: "a/b", status, timestamp: "1767225600", recipient_id: "5491155551234" };
-  return { field: "messages", list: "statuses", wabaId: "1", wamid: "a/b", number, contact: { wa_id: "5491155551234" }, item };
+  return {
+    field: "messages",
+    list: "statuses",
+    wabaId: "1",
+    wamid: "a/b",
+    number,
+    contact: { wa_id: "5491155551234" },
+    item,
+  };
 };
 const wrong: Update = { ...(update("sent") as Update & { list: "statuses" }), item: 7 };
 const metaBody = (...updates: Update[]) => Buffer.from(requestBody(updates));
 const standardBody = (status: string) =>
-  Buffer.from(JSON.stringify({ id: status, event: "message.status", data: { wamid: "a/b", status } }));
+  Buffer.from(
+    JSON.stringify({ id: status, event: "message.status", data: { wamid: "a/b", status } }),
+  );
 
-/** The body of one event, and the bodies that the service signs and posts: two statuses, and what is none. */
+/**
+ * The body of one event, and the bodies that the service signs and posts: two statuses, and what is
+ * none.
+ */
 const formats = {
-  standard: { bodyOf: standardBody, posts: [standardBody("sent"), standardBody("read")], malformed: Buffer.from("{") },
+  standard: {
+    bodyOf: standardBody,
+    posts: [standardBody("sent"), standardBody("read")],
+    malformed: Buffer.from("{"),
+  },
   meta: {
     bodyOf: (status: string) => metaBody(update(status)),
     posts: [metaBody(update("sent"), wrong, update("read"))],
@@ -33,8 +50,23 @@ const formats = {
 };
 type Format = keyof typeof formats;
 
-function arrival(path: string, deliveryId: string, body: Buffer, wamid: string | null = null): Arrival {
-  return { number: 1, path, deliveryId, attempt: 1, eventId: null, wamid, answered: 200, signature: "valid", body };
+function arrival(
+  path: string,
+  deliveryId: string,
+  body: Buffer,
+  wamid: string | null = null,
+): Arrival {
+  return {
+    number: 1,
+    path,
+    deliveryId,
+    attempt: 1,
+    eventId: null,
+    wamid,
+    answered: 200,
+    signature: "valid",
+    body,
+  };
 }
 
 /** Each body posted twice, and what the downstream gets of it. */
@@ -43,9 +75,11 @@ function rightOutcome(format: Format) {
   const log = createPostLog(format);
   for (const [n, body] of posts.entries()) {
     const post = { eventId: `r${n}`, body, sort: "event" as const, answered: 200 };
-    for (const one of [{ ...post, sort: "wrongly-signed" as const, answered: 401 }, post, post]) log.note(one);
+    for (const one of [{ ...post, sort: "wrongly-signed" as const, answered: 401 }, post, post])
+      log.note(one);
   }
-  if (malformed !== null) log.note({ eventId: "r", body: malformed, sort: "malformed", answered: 202 });
+  if (malformed !== null)
+    log.note({ eventId: "r", body: malformed, sort: "malformed", answered: 202 });
   return {
     format,
     planned: 1,
@@ -75,7 +109,14 @@ type Outcome = ReturnType<typeof rightOutcome>;
 function mismatches({ arrivals, ...outcome }: Outcome): string[] {
   const counts = (path?: string) => {
     const here = arrivals.filter((one) => path === undefined || one.path === path).length;
-    return { arrivals: here, taken: here, duplicates: 0, failed: 0, badSignatures: 0, withoutId: 0 };
+    return {
+      arrivals: here,
+      taken: here,
+      duplicates: 0,
+      failed: 0,
+      badSignatures: 0,
+      withoutId: 0,
+    };
   };
   const checks = checkSums({ ...outcome, downstream: { arrivals, counts } });
   expect(checks).toHaveLength(6);
@@ -92,32 +133,61 @@ const dispositions = (routed: number, quarantinedToo: number) => (one: Outcome) 
   one.stats.dispositions.routed += routed;
   one.stats.dispositions.quarantined += quarantinedToo;
 };
-const tracked = (to: Partial<Outcome["tracked"][number]>) => (one: Outcome) => void Object.assign(one.tracked[0] as object, to);
+const tracked = (to: Partial<Outcome["tracked"][number]>) => (one: Outcome) =>
+  void Object.assign(one.tracked[0] as object, to);
 
 type Row = readonly [what: string, change: (outcome: Outcome) => void, expected: readonly string[]];
 const both: readonly Row[] = [
   ["a send without an answer", (one) => one.sent.clear(), [messages]],
   ["an event stored twice", dispositions(1, 0), [stored]],
   ["an event acknowledged and not stored", dispositions(-1, 0), [stored]],
-  ["an event stored and not delivered", (one) => void one.arrivals.splice(0, 1), [stored, deliveries]],
-  ["an event that the service never posted", ({ log }) => void log.events.delete([...log.events.keys()][0] as string), [stored]],
-  ["one delivered in place of another", (one) => changeArrival(1, { body: (one.arrivals[0] as Arrival).body })(one), [stored]],
-  ["a body that was changed", (one) => changeArrival(0, { body: formats[one.format].bodyOf("failed") })(one), [stored]],
+  [
+    "an event stored and not delivered",
+    (one) => void one.arrivals.splice(0, 1),
+    [stored, deliveries],
+  ],
+  [
+    "an event that the service never posted",
+    ({ log }) => void log.events.delete([...log.events.keys()][0] as string),
+    [stored],
+  ],
+  [
+    "one delivered in place of another",
+    (one) => changeArrival(1, { body: (one.arrivals[0] as Arrival).body })(one),
+    [stored],
+  ],
+  [
+    "a body that was changed",
+    (one) => changeArrival(0, { body: formats[one.format].bodyOf("failed") })(one),
+    [stored],
+  ],
   ["a bad signature", changeArrival(1, { signature: "invalid" }), [stored]],
   ["a good item quarantined", dispositions(0, 1), [quarantined]],
   ["a malformed one let through", dispositions(1, -1), [stored, quarantined]],
   ["a transition not delivered", (one) => void one.arrivals.splice(3, 1), [deliveries]],
-  ["a transition delivered twice", (one) => void one.arrivals.push(one.arrivals[3] as Arrival), [deliveries]],
+  [
+    "a transition delivered twice",
+    (one) => void one.arrivals.push(one.arrivals[3] as Arrival),
+    [deliveries],
+  ],
   ["another reference", tracked({ reference: "order-2" }), [lastStatus]],
   ["another last status", tracked({ status: "delivered" }), [lastStatus]],
   ["a message without a status", tracked({ status: null }), [lastStatus]],
   ["an unknown message that has a status", (one) => void one.tracked.splice(0, 1), [lastStatus]],
-  ["an audit that does not balance", (one) => void Object.assign(one.audit, { balanced: false }), ["audit of the relay"]],
+  [
+    "an audit that does not balance",
+    (one) => void Object.assign(one.audit, { balanced: false }),
+    ["audit of the relay"],
+  ],
 ];
 const asWritten = Buffer.from(formats.meta.bodyOf("sent").toString().replace("\\/", "/"));
 const metaOnly: readonly Row[] = [
   ["slashes written in another way", changeArrival(0, { body: asWritten }), [stored]],
-  ["two updates in one request", changeArrival(0, { body: metaBody(update("sent"), update("read")) }), [stored]],
+  [
+    "two updates in one request",
+    changeArrival(0, { body: metaBody(update("sent"), update("read")) }),
+    [stored],
+  ],
 ];
 
 describe.each([

@@ -11,20 +11,35 @@ test("the same seed makes the same unique people, with phone numbers of each mea
   const people = peopleOf("a", "standard", 600);
   expect(peopleOf("a", "standard", 600)).toEqual(people);
   expect(peopleOf("b", "standard", 600)).not.toEqual(people);
-  const phones = [...people.recipients.map(({ phone }) => phone), ...people.strangers, ...people.guests];
+  const phones = [
+    ...people.recipients.map(({ phone }) => phone),
+    ...people.strangers,
+    ...people.guests,
+  ];
   expect(new Set(phones).size).toBe(930);
   for (const phone of phones) expect(phone).toMatch(/^\+\d{10,13}$/);
   const ends = new Set(people.recipients.map(({ phone }) => phone.slice(-4)));
   for (const end of ["0000", "0001", "0004", "0007", "0010"]) expect(ends).toContain(end);
   expect(phones.some((phone) => phone.endsWith("0009"))).toBe(false);
   expect(people.strangers.some((phone) => isRejected(phone))).toBe(false);
-  expect(peopleOf("a", "meta", 600)).toEqual({ recipients: people.recipients, strangers: [], guests: [] });
+  expect(peopleOf("a", "meta", 600)).toEqual({
+    recipients: people.recipients,
+    strangers: [],
+    guests: [],
+  });
   expect(new Set(people.recipients.map(({ wroteBefore }) => wroteBefore)).size).toBe(2);
 });
 
 const settingsOf = (format: DemoFormat) => {
-  const places = { databasePath: "/tmp/with: odd # name/relay.db", downstreamUrl: "http://127.0.0.1:9000" };
-  const secrets = { webhook: "webhook-secret", token: "the-token-of-a-relay", downstream: "downstream-secret" };
+  const places = {
+    databasePath: "/tmp/with: odd # name/relay.db",
+    downstreamUrl: "http://127.0.0.1:9000",
+  };
+  const secrets = {
+    webhook: "webhook-secret",
+    token: "the-token-of-a-relay",
+    downstream: "downstream-secret",
+  };
   return settingsSchema.parse(parse(demoSettings({ format, ...places, ...secrets })));
 };
 
@@ -41,7 +56,10 @@ test("the demo's settings are valid, and its troubles end with recovery", () => 
 });
 
 test("the settings of the demo of Meta's webhooks are valid", () => {
-  expect(settingsOf("meta").sources["wa"]).toMatchObject({ format: "meta", registerBy: "callback-data" });
+  expect(settingsOf("meta").sources["wa"]).toMatchObject({
+    format: "meta",
+    registerBy: "callback-data",
+  });
 });
 
 const none: DemoCounts = {
@@ -57,14 +75,21 @@ const none: DemoCounts = {
 };
 const recordingIo = (isTerminal: boolean) => {
   const lines: string[] = [];
-  const io: Io = { out: (line) => lines.push(line), err: () => undefined, isTerminal, env: {}, readStdin: async () => Buffer.alloc(0) };
+  const io: Io = {
+    out: (line) => lines.push(line),
+    err: () => undefined,
+    isTerminal,
+    env: {},
+    readStdin: async () => Buffer.alloc(0),
+  };
   return { io, lines };
 };
 
 test("in a pipe, progress is one plain line a second", () => {
   const { io, lines } = recordingIo(false);
   const progress = createProgress(io);
-  for (const seconds of [0.1, 0.4, 0.9, 1.1, 1.3, 2.0]) progress.show(seconds, { ...none, sent: 7 }, "is well");
+  for (const seconds of [0.1, 0.4, 0.9, 1.1, 1.3, 2.0])
+    progress.show(seconds, { ...none, sent: 7 }, "is well");
   progress.show(2.1, none, "is well", true);
   expect(lines).toHaveLength(4);
   expect(lines[0]).toBe(

@@ -2,7 +2,9 @@ import { expect, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
 import { createProgressBar, speedText } from "../../../src/cli/progress.ts";
 
-function recorder(isTerminal: boolean): Io & { readonly out: (line: string) => void; readonly lines: string[] } {
+function recorder(
+  isTerminal: boolean,
+): Io & { readonly out: (line: string) => void; readonly lines: string[] } {
   const lines: string[] = [];
   return {
     lines,
@@ -35,20 +37,23 @@ test("on a terminal it is drawn over itself, at most ten times a second, and cle
 test.each([
   [false, false],
   [true, true],
-])("in a pipe, and with --json, it is a line on standard error every two seconds (terminal %s, json %s)", (isTerminal, isJson) => {
-  let now = 0;
-  const io = recorder(isTerminal);
-  const bar = createProgressBar(io, isJson, { now: () => now });
-  bar.show(0.1, "soon");
-  now = 2_000;
-  bar.show(0.5, "1 of 2");
-  now = 2_500;
-  bar.show(0.6, "again");
-  now = 4_500;
-  bar.show(null, "9 lines");
-  bar.end();
-  expect(io.lines).toEqual(["err 50%  1 of 2", "err 9 lines"]);
-});
+])(
+  "in a pipe, and with --json, it is a line on standard error every two seconds (terminal %s, json %s)",
+  (isTerminal, isJson) => {
+    let now = 0;
+    const io = recorder(isTerminal);
+    const bar = createProgressBar(io, isJson, { now: () => now });
+    bar.show(0.1, "soon");
+    now = 2_000;
+    bar.show(0.5, "1 of 2");
+    now = 2_500;
+    bar.show(0.6, "again");
+    now = 4_500;
+    bar.show(null, "9 lines");
+    bar.end();
+    expect(io.lines).toEqual(["err 50%  1 of 2", "err 9 lines"]);
+  },
+);
 
 test("on a terminal it is not drawn over other output", () => {
   let now = 0;

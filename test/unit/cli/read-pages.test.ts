@@ -7,7 +7,8 @@ test("reads on after an empty page until there are no more, or enough", async ()
     readPages(
       async ({ before }: { before: number | undefined }) => {
         asked.push(before);
-        const [data, next] = before === undefined ? [[], 5] : before === 5 ? [["a", "b"], 1] : [["c"], null];
+        const [data, next] =
+          before === undefined ? [[], 5] : before === 5 ? [["a", "b"], 1] : [["c"], null];
         return { data, next };
       },
       limit,

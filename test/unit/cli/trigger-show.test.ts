@@ -5,9 +5,21 @@ import type { Post, PostResult } from "../../../src/sandbox/traffic/answers.ts";
 const post = {
   sort: "duplicate",
   body: Buffer.from('{"data":{"status":"sent"}}'),
-  subject: { id: "e1", event: "message.status", wamid: "wamid.HBgNNTQ5MTE1NTU1MDAwMRUC", runId: null },
+  subject: {
+    id: "e1",
+    event: "message.status",
+    wamid: "wamid.HBgNNTQ5MTE1NTU1MDAwMRUC",
+    runId: null,
+  },
 } as unknown as Post;
-const ok: PostResult = { kind: "answered", status: 200, answer: "accepted", said: "{}", tries: 1, tookMs: 3.4 };
+const ok: PostResult = {
+  kind: "answered",
+  status: 200,
+  answer: "accepted",
+  said: "{}",
+  tries: 1,
+  tookMs: 3.4,
+};
 
 function onScreen(isTerminal: boolean, total: number | null, isJson = false) {
   const printed: string[] = [];
@@ -24,8 +36,17 @@ function onScreen(isTerminal: boolean, total: number | null, isJson = false) {
 }
 
 test("a line has answer, subject and fault", () => {
-  expect(postLine(post, ok, null, true)).toBe("200 accepted      message.status sent  e1  wamid.HBgNNTQ5MTE1NTU1MDAwMRUC  duplicate  3 ms");
-  const refused: PostResult = { kind: "answered", status: 404, answer: null, said: "no", tries: 1, tookMs: 1 };
+  expect(postLine(post, ok, null, true)).toBe(
+    "200 accepted      message.status sent  e1  wamid.HBgNNTQ5MTE1NTU1MDAwMRUC  duplicate  3 ms",
+  );
+  const refused: PostResult = {
+    kind: "answered",
+    status: 404,
+    answer: null,
+    said: "no",
+    tries: 1,
+    tookMs: 1,
+  };
   expect(postLine(post, refused, "accepted expected, got 404", false)).toMatch(
     /^404 404 .* wamid:[0-9a-f]{12} .*!! accepted expected, got 404 {2}no$/,
   );
@@ -38,7 +59,9 @@ test("on a terminal, many posts are a bar that ends full", () => {
     show.post(post, ok, sent === 30 ? "wrong" : null);
   }
   expect(printed[0]).toBe(`out [${"#".repeat(5)}${".".repeat(25)}]  16%  10 posts`);
-  expect(printed.at(-1)).toBe(`out \x1b[1A\x1b[0J[${"#".repeat(30)}] 100%  60 posts  100/s  1 unexpected`);
+  expect(printed.at(-1)).toBe(
+    `out \x1b[1A\x1b[0J[${"#".repeat(30)}] 100%  60 posts  100/s  1 unexpected`,
+  );
   expect(printed.length).toBeLessThan(9);
 });
 

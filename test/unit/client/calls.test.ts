@@ -5,7 +5,9 @@ import { allEndpoints } from "../../../src/model/endpoints/table.ts";
 function recorded() {
   const requests: string[] = [];
   const fetch = async (url: string | URL | Request, { method, body }: RequestInit = {}) => {
-    requests.push([method, String(url).replace("http://relay.example", ""), body].filter(Boolean).join(" "));
+    requests.push(
+      [method, String(url).replace("http://relay.example", ""), body].filter(Boolean).join(" "),
+    );
     return new Response("{}");
   };
   return { client: new RelayClient({ url: "http://relay.example", token: "t", fetch }), requests };
@@ -14,7 +16,8 @@ function recorded() {
 test("the client has a method for every endpoint that is one request", () => {
   const { client } = recorded();
   const special = ["sendMessage", "startRun", "trackMessages", "listen"];
-  for (const { name } of allEndpoints) if (!special.includes(name)) expect(client).toHaveProperty(name, expect.any(Function));
+  for (const { name } of allEndpoints)
+    if (!special.includes(name)) expect(client).toHaveProperty(name, expect.any(Function));
 });
 
 test("a method puts parameters into the path, the query or the body", async () => {
@@ -66,11 +69,17 @@ function answering(...answers: (() => Response)[]) {
 }
 
 const inFlight = () =>
-  Response.json({ error: "a call under this key is in flight; retry", code: "conflict" }, { status: 409, headers: { "retry-after": "1" } });
+  Response.json(
+    { error: "a call under this key is in flight; retry", code: "conflict" },
+    { status: 409, headers: { "retry-after": "1" } },
+  );
 
 test("send and startRun repeat while another request with the key is in flight", async () => {
   const { keys, ...options } = answering(inFlight, inFlight, () => Response.json({ wamid: "w" }));
-  const sent = new RelayClient(options).send({ to: "+5491155550100", text: "Hola" }, { idempotencyKey: "k" });
+  const sent = new RelayClient(options).send(
+    { to: "+5491155550100", text: "Hola" },
+    { idempotencyKey: "k" },
+  );
   await vi.advanceTimersByTimeAsync(2_000);
   expect(await sent).toMatchObject({ wamid: "w" });
   expect(keys).toEqual(["k", "k", "k"]);
@@ -83,7 +92,9 @@ test("send and startRun repeat while another request with the key is in flight",
 test("send gives up after the longest wait for an answer, when it is aborted, and at any other conflict", async () => {
   const order = { to: "+5491155550100", text: "Hola" };
   const { keys, ...options } = answering(inFlight);
-  const late = expect(new RelayClient({ ...options, timeoutMs: 3_000 }).send(order)).rejects.toMatchObject({ code: "conflict" });
+  const late = expect(
+    new RelayClient({ ...options, timeoutMs: 3_000 }).send(order),
+  ).rejects.toMatchObject({ code: "conflict" });
   await vi.advanceTimersByTimeAsync(3_000);
   await late;
   expect(keys).toHaveLength(3);
@@ -92,21 +103,34 @@ test("send gives up after the longest wait for an answer, when it is aborted, an
   const stopped = answering(inFlight, () => {
     throw stop.signal.reason;
   });
-  const aborted = new RelayClient({ ...stopped, signal: stop.signal }).send(order).catch((error: unknown) => error);
+  const aborted = new RelayClient({ ...stopped, signal: stop.signal })
+    .send(order)
+    .catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(500);
   stop.abort();
   expect(await aborted).toBeInstanceOf(RelayClientError);
 
-  const other = answering(() => Response.json({ error: "the account cannot send", code: "conflict" }, { status: 409 }));
+  const other = answering(() =>
+    Response.json({ error: "the account cannot send", code: "conflict" }, { status: 409 }),
+  );
   await expect(new RelayClient(other).send(order)).rejects.toMatchObject({ code: "conflict" });
   expect(other.keys).toHaveLength(1);
 });
 
 test("errors of send and trackAll keep the Retry-After of the answer", async () => {
   const stopping = () =>
-    Response.json({ error: "the relay is stopping", code: "shutting_down" }, { status: 503, headers: { "retry-after": "5" } });
-  const client = new RelayClient({ url: "http://relay.example", token: "t", fetch: async () => stopping() });
+    Response.json(
+      { error: "the relay is stopping", code: "shutting_down" },
+      { status: 503, headers: { "retry-after": "5" } },
+    );
+  const client = new RelayClient({
+    url: "http://relay.example",
+    token: "t",
+    fetch: async () => stopping(),
+  });
   const expected = { code: "shutting_down", retryAfterMs: 5_000 };
-  await expect(client.send({ to: "+5491155550100", text: "Hola" }, { idempotencyKey: "k" })).rejects.toMatchObject(expected);
+  await expect(
+    client.send({ to: "+5491155550100", text: "Hola" }, { idempotencyKey: "k" }),
+  ).rejects.toMatchObject(expected);
   await expect(client.trackAll(["{}"]).next()).rejects.toMatchObject({ ...expected, line: 1 });
 });

@@ -1,9 +1,16 @@
-// Loaded here, so that the follower, which loads it on demand, waits for no disk while the manual clock goes on.
+// Loaded here, so that the follower, which loads it on demand, waits for no disk while the manual
+// clock goes on.
 import "eventsource-parser";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { RelayClientError } from "../../../src/client/connection.ts";
-import { follow, lost, type Step, type StreamMessage, sleepAware } from "../../../src/client/follow.ts";
+import {
+  follow,
+  lost,
+  type Step,
+  type StreamMessage,
+  sleepAware,
+} from "../../../src/client/follow.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { pause } from "../../../src/model/clock.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
@@ -11,12 +18,19 @@ import { createManualClock, settled } from "../../harness/manual-clock.ts";
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const message = (id: number, data = "{}") => `id: ${id}\nevent: event\ndata: ${data}\n\n`;
 const refusal = (status: number, retryAfterMs: number | null = null) =>
-  new RelayClientError(`answered ${status}`, { status, code: status === 401 ? "unauthorized" : "store_unavailable", retryAfterMs });
+  new RelayClientError(`answered ${status}`, {
+    status,
+    code: status === 401 ? "unauthorized" : "store_unavailable",
+    retryAfterMs,
+  });
 
 type Connection = readonly (string | Error)[] | RelayClientError;
 
 /** Follows connections that are the given ones, in turn; the last stays open. */
-function start(connections: readonly Connection[], { isPatient = false, longestWaitMs = 30_000, take = async (_id: string) => {} } = {}) {
+function start(
+  connections: readonly Connection[],
+  { isPatient = false, longestWaitMs = 30_000, take = async (_id: string) => {} } = {},
+) {
   const clock = createManualClock();
   const opened: (string | null)[] = [];
   const taken: string[] = [];
@@ -34,7 +48,10 @@ function start(connections: readonly Connection[], { isPatient = false, longestW
             if (each instanceof Error) throw each;
             yield bytes(each);
           }
-          if (isLast) await new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))));
+          if (isLast)
+            await new Promise((_, reject) =>
+              signal.addEventListener("abort", () => reject(new Error("aborted"))),
+            );
         })();
       },
       read({ data, id = "" }) {
@@ -62,19 +79,29 @@ function start(connections: readonly Connection[], { isPatient = false, longestW
 }
 
 test("waits at most a minute, whatever Retry-After says", async () => {
-  const { clock, waits } = start([refusal(503, 99_999_999_000), refusal(503, -99_999_999_000), [message(0)]]);
+  const { clock, waits } = start([
+    refusal(503, 99_999_999_000),
+    refusal(503, -99_999_999_000),
+    [message(0)],
+  ]);
   await clock.advance(70_000);
   expect(waits()).toEqual([60_000, 1_000]);
 });
 
 test("waits no longer than its caller wants", async () => {
-  const { clock, waits } = start([...Array.from({ length: 5 }, () => refusal(503)), [message(0)]], { longestWaitMs: 2_000 });
+  const { clock, waits } = start([...Array.from({ length: 5 }, () => refusal(503)), [message(0)]], {
+    longestWaitMs: 2_000,
+  });
   await clock.advance(20_000);
   expect(waits()).toEqual([500, 1_000, 2_000, 2_000, 2_000]);
 });
 
 test("continues after the last message that the caller is done with", async () => {
-  const { clock, opened, taken } = start([[message(5), message(8)], [message(9), "event: later\ndata: 1\n\n"], [message(10)]]);
+  const { clock, opened, taken } = start([
+    [message(5), message(8)],
+    [message(9), "event: later\ndata: 1\n\n"],
+    [message(10)],
+  ]);
   await clock.advance(2_000);
   expect(opened).toEqual([null, "8", "9"]);
   expect(taken).toEqual(["5", "8", "9", "", "10"]);
@@ -105,7 +132,9 @@ test("names a broken connection in words, and keeps the error of fetch as its ca
   const { clock, steps, reasons } = start([[message(4), broken], [message(5)]]);
   await clock.advance(500);
   expect(reasons()).toEqual(["the connection broke"]);
-  expect(steps).toContainEqual(expect.objectContaining({ kind: "lost", error: expect.objectContaining({ cause: broken }) }));
+  expect(steps).toContainEqual(
+    expect.objectContaining({ kind: "lost", error: expect.objectContaining({ cause: broken }) }),
+  );
 });
 
 test("grows its pauses, starts anew after a message, and honors Retry-After", async () => {
@@ -116,8 +145,12 @@ test("grows its pauses, starts anew after a message, and honors Retry-After", as
 });
 
 test("a permanent refusal ends it; a patient one only before the first message", async () => {
-  await expect(start([refusal(401)], { isPatient: true }).following).rejects.toThrow("answered 401");
-  const later = start([[message(1)], refusal(401), refusal(401), [message(2)]], { isPatient: true });
+  await expect(start([refusal(401)], { isPatient: true }).following).rejects.toThrow(
+    "answered 401",
+  );
+  const later = start([[message(1)], refusal(401), refusal(401), [message(2)]], {
+    isPatient: true,
+  });
   await later.clock.advance(10_000);
   expect(later.taken).toEqual(["1", "2"]);
   expect(later.reasons().slice(1)).toEqual(["answered 401", "answered 401"]);
@@ -134,7 +167,10 @@ test("a message that cannot be read breaks the connection, and pauses grow", asy
 });
 
 test("refuses a message without end instead of buffering it for ever", async () => {
-  const { clock, reasons } = start([Array(101).fill(`data: ${"x".repeat(1024 * 1024)}`), [message(1)]]);
+  const { clock, reasons } = start([
+    Array(101).fill(`data: ${"x".repeat(1024 * 1024)}`),
+    [message(1)],
+  ]);
   await clock.advance(2_000);
   expect(reasons()).toEqual(["a message of the stream is too long"]);
 });
@@ -142,27 +178,41 @@ test("refuses a message without end instead of buffering it for ever", async () 
 test("reads the same messages wherever the stream is cut", async () => {
   const note = fc.string({ unit: "grapheme" });
   await fc.assert(
-    fc.asyncProperty(fc.array(note, { maxLength: 10 }), fc.array(fc.nat(400), { maxLength: 20 }), async (notes, cuts) => {
-      const stream = bytes(notes.map((text, n) => `id: ${n}\nevent: note\ndata: ${JSON.stringify(text)}\n\n: still here\n\n`).join(""));
-      const places = [...new Set([0, ...cuts.map((cut) => Math.min(cut, stream.length)), stream.length])].sort((a, b) => a - b);
-      const quit = new AbortController();
-      const found: unknown[] = [];
-      const steps = follow({
-        open: async () =>
-          (async function* () {
-            for (const [n, end] of places.slice(1).entries()) yield stream.subarray(places[n], end);
-          })(),
-        read: ({ data }: StreamMessage) => JSON.parse(data) as string,
-        signal: quit.signal,
-        clock: createManualClock(),
-        random: () => 1,
-      });
-      for await (const step of steps) {
-        if (step.kind === "message") found.push(step.message);
-        if (step.kind === "lost") quit.abort();
-      }
-      expect(found).toEqual(notes);
-    }),
+    fc.asyncProperty(
+      fc.array(note, { maxLength: 10 }),
+      fc.array(fc.nat(400), { maxLength: 20 }),
+      async (notes, cuts) => {
+        const stream = bytes(
+          notes
+            .map(
+              (text, n) =>
+                `id: ${n}\nevent: note\ndata: ${JSON.stringify(text)}\n\n: still here\n\n`,
+            )
+            .join(""),
+        );
+        const places = [
+          ...new Set([0, ...cuts.map((cut) => Math.min(cut, stream.length)), stream.length]),
+        ].sort((a, b) => a - b);
+        const quit = new AbortController();
+        const found: unknown[] = [];
+        const steps = follow({
+          open: async () =>
+            (async function* () {
+              for (const [n, end] of places.slice(1).entries())
+                yield stream.subarray(places[n], end);
+            })(),
+          read: ({ data }: StreamMessage) => JSON.parse(data) as string,
+          signal: quit.signal,
+          clock: createManualClock(),
+          random: () => 1,
+        });
+        for await (const step of steps) {
+          if (step.kind === "message") found.push(step.message);
+          if (step.kind === "lost") quit.abort();
+        }
+        expect(found).toEqual(notes);
+      },
+    ),
     { numRuns: 100 },
   );
 });

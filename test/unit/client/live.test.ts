@@ -7,7 +7,10 @@ type Attempt = readonly string[] | "silent";
 const sse = (event: string, data: unknown, id?: number): string =>
   `event: ${event}\n${id === undefined ? "" : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
 
-/** Follows a relay that answers each connection with one of these; the signal is aborted when another one is opened. */
+/**
+ * Follows a relay that answers each connection with one of these; the signal is aborted when
+ * another one is opened.
+ */
 function follow(attempts: readonly Attempt[]) {
   const headers: Readonly<Record<string, string>>[] = [];
   const end = new AbortController();
@@ -34,10 +37,21 @@ function follow(attempts: readonly Attempt[]) {
       });
     },
   };
-  return { messages: followLive({ connection, path: "/v1/live", signal: end.signal, clock, random: () => 1 }), headers, end };
+  return {
+    messages: followLive({
+      connection,
+      path: "/v1/live",
+      signal: end.signal,
+      clock,
+      random: () => 1,
+    }),
+    headers,
+    end,
+  };
 }
 
-const waitsOf = (messages: readonly LiveMessage[]) => messages.flatMap((each) => (each.kind === "lost" ? [each.retryInMs] : []));
+const waitsOf = (messages: readonly LiveMessage[]) =>
+  messages.flatMap((each) => (each.kind === "lost" ? [each.retryInMs] : []));
 const kinds = (messages: readonly LiveMessage[]) => messages.map(({ kind }) => kind);
 
 test("yields overviews and events, and continues after the last event when the connection breaks", async () => {
@@ -48,10 +62,22 @@ test("yields overviews and events, and continues after the last event when the c
     [sse("later kind", {})],
   ]);
   const found = await Array.fromAsync(messages);
-  expect(kinds(found)).toEqual(["open", "overview", "events", "lost", "open", "lost", "open", "lost", "open"]);
+  expect(kinds(found)).toEqual([
+    "open",
+    "overview",
+    "events",
+    "lost",
+    "open",
+    "lost",
+    "open",
+    "lost",
+    "open",
+  ]);
   expect(found[1]).toEqual({ kind: "overview", overview: { goodSince: null } });
   expect(found[2]).toEqual({ kind: "events", data: [{ seq: 7 }], skipped: 3 });
-  expect((found[5] as { error: Error }).error.message).toBe("the relay ended the stream: the relay is stopping");
+  expect((found[5] as { error: Error }).error.message).toBe(
+    "the relay ended the stream: the relay is stopping",
+  );
   expect(headers).toEqual([{}, { "last-event-id": "10" }, { "last-event-id": "10" }]);
   expect(waitsOf(found)).toEqual([500, 1_000, 500]);
 });

@@ -26,7 +26,10 @@ const bad = file("bad.yaml", "server:\n  port: ${PORT}\nlogs: {}\n");
 
 test("config check prints counts, with warnings on standard error, and exits 0", async () => {
   const { code, out, err } = await run(["config", "check", "--config", good]);
-  expect({ code, out }).toEqual({ code: 0, out: `${good} is valid: 0 accounts, 0 sources, 0 routes` });
+  expect({ code, out }).toEqual({
+    code: 0,
+    out: `${good} is valid: 0 accounts, 0 sources, 0 routes`,
+  });
   expect(err).toMatch(/^warning: sources: there are none/);
 });
 
@@ -46,13 +49,21 @@ test("config check --json prints faults and warnings", async () => {
   expect(JSON.parse(failed.out)).toEqual({
     ok: false,
     faults: [
-      { path: "server.port", message: "must be a number, not text", source: `${bad}:2:9 from \${PORT}` },
+      {
+        path: "server.port",
+        message: "must be a number, not text",
+        source: `${bad}:2:9 from \${PORT}`,
+      },
       { path: "logs", message: "unknown setting (did you mean log?)", source: `${bad}:3:1` },
     ],
     warnings: [],
   });
   const passed = await run(["config", "check", "--json", "--config", good]);
-  expect(JSON.parse(passed.out)).toMatchObject({ ok: true, faults: [], warnings: [{ path: "sources" }, { path: "control.tokens" }] });
+  expect(JSON.parse(passed.out)).toMatchObject({
+    ok: true,
+    faults: [],
+    warnings: [{ path: "sources" }, { path: "control.tokens" }],
+  });
   expect(passed.err).toBe("");
 });
 
@@ -61,8 +72,14 @@ test("config print shows the settings in effect, and the faults when there are a
   expect(yaml).toMatchObject({ code: 0, err: "" });
   expect(yaml.out).toContain("path: y.db");
   const json = await run(["config", "print", "--json", "--config", good]);
-  expect(JSON.parse(json.out)).toMatchObject({ log: { level: "warn", pii: "masked" }, retention: { events: "30d" } });
-  expect(await run(["config", "print", "--config", bad], { PORT: "1" })).toMatchObject({ code: 1, out: "" });
+  expect(JSON.parse(json.out)).toMatchObject({
+    log: { level: "warn", pii: "masked" },
+    retention: { events: "30d" },
+  });
+  expect(await run(["config", "print", "--config", bad], { PORT: "1" })).toMatchObject({
+    code: 1,
+    out: "",
+  });
 });
 
 test("config/relay.schema.json is the schema of the settings", async () => {
@@ -76,7 +93,13 @@ test("other commands get --config with its default, and a CommandFailed with eve
   withConfigOption(command);
   command.parse([], { from: "user" });
   expect(command.opts()).toEqual({ config: defaultSettingsPath() });
-  const io = { out: () => {}, err: () => {}, isTerminal: false, env: { PORT: "x" }, readStdin: async () => Buffer.alloc(0) };
+  const io = {
+    out: () => {},
+    err: () => {},
+    isTerminal: false,
+    env: { PORT: "x" },
+    readStdin: async () => Buffer.alloc(0),
+  };
   expect(readSettings({ config: good }, io).log.level).toBe("warn");
   expect(() => readSettings({ config: bad }, io)).toThrow(
     /^the settings in .* have 2 faults:\n.*server\.port: .*\n.*logs: unknown setting/,

@@ -7,8 +7,10 @@ import { faultsOf } from "./faults-of.ts";
 
 const withTo = (to: string) => `routes: [{ name: r, to: { ${to} } }]`;
 /** Faults without the place in the file. */
-const faults = (to: string, env: Record<string, string> = {}) => faultsOf(withTo(to), env).map((fault) => fault.replace(/^\S+ /, ""));
-const toOf = (to: string, env: Record<string, string> = {}) => parseSettings(withTo(to), "f", env).routes[0]?.to;
+const faults = (to: string, env: Record<string, string> = {}) =>
+  faultsOf(withTo(to), env).map((fault) => fault.replace(/^\S+ /, ""));
+const toOf = (to: string, env: Record<string, string> = {}) =>
+  parseSettings(withTo(to), "f", env).routes[0]?.to;
 const redis = "redis: 'redis://r'";
 
 const kinds = destinationKeys.join(", ");
@@ -23,8 +25,12 @@ test("a destination is one of url, queue and stream", () => {
   expect(faults(`url: 'https://x.example', queue: q, ${redis}`)).toEqual([
     `routes[0].to.queue: stands beside url; a destination is one of ${kinds}`,
   ]);
-  expect(faults(`stream: s, queue: q, ${redis}`)).toEqual([`routes[0].to.stream: stands beside queue; a destination is one of ${kinds}`]);
-  expect(faultsOf("routes: [{ name: r, to: text }]")).toEqual(["relay.yaml:1:25 routes[0].to: must be a mapping, not text"]);
+  expect(faults(`stream: s, queue: q, ${redis}`)).toEqual([
+    `routes[0].to.stream: stands beside queue; a destination is one of ${kinds}`,
+  ]);
+  expect(faultsOf("routes: [{ name: r, to: text }]")).toEqual([
+    "relay.yaml:1:25 routes[0].to: must be a mapping, not text",
+  ]);
 });
 
 test("settings of another kind, and what is missing or wrong in its own", () => {
@@ -45,25 +51,43 @@ test("settings of another kind, and what is missing or wrong in its own", () => 
     "routes[0].to.redis: unknown setting here (it belongs to another kind of destination)",
   ]);
   expect(faults("url: ftp://x")).toEqual(["routes[0].to.url: is not an http or https URL"]);
-  expect(faults(`queue: q, ${redis}, jobOptions: { jobId: x, attempts: 0, backoff: { type: quick, delay: 1s } }`)).toEqual([
+  expect(
+    faults(
+      `queue: q, ${redis}, jobOptions: { jobId: x, attempts: 0, backoff: { type: quick, delay: 1s } }`,
+    ),
+  ).toEqual([
     expect.stringMatching(/^routes\[0\]\.to\.jobOptions\.jobId: unknown setting/),
     "routes[0].to.jobOptions.attempts: must be at least 1",
     "routes[0].to.jobOptions.backoff.type: must be one of fixed, exponential",
   ]);
-  expect(faults("stream: s, redis: 'redis://a,b'")).toEqual([expect.stringMatching(/^routes\[0\]\.to\.redis: is not a Redis URL/)]);
-  expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).toMatch(/is not a Redis URL/);
-  expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).not.toContain("secret-host");
+  expect(faults("stream: s, redis: 'redis://a,b'")).toEqual([
+    expect.stringMatching(/^routes\[0\]\.to\.redis: is not a Redis URL/),
+  ]);
+  expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).toMatch(
+    /is not a Redis URL/,
+  );
+  expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).not.toContain(
+    "secret-host",
+  );
   expect(faults(`stream: s, ${redis}, passSignature: true`)).toEqual([]);
-  expect(faultsOf(`routes: [{ name: r, payload: enriched, to: { stream: s, ${redis}, passSignature: true } }]`)).toHaveLength(1);
+  expect(
+    faultsOf(
+      `routes: [{ name: r, payload: enriched, to: { stream: s, ${redis}, passSignature: true } }]`,
+    ),
+  ).toHaveLength(1);
 });
 
 test("a URL signs in one way, and only a route's URL signs as Meta does", () => {
   const url = "url: 'https://x.example'";
   const signature = "signature: { preset: meta, secret: '4c6f6e6720616e642072616e646f6d21' }";
-  const beside = (key: string) => `routes[0].to.signature: is given beside ${key}; give one of the two`;
+  const beside = (key: string) =>
+    `routes[0].to.signature: is given beside ${key}; give one of the two`;
   expect(faults(`${url}, ${signature}`)).toEqual([]);
   expect(faults(`${url}, ${signature}, secret: whsec_aGVsbG8=`)).toEqual([beside("secret")]);
-  expect(faults(`${url}, ${signature}, secrets: [a], passSignature: true`)).toEqual([beside("secrets"), beside("passSignature")]);
+  expect(faults(`${url}, ${signature}, secrets: [a], passSignature: true`)).toEqual([
+    beside("secrets"),
+    beside("passSignature"),
+  ]);
   expect(faults(`${url}, signature: { preset: stripe }`)).toEqual([
     "routes[0].to.signature.secret: is missing",
     "routes[0].to.signature.preset: must be meta",
@@ -74,8 +98,12 @@ test("a URL signs in one way, and only a route's URL signs as Meta does", () => 
   expect(faults(`queue: q, ${redis}, ${signature}`)).toEqual([
     "routes[0].to.signature: unknown setting here (it belongs to another kind of destination)",
   ]);
-  const warned = warnings(parseSettings(withTo(`${url}, signature: { preset: meta, secret: short }`), "f", {}));
-  expect(warned.map(({ path }) => path).filter((path) => path.startsWith("routes[0]"))).toEqual(["routes[0].to.signature.secret"]);
+  const warned = warnings(
+    parseSettings(withTo(`${url}, signature: { preset: meta, secret: short }`), "f", {}),
+  );
+  expect(warned.map(({ path }) => path).filter((path) => path.startsWith("routes[0]"))).toEqual([
+    "routes[0].to.signature.secret",
+  ]);
 });
 
 test("a variable alone becomes the number or boolean that a queue's setting is", () => {
@@ -86,7 +114,10 @@ test("a variable alone becomes the number or boolean that a queue's setting is",
     concurrency: 7,
     jobOptions: { attempts: 7, lifo: true, removeOnFail: 100, removeOnComplete: true },
   });
-  expect(toOf(`stream: '\${N}', ${redis}, maxLength: '\${C}'`, env)).toMatchObject({ stream: "7", maxLength: 100 });
+  expect(toOf(`stream: '\${N}', ${redis}, maxLength: '\${C}'`, env)).toMatchObject({
+    stream: "7",
+    maxLength: 100,
+  });
 });
 
 test("allows private addresses, and warns about unencrypted public Redis and unbounded streams", () => {
@@ -108,5 +139,6 @@ test("printing shows neither host nor password, and units as they are written", 
   const shown = printSettings(parseSettings(withTo(to), "f", {}));
   expect(shown).not.toMatch(/the-password|the-host/);
   expect(shown).toMatch(/redis: "\[secret [0-9a-f]{12}\]"/);
-  for (const line of ["timeout: 90s", "delay: 5s", "age: 36h", "longest: 30s"]) expect(shown).toContain(line);
+  for (const line of ["timeout: 90s", "delay: 5s", "age: 36h", "longest: 30s"])
+    expect(shown).toContain(line);
 });

@@ -21,7 +21,8 @@ beforeEach(() => {
   write("relay.yaml", "server: { host: '${HOST}' }\n");
 });
 
-const host = (env: Record<string, string> = {}, envFile?: string) => loadSettings(path, env, envFile).server.host;
+const host = (env: Record<string, string> = {}, envFile?: string) =>
+  loadSettings(path, env, envFile).server.host;
 
 function faults(env: Record<string, string> = {}, envFile?: string): readonly string[] {
   try {
@@ -52,7 +53,9 @@ describe("the env file", () => {
     write("other.env", "HOST=other\n");
     expect(host({}, join(folder, "other.env"))).toBe("other");
     const missing = join(folder, "none.env");
-    expect(() => loadSettings(path, { HOST: "x" }, missing)).toThrow(`${missing}: file not found (--env-file sets its path)`);
+    expect(() => loadSettings(path, { HOST: "x" }, missing)).toThrow(
+      `${missing}: file not found (--env-file sets its path)`,
+    );
   });
 
   test("neither file may be a pipe, a folder or too large, and none of them blocks", () => {
@@ -67,25 +70,37 @@ describe("the env file", () => {
     ] as const;
     for (const [name, message] of files) {
       expect(() => loadSettings(path, env, join(folder, name))).toThrow(message);
-      expect(() => loadSettings(join(folder, name), env)).toThrow(message.replace("env file", "settings file"));
+      expect(() => loadSettings(join(folder, name), env)).toThrow(
+        message.replace("env file", "settings file"),
+      );
       write("relay.yaml", `server: { host: '\${file:${name}}' }\n`);
-      expect(faults(env)[0]).toContain(name === "large" ? "larger than 64 KiB" : "not a regular file");
+      expect(faults(env)[0]).toContain(
+        name === "large" ? "larger than 64 KiB" : "not a regular file",
+      );
       write("relay.yaml", "server: { host: '${HOST}' }\n");
     }
   });
 
   test("a name that stands twice is a fault with both lines, also with the same value", () => {
-    write(".env", "# HOST=zero\nHOST=one\nKEY='a\nHOST=in a quoted value\n'\n\nexport HOST = one\nHOST=three\n");
+    write(
+      ".env",
+      "# HOST=zero\nHOST=one\nKEY='a\nHOST=in a quoted value\n'\n\nexport HOST = one\nHOST=three\n",
+    );
     expect(() => host()).toThrow(
       [7, 8]
-        .map((line) => `${join(folder, ".env")}:${line}:1: sets HOST a second time; it is already set on line 2. Keep one of the two`)
+        .map(
+          (line) =>
+            `${join(folder, ".env")}:${line}:1: sets HOST a second time; it is already set on line 2. Keep one of the two`,
+        )
         .join("\n"),
     );
   });
 
   test("a quote that nothing closes is a fault; others belong to the value", () => {
     write(".env", "KEY='it\"s'\nHOST=\"one\n");
-    expect(() => host()).toThrow(`${join(folder, ".env")}:2:1: the value of HOST begins with ", which nothing closes`);
+    expect(() => host()).toThrow(
+      `${join(folder, ".env")}:2:1: the value of HOST begins with ", which nothing closes`,
+    );
     write(".env", "HOST=one # the \"first\nKEY=it's\n");
     expect(host()).toBe("one");
   });
@@ -113,10 +128,22 @@ describe("${file:path}", () => {
 
   test("takes absolute paths, paths relative to the settings file, and variables in the path", () => {
     write("secret", "s");
-    for (const text of ["${file:secret}", `\${file:${join(folder, "secret")}}`, "${file:${DIR}/secret}"]) {
-      expect(substitute(text, { DIR: folder }, folder)).toMatchObject({ text: "s", whole: true, problems: [] });
+    for (const text of [
+      "${file:secret}",
+      `\${file:${join(folder, "secret")}}`,
+      "${file:${DIR}/secret}",
+    ]) {
+      expect(substitute(text, { DIR: folder }, folder)).toMatchObject({
+        text: "s",
+        whole: true,
+        problems: [],
+      });
     }
-    expect(substitute("Bearer ${file:secret}", {}, folder)).toMatchObject({ text: "Bearer s", whole: false, origins: ["${file:secret}"] });
+    expect(substitute("Bearer ${file:secret}", {}, folder)).toMatchObject({
+      text: "Bearer s",
+      whole: false,
+      origins: ["${file:secret}"],
+    });
   });
 
   test("`${file:-x}` is still the variable `file` with a default", () => {
@@ -125,26 +152,34 @@ describe("${file:path}", () => {
 
   test("the file's text is not substituted again", () => {
     write("secret", "${HOME}");
-    expect(substitute("${file:secret}", { HOME: "/root" }, folder)).toMatchObject({ text: "${HOME}", problems: [] });
+    expect(substitute("${file:secret}", { HOME: "/root" }, folder)).toMatchObject({
+      text: "${HOME}",
+      problems: [],
+    });
   });
 
   test("reports what is wrong with the file, by the path of the settings", () => {
     write("empty", "\n");
     write("large", "x".repeat(64 * 1024 + 1));
     write("binary", Buffer.from([0xe9]));
-    const problem = (text: string) => substitute(text, {}, folder).problems.map(({ message }) => message);
+    const problem = (text: string) =>
+      substitute(text, {}, folder).problems.map(({ message }) => message);
     expect(problem("${file:none}")).toEqual(["needs the file none, which does not exist"]);
     expect(problem("${file:.}")).toEqual(["needs the file ., which is not a regular file"]);
     expect(problem("${file:empty}")).toEqual(["needs the file empty, which is empty"]);
     expect(problem("${file:large}")).toEqual(["needs the file large, which is larger than 64 KiB"]);
     expect(problem("${file:binary}")).toEqual(["needs the file binary, which is not UTF-8 text"]);
-    expect(problem("${file:${NONE}/x}")).toEqual(["needs the environment variable NONE, which is not set"]);
+    expect(problem("${file:${NONE}/x}")).toEqual([
+      "needs the environment variable NONE, which is not set",
+    ]);
     expect(problem("${file:}")[0]).toMatch(/begins no variable/);
   });
 
   test("faults name the file and never quote its text", () => {
     write("relay.yaml", "server:\n  port: ${file:port}\n");
     write("port", "s3cr3t");
-    expect(() => host()).toThrow(/relay\.yaml:2:9 server\.port: must be a number, not text \(from \$\{file:port\}\)$/);
+    expect(() => host()).toThrow(
+      /relay\.yaml:2:9 server\.port: must be a number, not text \(from \$\{file:port\}\)$/,
+    );
   });
 });

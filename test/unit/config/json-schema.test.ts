@@ -3,21 +3,56 @@ import addFormats from "ajv-formats";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { editorSchema, inputSchema, type JsonSchema, knownKeys, shapesOf, shapesUnder } from "../../../src/config/json-schema.ts";
+import {
+  editorSchema,
+  inputSchema,
+  type JsonSchema,
+  knownKeys,
+  shapesOf,
+  shapesUnder,
+} from "../../../src/config/json-schema.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 
-/** The schema as an editor would use it: read back by zod, which checks what it knows of JSON Schema. */
+/**
+ * The schema as an editor would use it: read back by zod, which checks what it knows of JSON
+ * Schema.
+ */
 const editor = z.fromJSONSchema(editorSchema() as Parameters<typeof z.fromJSONSchema>[0]);
 const accepts = (value: unknown) => editor.safeParse(value).success;
 
-const source = (rest: object) => ({ sources: { s: { account: "m", signature: { service: "a", secrets: ["x"] }, ...rest } } });
-const to = (rest: object) => ({ routes: [{ name: "r", to: { url: "https://a.example", ...rest } }] });
+const source = (rest: object) => ({
+  sources: { s: { account: "m", signature: { service: "a", secrets: ["x"] }, ...rest } },
+});
+const to = (rest: object) => ({
+  routes: [{ name: "r", to: { url: "https://a.example", ...rest } }],
+});
 
 test("a variable may stand wherever text, a number or true/false may", () => {
-  for (const text of ["${X}", "${X:-8080}", "${X:-}", "${file:/run/secrets/x}", "${file:${DIR}/x}"]) {
+  for (const text of [
+    "${X}",
+    "${X:-8080}",
+    "${X:-}",
+    "${file:/run/secrets/x}",
+    "${file:${DIR}/x}",
+  ]) {
     expect(accepts({ server: { port: text, host: text, bodyLimit: text } })).toBe(true);
-    expect(accepts({ log: { level: text }, retention: { events: text }, storage: { driver: text, path: text } })).toBe(true);
-    expect(accepts(to({ url: text, allowPrivate: text, rate: text, retry: { schedule: [text], jitter: text } }))).toBe(true);
+    expect(
+      accepts({
+        log: { level: text },
+        retention: { events: text },
+        storage: { driver: text, path: text },
+      }),
+    ).toBe(true);
+    expect(
+      accepts(
+        to({
+          url: text,
+          allowPrivate: text,
+          rate: text,
+          retry: { schedule: [text], jitter: text },
+        }),
+      ),
+    ).toBe(true);
   }
 });
 
@@ -54,7 +89,9 @@ test("keys are known at every depth, through names, lists and kinds", () => {
   expect(knownKeys(["nothing", "here"])).toEqual(new Set());
 });
 
-/** As strict as Ajv can be: unknown keywords and formats, and several types in one schema, throw. */
+/**
+ * As strict as Ajv can be: unknown keywords and formats, and several types in one schema, throw.
+ */
 function strictValidator() {
   const ajv = new Ajv2020({ strict: true });
   addFormats.default(ajv);
@@ -66,14 +103,16 @@ test("Ajv in strict mode takes the schema with the draft that it names", () => {
   const validate = strictValidator();
   for (const value of [source({}), to({ retry: { schedule: ["${WAIT}"] } })])
     expect([validate(value), validate.errors]).toEqual([true, null]);
-  for (const value of [source({ mode: "ack" }), to({ rety: {} }), { server: { port: "many" } }]) expect(validate(value)).toBe(false);
+  for (const value of [source({ mode: "ack" }), to({ rety: {} }), { server: { port: "many" } }])
+    expect(validate(value)).toBe(false);
 });
 
 /** The properties of a schema, wherever they are, with their place. */
 function* propertiesIn(value: unknown, at = "#"): Generator<[at: string, property: JsonSchema]> {
   if (typeof value !== "object" || value === null) return;
   const { properties } = value as JsonSchema;
-  if (typeof properties === "object") for (const [key, property] of Object.entries(properties)) yield [`${at}/${key}`, property];
+  if (typeof properties === "object")
+    for (const [key, property] of Object.entries(properties)) yield [`${at}/${key}`, property];
   for (const [key, part] of Object.entries(value)) {
     if (key !== "default") yield* propertiesIn(part, `${at}/${key}`);
   }
@@ -83,16 +122,26 @@ test("every setting has a description, which editors show", () => {
   const all = [...propertiesIn(editorSchema())];
   expect(all.length).toBeGreaterThan(150);
   // A sentence.
-  expect(all.filter(([, { description }]) => !/^.{8,}\.$/s.test(description ?? "")).map(([at]) => at)).toEqual([]);
+  expect(
+    all.filter(([, { description }]) => !/^.{8,}\.$/s.test(description ?? "")).map(([at]) => at),
+  ).toEqual([]);
 });
 
 /** Settings that loading fills in although the schema says nothing of a default. */
-function* hiddenDefaults(shapes: readonly JsonSchema[], given: unknown, loaded: unknown, at: string): Generator<string> {
-  if (typeof given !== "object" || given === null || typeof loaded !== "object" || loaded === null) return;
+function* hiddenDefaults(
+  shapes: readonly JsonSchema[],
+  given: unknown,
+  loaded: unknown,
+  at: string,
+): Generator<string> {
+  if (typeof given !== "object" || given === null || typeof loaded !== "object" || loaded === null)
+    return;
   for (const [key, value] of Object.entries(loaded)) {
     const own = (given as Readonly<Record<string, unknown>>)[key];
     const under = shapesUnder(shapes, Array.isArray(loaded) ? Number(key) : key);
-    const fallbacks = shapes.flatMap(({ properties }) => (properties?.[key]?.default === undefined ? [] : [properties[key].default]));
+    const fallbacks = shapes.flatMap(({ properties }) =>
+      properties?.[key]?.default === undefined ? [] : [properties[key].default],
+    );
     if (own === undefined && value !== undefined && fallbacks.length === 0) yield `${at}/${key}`;
     yield* hiddenDefaults(under, own ?? fallbacks[0], value, `${at}/${key}`);
   }
@@ -111,5 +160,7 @@ test("every default of a setting is in the schema", () => {
   `;
   const loaded = parseSettings(text, "relay.yaml", {});
   expect([...hiddenDefaults(shapesOf(inputSchema()), parse(text), loaded, "#")]).toEqual([]);
-  expect([...hiddenDefaults([{ properties: { port: {} } }], {}, { port: 1 }, "#")]).toEqual(["#/port"]);
+  expect([...hiddenDefaults([{ properties: { port: {} } }], {}, { port: 1 }, "#")]).toEqual([
+    "#/port",
+  ]);
 });

@@ -39,13 +39,19 @@ describe("the file", () => {
 
   test("empty, comments only, no mapping, or all sections empty", () => {
     expect(faultsOf("")).toEqual(["relay.yaml:1:1: is empty: there are no settings in it"]);
-    expect(faultsOf("# nothing\n")).toEqual(["relay.yaml:1:1: is empty: there are no settings in it"]);
-    expect(faultsOf("- a")).toEqual(["relay.yaml:1:1: must be a mapping of settings (server:, sources:, routes:, …)"]);
+    expect(faultsOf("# nothing\n")).toEqual([
+      "relay.yaml:1:1: is empty: there are no settings in it",
+    ]);
+    expect(faultsOf("- a")).toEqual([
+      "relay.yaml:1:1: must be a mapping of settings (server:, sources:, routes:, …)",
+    ]);
     expect(parseSettings("routes:\n  # - name: r\nlog:\n", "relay.yaml", {}).routes).toEqual([]);
   });
 
   test("a relative storage path stays as it is: relative to the working directory", () => {
-    expect(parseSettings("storage: { path: here/relay.db }", "/etc/relay.yaml", {}).storage).toMatchObject({ path: "here/relay.db" });
+    expect(
+      parseSettings("storage: { path: here/relay.db }", "/etc/relay.yaml", {}).storage,
+    ).toMatchObject({ path: "here/relay.db" });
   });
 });
 
@@ -54,20 +60,36 @@ describe("broken YAML", () => {
     ["server: 'abc", "relay.yaml:1:13: has a quote that is not closed"],
     ["[a, b", "relay.yaml:1:6: comes after a [ or { that is not closed"],
     ["server: { port: 1\nlog: {}", "relay.yaml:2:1: comes after a [ or { that is not closed"],
-    ["server:\n  port: 1\n host: a", "relay.yaml:3:1: is not indented like the lines it belongs to"],
+    [
+      "server:\n  port: 1\n host: a",
+      "relay.yaml:3:1: is not indented like the lines it belongs to",
+    ],
     ["server:\n\tport: 1", "relay.yaml:2:1: is indented with a tab; YAML takes spaces only"],
     ["a: b: c", "relay.yaml:1:4: has a second ': ' on the line: put the value in quotes"],
-    ["log: {}\n---\nlog: {}", "relay.yaml:2:1: begins a second document (---); the settings are one"],
+    [
+      "log: {}\n---\nlog: {}",
+      "relay.yaml:2:1: begins a second document (---); the settings are one",
+    ],
     ["server:\n  host: !secret x", "relay.yaml:2:9: has a tag (!…) that means nothing here"],
     ["? [a]\n: b", "relay.yaml:1:3: has a key that is not plain text"],
-    ["server: { port: ${PORT} }", 'relay.yaml:1:18: is not valid YAML; inside { } and [ ] a variable must be in quotes: "${NAME}"'],
+    [
+      "server: { port: ${PORT} }",
+      'relay.yaml:1:18: is not valid YAML; inside { } and [ ] a variable must be in quotes: "${NAME}"',
+    ],
   ])("%j", (text, line) => {
     expect(faultsOf(text)).toEqual([line]);
   });
 
   test("does not quote what the parser would quote", () => {
     const secret = "s3cr3t";
-    for (const text of [`a: "\\x${secret}"`, `a: !${secret} x`, `a: "x" ${secret}`, `a: |${secret}`, `${secret}\nb: 1`, `a: *${secret}`]) {
+    for (const text of [
+      `a: "\\x${secret}"`,
+      `a: !${secret} x`,
+      `a: "x" ${secret}`,
+      `a: |${secret}`,
+      `${secret}\nb: 1`,
+      `a: *${secret}`,
+    ]) {
       const lines = faultsOf(text);
       expect(lines).not.toEqual([]);
       expect(lines.join("\n")).not.toContain(secret);
@@ -76,7 +98,9 @@ describe("broken YAML", () => {
 
   test("refuses deep nesting", () => {
     expect(faultsOf("[".repeat(20_000))).toEqual([expect.stringMatching(/is nested too deep$/)]);
-    expect(faultsOf(`a: ${"[".repeat(100)}${"]".repeat(100)}`)).toEqual([expect.stringMatching(/is nested deeper than 64 levels$/)]);
+    expect(faultsOf(`a: ${"[".repeat(100)}${"]".repeat(100)}`)).toEqual([
+      expect.stringMatching(/is nested deeper than 64 levels$/),
+    ]);
   });
 });
 
@@ -94,13 +118,18 @@ describe("keys and aliases", () => {
       "relay.yaml:1:20 server.bodyLimits: unknown setting (did you mean bodyLimit?)",
       "relay.yaml:2:1 route: unknown setting (did you mean routes?)",
     ]);
-    expect(faultsOf("log: { colour: yes }")).toEqual(["relay.yaml:1:8 log.colour: unknown setting (there are: level, format, pii)"]);
+    expect(faultsOf("log: { colour: yes }")).toEqual([
+      "relay.yaml:1:8 log.colour: unknown setting (there are: level, format, pii)",
+    ]);
   });
 
   test("distinguishes a key of another kind of source from a typing mistake", () => {
-    const text = 'accounts: { m: {} }\nsources:\n  s: { account: m, mode: ack, signature: { service: a, secrets: ["x"] } }';
+    const text =
+      'accounts: { m: {} }\nsources:\n  s: { account: m, mode: ack, signature: { service: a, secrets: ["x"] } }';
     expect(faultsOf(text)).toEqual([
-      expect.stringContaining("sources.s.mode: unknown setting here (it belongs to another kind of source)"),
+      expect.stringContaining(
+        "sources.s.mode: unknown setting here (it belongs to another kind of source)",
+      ),
     ]);
   });
 
@@ -113,28 +142,50 @@ routes:
     to: { url: "https://b.example", retry: *r }`;
     expect(parseSettings(text, "relay.yaml", {}).routes[1]?.to.retry.schedule).toEqual([0, 5000]);
     expect(faultsOf(text.replace("5s]", "5x]"))).toEqual([
-      expect.stringMatching(/^relay.yaml:4:64 routes\[0\]\.to\.retry\.schedule\[1\]: is not a duration/),
-      expect.stringMatching(/^relay.yaml:4:64 routes\[1\]\.to\.retry\.schedule\[1\]: is not a duration/),
+      expect.stringMatching(
+        /^relay.yaml:4:64 routes\[0\]\.to\.retry\.schedule\[1\]: is not a duration/,
+      ),
+      expect.stringMatching(
+        /^relay.yaml:4:64 routes\[1\]\.to\.retry\.schedule\[1\]: is not a duration/,
+      ),
     ]);
   });
 
   test("aliases of aliases of aliases are refused, before they are made", () => {
-    const rows = Array.from({ length: 9 }, (_, row) => `k${row}: &a${row} [${`*a${row - 1},`.repeat(row === 0 ? 0 : 9)} x]`);
-    expect(faultsOf(rows.join("\n"))).toEqual([expect.stringMatching(/aliases stand for more than 10000 values$/)]);
+    const rows = Array.from(
+      { length: 9 },
+      (_, row) => `k${row}: &a${row} [${`*a${row - 1},`.repeat(row === 0 ? 0 : 9)} x]`,
+    );
+    expect(faultsOf(rows.join("\n"))).toEqual([
+      expect.stringMatching(/aliases stand for more than 10000 values$/),
+    ]);
   });
 
   test("an alias without anchor, an alias of itself, a merge key, __proto__", () => {
-    expect(faultsOf("log: *nowhere")).toEqual(["relay.yaml:1:1 log: is an alias of an anchor that does not stand before it"]);
+    expect(faultsOf("log: *nowhere")).toEqual([
+      "relay.yaml:1:1 log: is an alias of an anchor that does not stand before it",
+    ]);
     expect(faultsOf("routes: &r [*r]")).toEqual([
       expect.stringMatching(/^relay\.yaml:1:13 routes(\[0\])+: is nested deeper than 64 levels$/),
     ]);
-    expect(faultsOf("log: { <<: { level: info } }")).toEqual([expect.stringContaining("merge keys (<<) are not taken")]);
-    expect(faultsOf("accounts: { __proto__: { plan: escala } }")).toEqual([expect.stringContaining("accounts.__proto__: is not a key")]);
+    expect(faultsOf("log: { <<: { level: info } }")).toEqual([
+      expect.stringContaining("merge keys (<<) are not taken"),
+    ]);
+    expect(faultsOf("accounts: { __proto__: { plan: escala } }")).toEqual([
+      expect.stringContaining("accounts.__proto__: is not a key"),
+    ]);
   });
 
   test("an anchor's name may be used again: an alias means the one before it", () => {
-    const settings = parseSettings("server: { host: &x one }\nstorage: { path: *x }\nlog: { level: &x debug }", "f", {});
-    expect([settings.storage, settings.log.level]).toEqual([{ driver: "sqlite", path: "one" }, "debug"]);
+    const settings = parseSettings(
+      "server: { host: &x one }\nstorage: { path: *x }\nlog: { level: &x debug }",
+      "f",
+      {},
+    );
+    expect([settings.storage, settings.log.level]).toEqual([
+      { driver: "sqlite", path: "one" },
+      "debug",
+    ]);
   });
 });
 

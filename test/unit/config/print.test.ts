@@ -14,15 +14,25 @@ test("units survive printing and reading, whatever the number", () => {
     }),
   );
   fc.assert(
-    fc.property(fc.double({ min: 1e-6, max: 1e6, noNaN: true }), fc.constantFrom("s", "m", "h"), (count, unit) => {
-      const rate = rateSchema.parse(`${count.toFixed(10)}1/${unit}`);
-      expect(Math.abs(rateSchema.parse(rateText(rate)) / rate - 1)).toBeLessThan(1e-6);
-    }),
+    fc.property(
+      fc.double({ min: 1e-6, max: 1e6, noNaN: true }),
+      fc.constantFrom("s", "m", "h"),
+      (count, unit) => {
+        const rate = rateSchema.parse(`${count.toFixed(10)}1/${unit}`);
+        expect(Math.abs(rateSchema.parse(rateText(rate)) / rate - 1)).toBeLessThan(1e-6);
+      },
+    ),
   );
 });
 
 test("prints the largest unit that keeps a whole number", () => {
-  expect([0, 1, 1500, 60_000, 86_400_000].map(durationText)).toEqual(["0s", "1ms", "1500ms", "1m", "1d"]);
+  expect([0, 1, 1500, 60_000, 86_400_000].map(durationText)).toEqual([
+    "0s",
+    "1ms",
+    "1500ms",
+    "1m",
+    "1d",
+  ]);
   expect([0, 1, 1024, 1.5 * 1024 ** 2].map(sizeText)).toEqual(["0B", "1B", "1KiB", "1536KiB"]);
   expect([50, 5 / 60, 1 / 3600, 0.25].map(rateText)).toEqual(["50/s", "5/m", "1/h", "15/m"]);
 });
@@ -42,9 +52,16 @@ routes:
 test("what is printed is YAML that loads again as the same settings, but for the secrets", () => {
   const settings = parseSettings(text, "f", {});
   const printed = printSettings(settings);
-  // A fingerprint cannot stand for every secret: an API key, which a header carries, has no space in it.
-  const again = parseSettings(printed.replaceAll(/\[secret \w+\]/g, "another-secret-in-its-place"), "printed", {});
-  expect(printSettings(again).replaceAll(/\[secret \w+\]/g, "")).toBe(printed.replaceAll(/\[secret \w+\]/g, ""));
+  // A fingerprint cannot stand for every secret: an API key, which a header carries, has no space
+  // in it.
+  const again = parseSettings(
+    printed.replaceAll(/\[secret \w+\]/g, "another-secret-in-its-place"),
+    "printed",
+    {},
+  );
+  expect(printSettings(again).replaceAll(/\[secret \w+\]/g, "")).toBe(
+    printed.replaceAll(/\[secret \w+\]/g, ""),
+  );
   expect(parse(printed)).toEqual(printableSettings(settings));
 });
 
@@ -61,7 +78,13 @@ test("secrets stand as fingerprints, units as in a file, defaults filled in", ()
     timeout: "1500ms",
     breaker: { failures: 10, pause: "5s", longest: "5m" },
   });
-  expect(printed.routes[0].match.where).toEqual({ a: "5", b: 5, c: null, d: "$${X}", $or: [{ e: { $gt: 3 } }] });
+  expect(printed.routes[0].match.where).toEqual({
+    a: "5",
+    b: 5,
+    c: null,
+    d: "$${X}",
+    $or: [{ e: { $gt: 3 } }],
+  });
   expect(printed.server).toMatchObject({ bodyLimit: "2MiB", requestTimeout: "10s", port: 8080 });
   expect(printed.accounts.m.baseUrl).toBe("https://api.example/path/");
   expect(printed.sources.s.signature.publicUrl).toBe("https://***:***@relay.example/");

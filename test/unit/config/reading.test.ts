@@ -41,14 +41,27 @@ test("a missing secret fails when it is revealed, and prints as not available", 
 });
 
 test("what would be the same with every variable set is the same for reading", () => {
-  const env = { PORT: "81", RELAY_TOKEN: "fedcba9876543210", BASE_URL: "https://s.example", API_KEY: "k", WEBHOOK_SECRET: "w" };
+  const env = {
+    PORT: "81",
+    RELAY_TOKEN: "fedcba9876543210",
+    BASE_URL: "https://s.example",
+    API_KEY: "k",
+    WEBHOOK_SECRET: "w",
+  };
   const whole = text.replace(', "${file:/no/such/file}"', "");
   const all = { ...env, CRM_SECRET: "s", CRM_TOKEN: "t" };
-  expect(parseForReading(whole, "f", all)).toEqual({ settings: parseSettings(whole, "f", all), missing: [] });
+  expect(parseForReading(whole, "f", all)).toEqual({
+    settings: parseSettings(whole, "f", all),
+    missing: [],
+  });
 });
 
 test.each([
-  ["the store's own variable", 'storage: { path: "${NONE}" }', "storage.path: needs the environment variable NONE, which is not set"],
+  [
+    "the store's own variable",
+    'storage: { path: "${NONE}" }',
+    "storage.path: needs the environment variable NONE, which is not set",
+  ],
   [
     "a missing value that is no secret",
     text.replace("PORT:-8080", "PORT"),

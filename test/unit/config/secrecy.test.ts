@@ -7,7 +7,9 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { printableSettings, printSettings } from "../../../src/config/print.ts";
 
 /** Text that turns up nowhere by chance. */
-const secretText = fc.string({ unit: fc.constantFrom(..."QXZJ0123456789"), minLength: 16, maxLength: 32 }).map((text) => `S${text}`);
+const secretText = fc
+  .string({ unit: fc.constantFrom(..."QXZJ0123456789"), minLength: 16, maxLength: 32 })
+  .map((text) => `S${text}`);
 
 const file = (secrets: readonly string[]) => `
 control:
@@ -38,7 +40,10 @@ routes:
 const variables = ["T", "K", "A", "B", "C", "H", "R"];
 const places = variables.map((name) => `\${${name}}`);
 
-function everythingShown(text: string, env: Record<string, string>): { loaded: boolean; shown: string } {
+function everythingShown(
+  text: string,
+  env: Record<string, string>,
+): { loaded: boolean; shown: string } {
   const everyWay = { depth: null, showHidden: true, getters: true } as const;
   try {
     const settings = parseSettings(text, "relay.yaml", env);
@@ -52,7 +57,16 @@ function everythingShown(text: string, env: Record<string, string>): { loaded: b
   } catch (error) {
     expect(error).toBeInstanceOf(SettingsError);
     const { message, stack, faults } = error as SettingsError;
-    return { loaded: false, shown: [message, stack, JSON.stringify(faults), JSON.stringify(error), inspect(error, everyWay)].join("\n") };
+    return {
+      loaded: false,
+      shown: [
+        message,
+        stack,
+        JSON.stringify(faults),
+        JSON.stringify(error),
+        inspect(error, everyWay),
+      ].join("\n"),
+    };
   }
 }
 
@@ -61,7 +75,9 @@ const sevenSecrets = fc.uniqueArray(secretText, { minLength: 7, maxLength: 7 });
 test("no secret shows in settings that load, from the file or from the environment", () => {
   fc.assert(
     fc.property(sevenSecrets, fc.boolean(), (secrets, fromFile) => {
-      const env = Object.fromEntries(variables.map((name, index) => [name, secrets[index] as string]));
+      const env = Object.fromEntries(
+        variables.map((name, index) => [name, secrets[index] as string]),
+      );
       const { loaded, shown } = everythingShown(file(fromFile ? secrets : places), env);
       expect(loaded).toBe(true);
       for (const secret of secrets) expect(shown).not.toContain(secret);
@@ -74,18 +90,42 @@ test("no secret shows in the faults of a file with a slip anywhere in it", () =>
   const slip = fc.record({
     at: fc.nat(),
     remove: fc.nat({ max: 1 }),
-    insert: fc.constantFrom("", ":", " ", "\n", '"', "'", "{", "[", "!", "&", "*", "|", "\t", "-", "$", "\\"),
+    insert: fc.constantFrom(
+      "",
+      ":",
+      " ",
+      "\n",
+      '"',
+      "'",
+      "{",
+      "[",
+      "!",
+      "&",
+      "*",
+      "|",
+      "\t",
+      "-",
+      "$",
+      "\\",
+    ),
   });
   let failed = 0;
   fc.assert(
     fc.property(sevenSecrets, slip, fc.boolean(), (secrets, { at, remove, insert }, fromFile) => {
       const text = file(fromFile ? secrets : places);
       const cut = at % text.length;
-      const env = Object.fromEntries(variables.map((name, index) => [name, secrets[index] as string]));
-      const { loaded, shown } = everythingShown(text.slice(0, cut) + insert + text.slice(cut + remove), env);
+      const env = Object.fromEntries(
+        variables.map((name, index) => [name, secrets[index] as string]),
+      );
+      const { loaded, shown } = everythingShown(
+        text.slice(0, cut) + insert + text.slice(cut + remove),
+        env,
+      );
       if (!loaded) failed++;
       // The slip may have cut a secret in two, so its halves count as well.
-      for (const secret of secrets) for (const half of [secret.slice(0, 8), secret.slice(-8)]) expect(shown).not.toContain(half);
+      for (const secret of secrets)
+        for (const half of [secret.slice(0, 8), secret.slice(-8)])
+          expect(shown).not.toContain(half);
     }),
     { numRuns: 100 },
   );
@@ -93,7 +133,17 @@ test("no secret shows in the faults of a file with a slip anywhere in it", () =>
 });
 
 test("no value of a variable shows in faults, wherever in the file it stands", () => {
-  const where = ["server", "storage", "control", "accounts", "sources", "tracking", "routes", "retention", "log"];
+  const where = [
+    "server",
+    "storage",
+    "control",
+    "accounts",
+    "sources",
+    "tracking",
+    "routes",
+    "retention",
+    "log",
+  ];
   const values = [
     ...where.map((key) => `${key}: \${X}`),
     "server: { port: '${X}', host: 'a${X}', bodyLimit: '${X}', trustProxy: ['${X}'] }",

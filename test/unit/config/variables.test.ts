@@ -3,7 +3,8 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { scalarOf, substitute } from "../../../src/config/tree.ts";
 import { faultsOf } from "./faults-of.ts";
 
-const load = (text: string, env: Record<string, string> = {}) => parseSettings(text, "relay.yaml", env);
+const load = (text: string, env: Record<string, string> = {}) =>
+  parseSettings(text, "relay.yaml", env);
 
 describe("substitution", () => {
   test.each([
@@ -25,9 +26,14 @@ describe("substitution", () => {
     expect(filled.text).toBe(wanted);
   });
 
-  test.each(["${", "${}", "${1A}", "${A-b}", "${A:-${B}}", "a ${ b"])("%s begins no variable", (text) => {
-    expect(substitute(text, { A: "1", B: "2" }).problems[0]?.message).toMatch(/^has \$\{ that begins no variable/);
-  });
+  test.each(["${", "${}", "${1A}", "${A-b}", "${A:-${B}}", "a ${ b"])(
+    "%s begins no variable",
+    (text) => {
+      expect(substitute(text, { A: "1", B: "2" }).problems[0]?.message).toMatch(
+        /^has \$\{ that begins no variable/,
+      );
+    },
+  );
 
   test("inherited properties are not variables", () => {
     expect(substitute("${constructor}", {}).problems).toEqual([
@@ -36,41 +42,69 @@ describe("substitution", () => {
   });
 
   test("numbers and booleans of YAML's core schema, and nothing else", () => {
-    expect(["8080", "-1.5", "1e3", "true", "FALSE"].map(scalarOf)).toEqual([8080, -1.5, 1000, true, false]);
-    for (const text of ["0x10", "", " 1", "yes", "1_000", "Infinity", "1e999", "NaN", "null"]) expect(scalarOf(text)).toBe(text);
+    expect(["8080", "-1.5", "1e3", "true", "FALSE"].map(scalarOf)).toEqual([
+      8080,
+      -1.5,
+      1000,
+      true,
+      false,
+    ]);
+    for (const text of ["0x10", "", " 1", "yes", "1_000", "Infinity", "1e999", "NaN", "null"])
+      expect(scalarOf(text)).toBe(text);
   });
 });
 
 describe("in a file", () => {
   test("only values are filled in: not keys, not comments, and never as structure", () => {
-    const settings = load("# ${UNSET}\nstorage: # ${UNSET}\n  path: ${P}\n", { P: "a: {b: [c]} # d" });
+    const settings = load("# ${UNSET}\nstorage: # ${UNSET}\n  path: ${P}\n", {
+      P: "a: {b: [c]} # d",
+    });
     expect(settings.storage).toEqual({ driver: "sqlite", path: "a: {b: [c]} # d" });
-    expect(faultsOf("${LOG}: {}", { LOG: "log" })).toEqual([expect.stringContaining("relay.yaml:1:1 […]: unknown setting")]);
+    expect(faultsOf("${LOG}: {}", { LOG: "log" })).toEqual([
+      expect.stringContaining("relay.yaml:1:1 […]: unknown setting"),
+    ]);
   });
 
   test("a variable alone becomes the number or boolean that the setting is, quoted or not", () => {
-    const route = 'routes: [{ name: r, to: { url: "https://a.example", allowPrivate: "${P}", retry: { jitter: "${J}" } } }]';
+    const route =
+      'routes: [{ name: r, to: { url: "https://a.example", allowPrivate: "${P}", retry: { jitter: "${J}" } } }]';
     expect(load("server:\n  port: ${PORT}", { PORT: "81" }).server.port).toBe(81);
     expect(load("server:\n  port: ${PORT:-82}").server.port).toBe(82);
     expect(load('server: { port: "${PORT}" }', { PORT: "83" }).server.port).toBe(83);
-    expect(load(route, { P: "true", J: "0.5" }).routes[0]?.to).toMatchObject({ allowPrivate: true, retry: { jitter: 0.5 } });
+    expect(load(route, { P: "true", J: "0.5" }).routes[0]?.to).toMatchObject({
+      allowPrivate: true,
+      retry: { jitter: 0.5 },
+    });
   });
 
   test("a number written as text, or put together from parts, stays text", () => {
-    expect(faultsOf('server: { port: "81" }')).toEqual(["relay.yaml:1:17 server.port: must be a number, not text"]);
-    expect(faultsOf("server:\n  port: 8${X}", { X: "1" })).toEqual(["relay.yaml:2:9 server.port: must be a number, not text (from ${X})"]);
-    expect(faultsOf("server:\n  port: ${X}", { X: "81a" })).toEqual(["relay.yaml:2:9 server.port: must be a number, not text (from ${X})"]);
+    expect(faultsOf('server: { port: "81" }')).toEqual([
+      "relay.yaml:1:17 server.port: must be a number, not text",
+    ]);
+    expect(faultsOf("server:\n  port: 8${X}", { X: "1" })).toEqual([
+      "relay.yaml:2:9 server.port: must be a number, not text (from ${X})",
+    ]);
+    expect(faultsOf("server:\n  port: ${X}", { X: "81a" })).toEqual([
+      "relay.yaml:2:9 server.port: must be a number, not text (from ${X})",
+    ]);
   });
 
   test("a secret of digits stays text", () => {
-    const settings = load("control:\n  tokens:\n    - name: a\n      scopes: [read]\n      token: ${T}", { T: "1234567890123456" });
+    const settings = load(
+      "control:\n  tokens:\n    - name: a\n      scopes: [read]\n      token: ${T}",
+      { T: "1234567890123456" },
+    );
     expect(settings.control.tokens[0]?.token.reveal()).toBe("1234567890123456");
   });
 
   test("in a condition, quotes tell text from numbers", () => {
     const text =
       "routes:\n  - name: r\n    to: { url: https://a.example }\n    match:\n      where:\n        a: ${N}\n        b: '${N}'\n        c: ${B}";
-    expect(load(text, { N: "5", B: "true" }).routes[0]?.match.where).toEqual({ a: 5, b: "5", c: true });
+    expect(load(text, { N: "5", B: "true" }).routes[0]?.match.where).toEqual({
+      a: 5,
+      b: "5",
+      c: true,
+    });
   });
 
   test("reports every unset variable at its place, without the faults that follow from it", () => {

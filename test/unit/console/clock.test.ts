@@ -14,11 +14,14 @@ const browserAt = (at: number): void => {
   Date.now = () => at;
 };
 
-test.each([-dayMs, -7_200_000, 46_800_000, dayMs])("a browser's clock that is %i ms off shows the relay's time", (ms) => {
-  browserAt(relayTime + ms);
-  readClock(date(relayTime), 0);
-  expect(Math.abs(now() - relayTime)).toBeLessThanOrEqual(1_000);
-});
+test.each([-dayMs, -7_200_000, 46_800_000, dayMs])(
+  "a browser's clock that is %i ms off shows the relay's time",
+  (ms) => {
+    browserAt(relayTime + ms);
+    readClock(date(relayTime), 0);
+    expect(Math.abs(now() - relayTime)).toBeLessThanOrEqual(1_000);
+  },
+);
 
 test("a right clock stays as it is, also after a slow answer and without a Date", () => {
   browserAt(relayTime);
@@ -42,6 +45,10 @@ test("the console takes the time from its clock alone", () => {
   const folder = join(import.meta.dirname, "../../../src/console");
   const direct = readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((file) => /\.tsx?$/.test(file) && file !== "app/clock.ts")
-    .filter((file) => /\bDate\.now\b|\bnew Date\(\s*\)|[^.\w]Date\(\s*\)/.test(readFileSync(join(folder, file), "utf8")));
+    .filter((file) =>
+      /\bDate\.now\b|\bnew Date\(\s*\)|[^.\w]Date\(\s*\)/.test(
+        readFileSync(join(folder, file), "utf8"),
+      ),
+    );
   expect(direct).toEqual([]);
 });

@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { bytes, count, duration, figure, percent, plural } from "../../../src/console/parts/format.ts";
+import {
+  bytes,
+  count,
+  duration,
+  figure,
+  percent,
+  plural,
+} from "../../../src/console/parts/format.ts";
 
 describe("duration", () => {
   test.each([
@@ -33,7 +40,15 @@ describe("percent", () => {
 });
 
 test("numbers, sizes and nouns", () => {
-  expect([count(null), count(1204), figure(4.14), figure(182.4)]).toEqual(["–", "1,204", "4.1", "182"]);
+  expect([count(null), count(1204), figure(4.14), figure(182.4)]).toEqual([
+    "–",
+    "1,204",
+    "4.1",
+    "182",
+  ]);
   expect([bytes(999), bytes(1_500), bytes(2_000_000)]).toEqual(["999 bytes", "1.5 kB", "2 MB"]);
-  expect([plural(1, "delivery", "deliveries"), plural(0, "event")]).toEqual(["1 delivery", "0 events"]);
+  expect([plural(1, "delivery", "deliveries"), plural(0, "event")]).toEqual([
+    "1 delivery",
+    "0 events",
+  ]);
 });

@@ -12,13 +12,16 @@ test.each([
   [168, hour, 2 * hour, 85],
   [720, hour, 6 * hour, 121],
   [90, 24 * hour, 24 * hour, 90],
-])("joins %i steps of %i ms to bars of %i ms that begin at round times, and loses none", (steps, stepMs, ms, count) => {
-  const begin = Math.floor(from / stepMs) * stepMs;
-  const bars = joinSteps(begin, stepMs, [ones(steps), ones(steps)]);
-  expect(bars).toMatchObject({ ms, from: Math.floor(begin / ms) * ms });
-  expect(bars.values[1]).toHaveLength(count);
-  expect(bars.values[1]?.reduce<number>((sum, n) => sum + (n ?? 0), 0)).toBe(steps);
-});
+])(
+  "joins %i steps of %i ms to bars of %i ms that begin at round times, and loses none",
+  (steps, stepMs, ms, count) => {
+    const begin = Math.floor(from / stepMs) * stepMs;
+    const bars = joinSteps(begin, stepMs, [ones(steps), ones(steps)]);
+    expect(bars).toMatchObject({ ms, from: Math.floor(begin / ms) * ms });
+    expect(bars.values[1]).toHaveLength(count);
+    expect(bars.values[1]?.reduce<number>((sum, n) => sum + (n ?? 0), 0)).toBe(steps);
+  },
+);
 
 test("a bar without a value has none, and the others stack", () => {
   const { values } = joinSteps(from, minute, [

@@ -11,7 +11,10 @@ const series = (label: string, ...values: (number | null)[]) => ({
 test("the largest series stay, and the others add up to one", () => {
   const given = [series("a", 1, null), series("b", 5, 5), series("c", 2, 2), series("none", 0, 0)];
   expect(topSeries(given, 3).map(({ label }) => label)).toEqual(["b", "c", "a"]);
-  expect(topSeries(given, 2)).toEqual([series("b", 5, 5), { label: "other", values: [3, 2], total: 5 }]);
+  expect(topSeries(given, 2)).toEqual([
+    series("b", 5, 5),
+    { label: "other", values: [3, 2], total: 5 },
+  ]);
 });
 
 test("the CSV can be read back, and no cell is a formula", () => {

@@ -1,15 +1,27 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import type { RelayStory } from "../../../src/client/relay-client.ts";
-import { addRows, emptyTail, showWaiting, type TailRows } from "../../../src/console/events/tail.ts";
-import { curlOfBody, hydrationText, nextStepText, prettyJson } from "../../../src/console/events/words.ts";
+import {
+  addRows,
+  emptyTail,
+  showWaiting,
+  type TailRows,
+} from "../../../src/console/events/tail.ts";
+import {
+  curlOfBody,
+  hydrationText,
+  nextStepText,
+  prettyJson,
+} from "../../../src/console/events/words.ts";
 import { barsOf, stepsOf } from "../../../src/console/messages/steps.ts";
 import { verdictText } from "../../../src/model/words.ts";
 
-const at = (seconds: number): string => new Date(Date.UTC(2026, 10, 21, 12) + seconds * 1_000).toISOString();
+const at = (seconds: number): string =>
+  new Date(Date.UTC(2026, 10, 21, 12) + seconds * 1_000).toISOString();
 
 describe("the steps of a message", () => {
-  const event = (fields: object) => ({ transition: false, origin: "webhook", ...fields }) as RelayStory["events"][number];
+  const event = (fields: object) =>
+    ({ transition: false, origin: "webhook", ...fields }) as RelayStory["events"][number];
 
   test("come in the order of time, with the origin of the event that moved the message", () => {
     const events = [
@@ -31,13 +43,18 @@ describe("the steps of a message", () => {
     expect(stepsOf({}, [], at(0))).toEqual([pending]);
   });
 
-  test.each(["pending", "started"])("begin with %s, also when a webhook overtook the answer of the service", (beginning) => {
-    const steps = stepsOf({ failed: at(1), [beginning]: at(2) }, [event({ seq: 1, status: "failed", transition: true })]);
-    expect(steps).toMatchObject([
-      { status: beginning, at: at(1) },
-      { status: "failed", at: at(1) },
-    ]);
-  });
+  test.each(["pending", "started"])(
+    "begin with %s, also when a webhook overtook the answer of the service",
+    (beginning) => {
+      const steps = stepsOf({ failed: at(1), [beginning]: at(2) }, [
+        event({ seq: 1, status: "failed", transition: true }),
+      ]);
+      expect(steps).toMatchObject([
+        { status: beginning, at: at(1) },
+        { status: "failed", at: at(1) },
+      ]);
+    },
+  );
 });
 
 describe("the scale of a timeline", () => {
@@ -73,8 +90,14 @@ describe("words", () => {
     [{ verdict: "deliver" }, "matched every criterion"],
     [{ verdict: "park" }, "waits for the registration of the message"],
     [{ verdict: "skip", reason: "status" }, "did not match: it takes other statuses"],
-    [{ verdict: "skip", reason: "where: data.a eq" }, "did not match: its condition “where: data.a eq” does not hold"],
-    [{ verdict: "skip", reason: "constructor" }, "did not match: its condition “constructor” does not hold"],
+    [
+      { verdict: "skip", reason: "where: data.a eq" },
+      "did not match: its condition “where: data.a eq” does not hold",
+    ],
+    [
+      { verdict: "skip", reason: "constructor" },
+      "did not match: its condition “constructor” does not hold",
+    ],
     [{ verdict: "skip", reason: "hydrated" }, "received the changes that hydration found instead"],
   ])("of a verdict %o", (verdict, text) => {
     expect(verdictText({ route: "crm", ...verdict })).toBe(text);
@@ -84,7 +107,9 @@ describe("words", () => {
     expect(nextStepText({ kind: "held", at: null, behind: 7, ahead: 2, reason: null })).toBe(
       "goes out after the delivery of event 7 and 2 more",
     );
-    expect(nextStepText({ kind: "done", at: null, behind: null, ahead: 0, reason: null })).toBeNull();
+    expect(
+      nextStepText({ kind: "done", at: null, behind: null, ahead: 0, reason: null }),
+    ).toBeNull();
   });
 
   test("of a hydration that was given up", () => {
@@ -104,21 +129,32 @@ describe("words", () => {
 });
 
 describe("the command that posts a body", () => {
-  /** What the command would post: the argument of `--data-binary`, which curl takes as a file after an `@`. */
-  const curl = 'curl() { shift $(($# - 2)); case $1 in @-) cat;; @*) exit 1;; *) printf %s "$1";; esac; }';
+  /**
+   * What the command would post: the argument of `--data-binary`, which curl takes as a file after
+   * an `@`.
+   */
+  const curl =
+    'curl() { shift $(($# - 2)); case $1 in @-) cat;; @*) exit 1;; *) printf %s "$1";; esac; }';
   const run = (command: string): Buffer => execFileSync("sh", ["-c", `${curl}\n${command}`]);
 
-  test.each(["{}", `it's "$HOME" \`id\` \\n !`, "@/etc/passwd", '<script>\u202e{"a":\n1}', "a\u0000b\u001b[31m"])(
-    "posts exactly %j",
-    (text) => {
-      const body = Buffer.from(text).toString("base64");
-      expect(run(curlOfBody({ headers: { "x-acme-signature": "it's" }, body, text })).toString()).toBe(text);
-    },
-  );
+  test.each([
+    "{}",
+    `it's "$HOME" \`id\` \\n !`,
+    "@/etc/passwd",
+    '<script>\u202e{"a":\n1}',
+    "a\u0000b\u001b[31m",
+  ])("posts exactly %j", (text) => {
+    const body = Buffer.from(text).toString("base64");
+    expect(
+      run(curlOfBody({ headers: { "x-acme-signature": "it's" }, body, text })).toString(),
+    ).toBe(text);
+  });
 
   test("posts bytes that are not UTF-8", () => {
     const bytes = Buffer.from([0xff, 0x00, 0x80]);
-    expect(run(curlOfBody({ headers: {}, body: bytes.toString("base64"), text: null }))).toEqual(bytes);
+    expect(run(curlOfBody({ headers: {}, body: bytes.toString("base64"), text: null }))).toEqual(
+      bytes,
+    );
   });
 });
 

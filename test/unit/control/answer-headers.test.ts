@@ -16,7 +16,9 @@ function http() {
   app.get("/stream", async (_request, reply) =>
     reply.type("text/event-stream").send(Readable.from(["data: 1\n\n", "event ".repeat(1_000)])),
   );
-  app.get("/kept", async (_request, reply) => reply.header("cache-control", "max-age=60").send(long));
+  app.get("/kept", async (_request, reply) =>
+    reply.header("cache-control", "max-age=60").send(long),
+  );
   app.get("/unknown", async () => {
     throw new RelayError("unauthorized", "unknown token");
   });
@@ -25,8 +27,15 @@ function http() {
 
 test("compresses a long answer for clients that take gzip, and no other one", async () => {
   const app = http();
-  const { headers, rawPayload } = await app.inject({ url: "/long", headers: taking("br, gzip;q=0.8") });
-  expect(headers).toMatchObject({ "content-encoding": "gzip", vary: "accept-encoding", "content-length": String(rawPayload.length) });
+  const { headers, rawPayload } = await app.inject({
+    url: "/long",
+    headers: taking("br, gzip;q=0.8"),
+  });
+  expect(headers).toMatchObject({
+    "content-encoding": "gzip",
+    vary: "accept-encoding",
+    "content-length": String(rawPayload.length),
+  });
   expect(rawPayload.length).toBeLessThan(200);
   expect(JSON.parse(gunzipSync(rawPayload).toString())).toEqual(long);
   for (const [url, encodings] of [
@@ -38,7 +47,11 @@ test("compresses a long answer for clients that take gzip, and no other one", as
     ["/huge", "gzip"],
   ] as const) {
     const plain = await app.inject({ url, headers: taking(encodings) });
-    expect([url, plain.statusCode, plain.headers["content-encoding"]]).toEqual([url, 200, undefined]);
+    expect([url, plain.statusCode, plain.headers["content-encoding"]]).toEqual([
+      url,
+      200,
+      undefined,
+    ]);
     expect(plain.body).toContain(url === "/stream" ? "data: 1" : "event");
   }
 });
@@ -51,7 +64,10 @@ test("no answer may be stored, unless its endpoint says otherwise, and errors ar
     ["/unknown", "no-store"],
     ["/kept", "max-age=60"],
   ])
-    expect([url, (await app.inject({ url: url as string })).headers["cache-control"]]).toEqual([url, expected]);
+    expect([url, (await app.inject({ url: url as string })).headers["cache-control"]]).toEqual([
+      url,
+      expected,
+    ]);
 });
 
 test("401 names the scheme of the token", async () => {

@@ -12,21 +12,32 @@ test.each([
   ["neither a message nor a list", 5, [""]],
 ])("what may have several shapes says where the fault is: %s", (_, body, paths) => {
   expect(() => parse(trackBody, body)).toThrow(
-    expect.objectContaining({ details: paths.map((path) => ({ path, message: expect.any(String) })) }),
+    expect.objectContaining({
+      details: paths.map((path) => ({ path, message: expect.any(String) })),
+    }),
   );
 });
 
-const query = z.strictObject({ status: z.string().optional(), state: z.enum(["waiting", "held", "delivered", "dead"]).optional() });
+const query = z.strictObject({
+  status: z.string().optional(),
+  state: z.enum(["waiting", "held", "delivered", "dead"]).optional(),
+});
 
 test.each([
   [{ statsu: "failed" }, "statsu: unknown query parameter (did you mean status?)"],
   [{ nonsense: "1" }, "nonsense: unknown query parameter (there are: status, state)"],
-  [{ state: "deliverd" }, "state: must be one of waiting, held, delivered, dead (did you mean delivered?)"],
+  [
+    { state: "deliverd" },
+    "state: must be one of waiting, held, delivered, dead (did you mean delivered?)",
+  ],
   [{ state: "lost-for-ever" }, "state: must be one of waiting, held, delivered, dead"],
 ])("suggests what was probably meant: %j", (value, message) => {
   const parts = message.split(": ");
   expect(() => parse(query, value, "query parameter")).toThrow(
-    expect.objectContaining({ message, details: [{ path: parts[0], message: parts.slice(1).join(": ") }] }),
+    expect.objectContaining({
+      message,
+      details: [{ path: parts[0], message: parts.slice(1).join(": ") }],
+    }),
   );
 });
 
@@ -35,7 +46,10 @@ const body = z.strictObject({
   at: z.iso.datetime().optional(),
   inner: z.strictObject({ size: z.number() }).optional(),
 });
-const page = z.strictObject({ limit: z.coerce.number().int().min(1).max(1000).optional(), before: z.coerce.number().int().optional() });
+const page = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(1000).optional(),
+  before: z.coerce.number().int().optional(),
+});
 
 test.each([
   [body, undefined, "the body is missing"],
@@ -44,7 +58,11 @@ test.each([
   [body, { name: 5 }, "name: must be text, not a number"],
   [body, {}, "name: is missing"],
   [body, { name: "" }, "name: must not be empty"],
-  [body, { name: "a", at: "soon" }, "at: must be a time with its zone, such as YYYY-MM-DDThh:mm:ssZ"],
+  [
+    body,
+    { name: "a", at: "soon" },
+    "at: must be a time with its zone, such as YYYY-MM-DDThh:mm:ssZ",
+  ],
   [
     body,
     { name: "a", inner: { size: "1", sise: 2 } },
@@ -52,7 +70,11 @@ test.each([
   ],
   [trackBody, 5, "the body must be an object or a list"],
   [trackBody, { wamid: "w", fooo: 1 }, /^fooo: unknown field \(there are: account, wamid, /],
-  [trackBody, [{ wamid: "w", referense: "a" }], "0.referense: unknown field (did you mean reference?)"],
+  [
+    trackBody,
+    [{ wamid: "w", referense: "a" }],
+    "0.referense: unknown field (did you mean reference?)",
+  ],
 ])("says in plain words what is wrong with a body: %#", (schema, value, message) => {
   expect(() => parse(schema, value)).toThrow(message);
 });

@@ -16,23 +16,45 @@ function consoleOf(files: Readonly<Record<string, string>>) {
   const http = createHttp(null, () => {});
   addConsoleRoutes(http, pathToFileURL(`${folder}/`));
   const get = async (url: string, headers: Record<string, string> = {}) => {
-    const { statusCode: status, body, rawPayload, headers: got } = await http.inject({ url, headers });
+    const {
+      statusCode: status,
+      body,
+      rawPayload,
+      headers: got,
+    } = await http.inject({ url, headers });
     return { status, body, rawPayload, headers: got };
   };
-  return { http, get, write: (name: string, text: string) => writeFileSync(join(folder, name), text) };
+  return {
+    http,
+    get,
+    write: (name: string, text: string) => writeFileSync(join(folder, name), text),
+  };
 }
 
-const built = { "index.html": "<p>the page</p>", "icon.svg": "<svg/>", "assets/index-ab12.js": "run()", "assets/index-ab12.css": "p{}" };
+const built = {
+  "index.html": "<p>the page</p>",
+  "icon.svg": "<svg/>",
+  "assets/index-ab12.js": "run()",
+  "assets/index-ab12.css": "p{}",
+};
 
 test("every path below /console is the page, with headers that forbid other sources, inline scripts and frames", async () => {
   const { get } = consoleOf(built);
-  for (const path of ["/console", "/console/", "/console/messages/wamid%3A1", "/console/deep/er?x=1", "/console/index.html"]) {
+  for (const path of [
+    "/console",
+    "/console/",
+    "/console/messages/wamid%3A1",
+    "/console/deep/er?x=1",
+    "/console/index.html",
+  ]) {
     const { status, body, headers } = await get(path);
     expect([path, status, body]).toEqual([path, 200, built["index.html"]]);
     expect(headers).toMatchObject({
       "content-type": "text/html; charset=utf-8",
       "cache-control": "no-cache",
-      "content-security-policy": expect.stringMatching(/^default-src 'self';.* frame-ancestors 'none';/),
+      "content-security-policy": expect.stringMatching(
+        /^default-src 'self';.* frame-ancestors 'none';/,
+      ),
       "referrer-policy": "no-referrer",
       "x-content-type-options": "nosniff",
     });
@@ -47,8 +69,18 @@ test("hashed files are cached forever, others are not, and each has its type", a
     const { status, body, headers } = await get(path);
     return [status, body, headers["content-type"], headers["cache-control"]];
   };
-  expect(await shown("/console/assets/index-ab12.js")).toEqual([200, "run()", "text/javascript; charset=utf-8", forever]);
-  expect(await shown("/console/assets/index-ab12.css")).toEqual([200, "p{}", "text/css; charset=utf-8", forever]);
+  expect(await shown("/console/assets/index-ab12.js")).toEqual([
+    200,
+    "run()",
+    "text/javascript; charset=utf-8",
+    forever,
+  ]);
+  expect(await shown("/console/assets/index-ab12.css")).toEqual([
+    200,
+    "p{}",
+    "text/css; charset=utf-8",
+    forever,
+  ]);
   expect(await shown("/console/icon.svg")).toEqual([200, "<svg/>", "image/svg+xml", "no-cache"]);
   write("index.html", "<p>the next build</p>");
   expect((await get("/console")).body).toBe("<p>the next build</p>");
@@ -67,8 +99,13 @@ test("a missing script is 404 and no page", async () => {
 test("compresses for clients that take gzip", async () => {
   const script = "run();".repeat(1_000);
   const { get } = consoleOf({ ...built, "assets/index-ab12.js": script });
-  const { rawPayload, headers } = await get("/console/assets/index-ab12.js", { "accept-encoding": "br, gzip" });
-  expect([headers["content-encoding"], gunzipSync(rawPayload).toString()]).toEqual(["gzip", script]);
+  const { rawPayload, headers } = await get("/console/assets/index-ab12.js", {
+    "accept-encoding": "br, gzip",
+  });
+  expect([headers["content-encoding"], gunzipSync(rawPayload).toString()]).toEqual([
+    "gzip",
+    script,
+  ]);
 });
 
 test.each([
@@ -88,7 +125,9 @@ test("without a build, the page names the command", async () => {
 
 test("takes GET and HEAD only", async () => {
   const { http } = consoleOf(built);
-  expect((await http.inject({ method: "HEAD", url: "/console/assets/index-ab12.js" })).statusCode).toBe(200);
+  expect(
+    (await http.inject({ method: "HEAD", url: "/console/assets/index-ab12.js" })).statusCode,
+  ).toBe(200);
   const refused = await http.inject({ method: "POST", url: "/console/messages" });
   expect([refused.statusCode, refused.headers["allow"]]).toEqual([405, "GET, HEAD"]);
 });

@@ -16,7 +16,9 @@ function guesses() {
 test("refuses a token after twenty misses, and renews one each three minutes", () => {
   const { world, miss } = guesses();
   for (let n = 0; n < 20; n += 1) miss();
-  expect(miss).toThrow(expect.objectContaining({ code: "too_many_guesses", retryAfterMs: 3 * minute }));
+  expect(miss).toThrow(
+    expect.objectContaining({ code: "too_many_guesses", retryAfterMs: 3 * minute }),
+  );
   miss("another");
   world.now += 3 * minute - 1;
   expect(miss).toThrow(expect.objectContaining({ retryAfterMs: 1 }));

@@ -24,10 +24,15 @@ function errorsIn(programs: Readonly<Record<string, string>>): string[] {
   host.fileExists = (name) => name in files || fileExists(name);
   host.getSourceFile = (name, languageVersion) => {
     const text = files[name];
-    return text === undefined ? getSourceFile(name, languageVersion) : ts.createSourceFile(name, text, languageVersion);
+    return text === undefined
+      ? getSourceFile(name, languageVersion)
+      : ts.createSourceFile(name, text, languageVersion);
   };
   const all = ts.getPreEmitDiagnostics(ts.createProgram(Object.keys(programs), options, host));
-  return all.map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, "\n")}`);
+  return all.map(
+    ({ file, messageText }) =>
+      `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, "\n")}`,
+  );
 }
 
 const answerOf = (operation: string, status: number, type: string) =>

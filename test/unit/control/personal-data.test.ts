@@ -9,7 +9,10 @@ import { holdsPii, maskAnswer, piiOf, toAnswer } from "../../../src/model/view.t
 /** The others need no token, and hold nothing private. */
 const endpoints = allEndpoints.filter(({ path }) => path.startsWith("/v1/"));
 
-/** Fields of text that the relay or its settings write: they name no person. A new field of text is marked, or stands here. */
+/**
+ * Fields of text that the relay or its settings write: they name no person. A new field of text is
+ * marked, or stands here.
+ */
 const impersonal = new Set([
   // Names of the settings, and what the relay says of itself.
   ...[
@@ -44,8 +47,13 @@ const impersonal = new Set([
 function* unmarked(schema: z.core.$ZodType, path: readonly string[] = []): Generator<string> {
   if (piiOf(schema) !== undefined) return;
   if (schema instanceof z.ZodObject) {
-    for (const [key, field] of Object.entries(schema.shape)) yield* unmarked(field as z.core.$ZodType, [...path, key]);
-  } else if (schema instanceof z.ZodNullable || schema instanceof z.ZodOptional || schema instanceof z.ZodExactOptional) {
+    for (const [key, field] of Object.entries(schema.shape))
+      yield* unmarked(field as z.core.$ZodType, [...path, key]);
+  } else if (
+    schema instanceof z.ZodNullable ||
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodExactOptional
+  ) {
     yield* unmarked(schema.unwrap(), path);
   } else if (schema instanceof z.ZodArray) yield* unmarked(schema.element, path);
   else if (schema instanceof z.ZodUnion) {
@@ -54,32 +62,58 @@ function* unmarked(schema: z.core.$ZodType, path: readonly string[] = []): Gener
     // Its keys are data too; those of a mask of the whole were passed above.
     if (schema.keyType instanceof z.ZodString) yield* unmarked(schema.keyType, [...path, "(keys)"]);
     yield* unmarked(schema.valueType, path);
-  } else if (schema instanceof z.ZodString || schema instanceof z.ZodUnknown || schema instanceof z.ZodAny) {
+  } else if (
+    schema instanceof z.ZodString ||
+    schema instanceof z.ZodUnknown ||
+    schema instanceof z.ZodAny
+  ) {
     if (!impersonal.has(path.findLast((key) => key !== "(keys)") ?? "")) yield path.join(".");
-  } else if (!(schema instanceof z.ZodNumber || schema instanceof z.ZodBoolean || schema instanceof z.ZodEnum || isTimeOrLiteral(schema))) {
-    throw new Error(`${path.join(".")} is a ${schema._zod.def.type}, which this test does not know`);
+  } else if (
+    !(
+      schema instanceof z.ZodNumber ||
+      schema instanceof z.ZodBoolean ||
+      schema instanceof z.ZodEnum ||
+      isTimeOrLiteral(schema)
+    )
+  ) {
+    throw new Error(
+      `${path.join(".")} is a ${schema._zod.def.type}, which this test does not know`,
+    );
   }
 }
 
 const isTimeOrLiteral = (schema: z.core.$ZodType) =>
-  schema instanceof z.ZodLiteral || schema instanceof z.ZodCustomStringFormat || schema instanceof z.ZodISODateTime;
+  schema instanceof z.ZodLiteral ||
+  schema instanceof z.ZodCustomStringFormat ||
+  schema instanceof z.ZodISODateTime;
 
 test("the walk finds a field without mark, at any depth", () => {
-  const schema = z.object({ data: z.array(z.object({ to: z.string().nullable(), more: z.record(z.string(), z.unknown()) })) });
-  expect([...unmarked(z.object({ rows: schema.shape.data }))]).toEqual(["rows.to", "rows.more.(keys)", "rows.more"]);
+  const schema = z.object({
+    data: z.array(z.object({ to: z.string().nullable(), more: z.record(z.string(), z.unknown()) })),
+  });
+  expect([...unmarked(z.object({ rows: schema.shape.data }))]).toEqual([
+    "rows.to",
+    "rows.more.(keys)",
+    "rows.more",
+  ]);
 });
 
 test.each(endpoints.map((endpoint) => [`${endpoint.method} ${endpoint.path}`, endpoint] as const))(
   "%s marks each field that can name a person",
   (_, { answers }) => {
-    for (const { schema } of Object.values(answers)) if (schema !== undefined) expect([...unmarked(schema)]).toEqual([]);
+    for (const { schema } of Object.values(answers))
+      if (schema !== undefined) expect([...unmarked(schema)]).toEqual([]);
   },
 );
 
 test("every endpoint that answers a caller with personal data takes reveal", () => {
   const namesOf = (some: typeof endpoints) => some.map(({ name }) => name);
-  const taking = namesOf(endpoints.filter(({ query }) => query !== undefined && "reveal" in query.shape));
-  const personal = endpoints.filter(({ answers }) => Object.values(answers).some(({ schema }) => schema !== undefined && holdsPii(schema)));
+  const taking = namesOf(
+    endpoints.filter(({ query }) => query !== undefined && "reveal" in query.shape),
+  );
+  const personal = endpoints.filter(({ answers }) =>
+    Object.values(answers).some(({ schema }) => schema !== undefined && holdsPii(schema)),
+  );
   expect(personal.length).toBeGreaterThan(15);
   expect(taking).toEqual(expect.arrayContaining(namesOf(personal)));
   for (const name of ["listen", "live", "startSession"]) expect(taking).not.toContain(name);
@@ -128,7 +162,14 @@ test("an answer holds no wamid, phone number or written text after masking", () 
     releasedFrom: null,
     size: body.length,
   };
-  const attempt = { number: 1, at, tookMs: 5, status: 500, error: null, response: `no such contact ${phone}` };
+  const attempt = {
+    number: 1,
+    at,
+    tookMs: 5,
+    status: 500,
+    error: null,
+    response: `no such contact ${phone}`,
+  };
   const delivery = {
     id: `dlv_b${Buffer.from(`${wamid}:sent`).toString("base64url")}_fedcba987654`,
     event: 1,
@@ -161,19 +202,35 @@ test("an answer holds no wamid, phone number or written text after masking", () 
   } as never);
   const masked = maskAnswer(eventDetailSchema, clear);
   const texts = JSON.stringify({ ...masked, body: Buffer.from(masked.body, "base64").toString() });
-  for (const personal of [wamid, "5491123456789", "2345", "Ana", "Call me", "opaque-549112345", "vip"]) {
+  for (const personal of [
+    wamid,
+    "5491123456789",
+    "2345",
+    "Ana",
+    "Call me",
+    "opaque-549112345",
+    "vip",
+  ]) {
     expect(JSON.stringify(clear) + body).toContain(personal);
     expect(texts).not.toContain(personal);
   }
   // What is no person's stays.
   expect(masked.headers["x-hub-signature-256"]).toBe(signature);
-  expect(masked).toMatchObject({ seq: 987654321, event: "message.received", errorCode: "131026", receivedAt: "2026-11-20T08:00:00.000Z" });
+  expect(masked).toMatchObject({
+    seq: 987654321,
+    event: "message.received",
+    errorCode: "131026",
+    receivedAt: "2026-11-20T08:00:00.000Z",
+  });
   expect(JSON.parse(masked.text ?? "")).toMatchObject({
     event: "message.received",
     createdAt: "2026-11-20T08:00:00Z",
     data: { status: "sent" },
   });
-  expect(masked.subject).toEqual({ type: "message", key: expect.stringMatching(/^wamid:[0-9a-f]{12}$/) });
+  expect(masked.subject).toEqual({
+    type: "message",
+    key: expect.stringMatching(/^wamid:[0-9a-f]{12}$/),
+  });
   // The original is unchanged, and the masked one has the same shape.
   expect(clear.subject?.key).toBe("opaque-549112345");
   expect(eventDetailSchema.safeParse(masked).success).toBe(true);
@@ -201,9 +258,12 @@ test("metadata, times of unknown statuses and names inside stories are masked", 
     reference: "order of [phone]",
     metadata: { "[phone]": "[phone]", shop: "[text, 6 characters]" },
   });
-  const stories = maskAnswer(explainedSchema, { data: [{ message, run: null, events: [], next: null }] });
+  const stories = maskAnswer(explainedSchema, {
+    data: [{ message, run: null, events: [], next: null }],
+  });
   expect(stories.data[0]?.message).toEqual(masked);
-  for (const text of [JSON.stringify(masked), JSON.stringify(stories)]) expect(text).not.toMatch(/wamid\.|2345/);
+  for (const text of [JSON.stringify(masked), JSON.stringify(stories)])
+    expect(text).not.toMatch(/wamid\.|2345/);
 });
 
 test("the id of a search hit is masked by its kind", () => {

@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { createScrape } from "../../../src/control/probes.ts";
 
-/** A scrape whose renderings take `tookMs` and end when `end` is called. Rests end when `rested` is called. */
+/**
+ * A scrape whose renderings take `tookMs` and end when `end` is called. Rests end when `rested` is
+ * called.
+ */
 function open(tookMs: number) {
   let at = 0;
   const ends: (() => void)[] = [];
@@ -15,7 +18,10 @@ function open(tookMs: number) {
           resolve(text);
         });
       }),
-    { elapsed: () => at, rest: (ms) => new Promise<void>((resolve) => void rests.push({ ms, end: resolve })) },
+    {
+      elapsed: () => at,
+      rest: (ms) => new Promise<void>((resolve) => void rests.push({ ms, end: resolve })),
+    },
   );
   const settled = () => new Promise<void>((resolve) => void setImmediate(resolve));
   return { scrape, ends, rests, settled };

@@ -3,12 +3,20 @@ import { z } from "zod";
 import { createAllow, createTokens } from "../../../src/control/auth.ts";
 import { addEndpoint, addEndpoints } from "../../../src/control/endpoint.ts";
 import { createHttp } from "../../../src/control/http.ts";
-import { type Claims, createSessionHandlers, createSessions } from "../../../src/control/session.ts";
+import {
+  type Claims,
+  createSessionHandlers,
+  createSessions,
+} from "../../../src/control/session.ts";
 import { reveal } from "../../../src/model/queries.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { pii } from "../../../src/model/view.ts";
 
-const ops = { name: "ops", token: new Secret("the-token-of-operators"), scopes: ["read", "replay", "pii"] };
+const ops = {
+  name: "ops",
+  token: new Secret("the-token-of-operators"),
+  scopes: ["read", "replay", "pii"],
+};
 const support = { name: "support", token: new Secret("the-token-of-support"), scopes: ["read"] };
 const wamid = "wamid.HBgNNTQ5MTEyMzQ1Njc4OQ==";
 const masked = "wamid:c1d980beba6a";
@@ -67,14 +75,23 @@ function processOf(world: World) {
   } as const;
   addEndpoint(http, allow, act, async () => ({ wamid }));
 
-  async function ask(method: "GET" | "POST", url: string, headers: Record<string, string> = {}, payload?: object) {
+  async function ask(
+    method: "GET" | "POST",
+    url: string,
+    headers: Record<string, string> = {},
+    payload?: object,
+  ) {
     const answer = await http.inject({
       method,
       url,
       headers: { host: "relay.example:8080", ...headers },
       ...(payload === undefined ? {} : { payload }),
     });
-    return { status: answer.statusCode, body: answer.json() as Record<string, unknown>, headers: answer.headers };
+    return {
+      status: answer.statusCode,
+      body: answer.json() as Record<string, unknown>,
+      headers: answer.headers,
+    };
   }
   return {
     ask,
@@ -115,8 +132,13 @@ beforeEach(() => {
 describe("a session", () => {
   test("starts with a token, and its cookie authorizes requests until 12 hours have passed", async () => {
     const { status, body, set, cookie } = await relay.signIn({ token: ops.token.reveal() });
-    expect([status, body]).toEqual([200, { name: "ops", scopes: ops.scopes, accounts: null, expiresAt: "2026-11-23T16:00:00.000Z" }]);
-    expect(set).toMatch(/^wamid-relay-8080=[\w.-]+; Max-Age=43200; Path=\/; HttpOnly; SameSite=Strict$/);
+    expect([status, body]).toEqual([
+      200,
+      { name: "ops", scopes: ops.scopes, accounts: null, expiresAt: "2026-11-23T16:00:00.000Z" },
+    ]);
+    expect(set).toMatch(
+      /^wamid-relay-8080=[\w.-]+; Max-Age=43200; Path=\/; HttpOnly; SameSite=Strict$/,
+    );
     expect(cookie).not.toContain(ops.token.reveal());
 
     world.now += 12 * 3_600_000 - 1;
@@ -128,21 +150,28 @@ describe("a session", () => {
   });
 
   test("has the Secure attribute where the page came over https", async () => {
-    const { set } = await relay.signIn({ token: ops.token.reveal() }, { host: "relay.example", origin: "https://relay.example" });
+    const { set } = await relay.signIn(
+      { token: ops.token.reveal() },
+      { host: "relay.example", origin: "https://relay.example" },
+    );
     expect(set).toMatch(/^wamid-relay=.*; Secure/);
   });
 
   test("has the scopes of its token, and no more", async () => {
     const { cookie } = await relay.signIn({ token: support.token.reveal() });
     expect((await relay.ask("GET", "/v1/things/one", { cookie, ...own })).status).toBe(200);
-    expect(await relay.ask("POST", "/v1/act", { cookie, ...own })).toMatchObject({ status: 403, body: { code: "forbidden" } });
+    expect(await relay.ask("POST", "/v1/act", { cookie, ...own })).toMatchObject({
+      status: 403,
+      body: { code: "forbidden" },
+    });
     world.tokens = [ops, { ...support, scopes: ["replay"] }];
     expect((await relay.ask("POST", "/v1/act", { cookie, ...own })).status).toBe(200);
   });
 
   test("ends when its token is changed or removed, and only then", async () => {
     const { cookie } = await relay.signIn({ token: ops.token.reveal() });
-    const status = async () => (await relay.ask("GET", "/v1/things/one", { cookie, ...own })).status;
+    const status = async () =>
+      (await relay.ask("GET", "/v1/things/one", { cookie, ...own })).status;
     world.tokens = [support, { ...ops, name: "renamed" }];
     expect(await status()).toBe(200);
     world.tokens = [{ ...ops, token: new Secret("another-token-of-operators") }, support];
@@ -162,8 +191,11 @@ describe("a session", () => {
     const ended = await relay.ask("POST", "/v1/session/end", { cookie, ...own });
     expect([ended.status, ended.body]).toEqual([200, { ended: true }]);
     expect(ended.headers["set-cookie"]).toMatch(/^wamid-relay-8080=; Max-Age=0; /);
-    for (const each of [relay, other]) expect((await each.ask("GET", "/v1/things/one", { cookie, ...own })).status).toBe(401);
-    expect((await relay.ask("POST", "/v1/session/end", { cookie, ...own })).body).toEqual({ ended: false });
+    for (const each of [relay, other])
+      expect((await each.ask("GET", "/v1/things/one", { cookie, ...own })).status).toBe(401);
+    expect((await relay.ask("POST", "/v1/session/end", { cookie, ...own })).body).toEqual({
+      ended: false,
+    });
     expect((await other.ask("GET", "/v1/session", { cookie: second, ...own })).status).toBe(200);
   });
 
@@ -184,17 +216,35 @@ describe("a session", () => {
     ] as const) {
       expect(await code(method, path, {})).toBe("forbidden");
       expect(await code(method, path, { "x-wamid-relay": "other" })).toBe("forbidden");
-      for (const origin of ["https://evil.example", "http://relay.example", "null", "http://relay.example:8080.evil.example", "%"])
-        expect([origin, await code(method, path, { ...own, origin })]).toEqual([origin, "forbidden"]);
+      for (const origin of [
+        "https://evil.example",
+        "http://relay.example",
+        "null",
+        "http://relay.example:8080.evil.example",
+        "%",
+      ])
+        expect([origin, await code(method, path, { ...own, origin })]).toEqual([
+          origin,
+          "forbidden",
+        ]);
     }
-    expect(await code("GET", "/v1/things/one", { ...own, origin: "http://relay.example:8080" })).toBeUndefined();
+    expect(
+      await code("GET", "/v1/things/one", { ...own, origin: "http://relay.example:8080" }),
+    ).toBeUndefined();
     // A proxy changed the host, and the browser says that the page is the relay's own.
-    const behindProxy = { ...own, origin: "https://public.example", "sec-fetch-site": "same-origin" };
+    const behindProxy = {
+      ...own,
+      origin: "https://public.example",
+      "sec-fetch-site": "same-origin",
+    };
     expect(await code("GET", "/v1/things/one", behindProxy)).toBeUndefined();
   });
 
   test("cannot be started by the page of another origin", async () => {
-    expect((await relay.signIn({ token: ops.token.reveal() }, { origin: "https://evil.example" })).status).toBe(403);
+    expect(
+      (await relay.signIn({ token: ops.token.reveal() }, { origin: "https://evil.example" }))
+        .status,
+    ).toBe(403);
   });
 
   test.each([
@@ -207,8 +257,12 @@ describe("a session", () => {
     "wamid-relay-8080=s.AAAAAAAAAAAA.9999999999999.nnnnnnnnnnnnnnnnnnnnn1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
     "__proto__=x; constructor=y; wamid-relay-8080=__proto__",
   ])("does not come of the hostile cookie %s", async (cookie) => {
-    expect((await relay.ask("GET", "/v1/things/one", { cookie, ...own })).body["code"]).toBe("unauthorized");
-    expect((await relay.ask("POST", "/v1/session/end", { cookie, ...own })).body).toEqual({ ended: false });
+    expect((await relay.ask("GET", "/v1/things/one", { cookie, ...own })).body["code"]).toBe(
+      "unauthorized",
+    );
+    expect((await relay.ask("POST", "/v1/session/end", { cookie, ...own })).body).toEqual({
+      ended: false,
+    });
   });
 
   test("does not survive a change of any part of its cookie", async () => {
@@ -216,15 +270,23 @@ describe("a session", () => {
     const [name = "", value = ""] = cookie.split("=");
     const parts = value.split(".");
     for (const index of parts.keys()) {
-      const flipped = parts.map((part, at) => (at === index ? part.replace(/.$/, (last) => (last === "1" ? "2" : "1")) : part));
-      expect((await relay.ask("GET", "/v1/session", { cookie: `${name}=${flipped.join(".")}`, ...own })).status).toBe(401);
+      const flipped = parts.map((part, at) =>
+        at === index ? part.replace(/.$/, (last) => (last === "1" ? "2" : "1")) : part,
+      );
+      expect(
+        (await relay.ask("GET", "/v1/session", { cookie: `${name}=${flipped.join(".")}`, ...own }))
+          .status,
+      ).toBe(401);
     }
     expect((await relay.ask("GET", "/v1/session", { cookie, ...own })).status).toBe(200);
   });
 
   test("does not replace a bearer token: one that is wrong stays wrong", async () => {
     const { cookie } = await relay.signIn({ token: ops.token.reveal() });
-    expect((await relay.ask("GET", "/v1/things/one", { cookie, ...own, authorization: "Bearer wrong" })).status).toBe(401);
+    expect(
+      (await relay.ask("GET", "/v1/things/one", { cookie, ...own, authorization: "Bearer wrong" }))
+        .status,
+    ).toBe(401);
   });
 });
 
@@ -236,21 +298,33 @@ describe("a wrong token or code", () => {
     expect((await relay.ask("GET", "/v1/session")).status).toBe(401);
     expect(world.badTokens).toBe(3);
     const refused = await relay.signIn({ token: "wrong" });
-    expect([refused.status, refused.headers["retry-after"], refused.set]).toEqual([429, "30", "undefined"]);
+    expect([refused.status, refused.headers["retry-after"], refused.set]).toEqual([
+      429,
+      "30",
+      "undefined",
+    ]);
     expect((await relay.signIn({ token: ops.token.reveal() })).status).toBe(200);
   });
 
-  test.each([{}, { token: "" }, { token: 5 }, { token: "a", code: "b" }, { code: "x".repeat(1_000) }, []])(
-    "is a bad request in the form %j",
-    async (body) => {
-      expect((await relay.ask("POST", "/v1/session", {}, body as object)).status).toBe(400);
-    },
-  );
+  test.each([
+    {},
+    { token: "" },
+    { token: 5 },
+    { token: "a", code: "b" },
+    { code: "x".repeat(1_000) },
+    [],
+  ])("is a bad request in the form %j", async (body) => {
+    expect((await relay.ask("POST", "/v1/session", {}, body as object)).status).toBe(400);
+  });
 });
 
 describe("a one-time code", () => {
   const codeOf = async () => {
-    const { status, body } = await relay.ask("POST", "/v1/session/code", relay.bearer(support.token));
+    const { status, body } = await relay.ask(
+      "POST",
+      "/v1/session/code",
+      relay.bearer(support.token),
+    );
     expect([status, body["expiresAt"]]).toEqual([200, new Date(world.now + 60_000).toISOString()]);
     return body["code"] as string;
   };
@@ -258,7 +332,10 @@ describe("a one-time code", () => {
   test("starts one session with the rights of its token, on any process", async () => {
     const other = processOf(world);
     const code = await codeOf();
-    expect(await other.signIn({ code })).toMatchObject({ status: 200, body: { name: "support", scopes: ["read"] } });
+    expect(await other.signIn({ code })).toMatchObject({
+      status: 200,
+      body: { name: "support", scopes: ["read"] },
+    });
     for (const each of [relay, other]) expect((await each.signIn({ code })).status).toBe(401);
   });
 
@@ -278,7 +355,10 @@ describe("a one-time code", () => {
 
   test("is no session, and a session's cookie is no code", async () => {
     const code = await codeOf();
-    expect((await relay.ask("GET", "/v1/session", { cookie: `wamid-relay-8080=${code}`, ...own })).status).toBe(401);
+    expect(
+      (await relay.ask("GET", "/v1/session", { cookie: `wamid-relay-8080=${code}`, ...own }))
+        .status,
+    ).toBe(401);
     const { cookie } = await relay.signIn({ code });
     expect((await relay.signIn({ code: cookie.split("=")[1] })).status).toBe(401);
   });
@@ -292,7 +372,11 @@ describe("a one-time code", () => {
 
 describe("personal data", () => {
   const read = async (headers: Record<string, string>, query = "") => {
-    const { status, body, headers: got } = await relay.ask("GET", `/v1/things/${encodeURIComponent(wamid)}${query}`, headers);
+    const {
+      status,
+      body,
+      headers: got,
+    } = await relay.ask("GET", `/v1/things/${encodeURIComponent(wamid)}${query}`, headers);
     return [status, body["wamid"] ?? body["code"], got["x-wamid-relay-masked"]];
   };
 

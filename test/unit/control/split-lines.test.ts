@@ -32,7 +32,11 @@ test("counts on from the number it is given, and returns that of the next line",
 
 test("names a line that is too long or not UTF-8, and reads the others", () => {
   const [longest, tooLong] = ["x".repeat(maxLineBytes), "x".repeat(maxLineBytes + 1)];
-  const bytes = Buffer.concat([Buffer.from(`${longest}\r\n${tooLong}\n`), Buffer.from([0xff, 0x0a]), Buffer.from("short")]);
+  const bytes = Buffer.concat([
+    Buffer.from(`${longest}\r\n${tooLong}\n`),
+    Buffer.from([0xff, 0x0a]),
+    Buffer.from("short"),
+  ]);
   expect([...linesIn(bytes)]).toEqual([
     { line: 1, text: longest },
     { line: 2, fault: `is longer than ${maxLineBytes} bytes` },

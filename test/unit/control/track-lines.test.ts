@@ -6,7 +6,9 @@ import type { Registration } from "../../../src/model/endpoints/send.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 
 const lines = (from: number, count: number) =>
-  Buffer.from(Array.from({ length: count }, (_, n) => `{"account":"main","wamid":"w${from + n}"}\n`).join(""));
+  Buffer.from(
+    Array.from({ length: count }, (_, n) => `{"account":"main","wamid":"w${from + n}"}\n`).join(""),
+  );
 
 function run(
   body: Buffer,
@@ -19,12 +21,17 @@ function run(
     registerEach,
     shown: (line) => line,
     isStopping: () => stop.aborted,
-    faultOf: (error) => http.faultOf(error, { id: "req-1", routeOptions: { config: {} } } as unknown as FastifyRequest),
+    faultOf: (error) =>
+      http.faultOf(error, {
+        id: "req-1",
+        routeOptions: { config: {} },
+      } as unknown as FastifyRequest),
   });
   return { report, faults };
 }
 
-const created = async (some: readonly Registration[]): Promise<RegistrationOutcome[]> => some.map(() => ({ result: "created" }));
+const created = async (some: readonly Registration[]): Promise<RegistrationOutcome[]> =>
+  some.map(() => ({ result: "created" }));
 
 async function linesOf(report: AsyncIterable<string>): Promise<Record<string, unknown>[]> {
   let text = "";
@@ -41,17 +48,26 @@ test("registers batches of at most 200 whole lines", async () => {
     batches.push(some.length);
     return created(some);
   });
-  expect((await linesOf(report)).at(-1)).toEqual({ lines: 451, created: 451, known: 0, conflict: 0, invalid: 0 });
+  expect((await linesOf(report)).at(-1)).toEqual({
+    lines: 451,
+    created: 451,
+    known: 0,
+    conflict: 0,
+    invalid: 0,
+  });
   expect(batches).toEqual([200, 200, 51]);
 });
 
 test("reports what was registered, and where it stopped, when the store fails midway", async () => {
   let calls = 0;
-  const { report, faults } = run(Buffer.concat([Buffer.from("\n\n"), lines(3, 450)]), async (some) => {
-    calls += 1;
-    if (calls === 3) throw new StoreUnavailable("cannot store now: the disk is full");
-    return created(some);
-  });
+  const { report, faults } = run(
+    Buffer.concat([Buffer.from("\n\n"), lines(3, 450)]),
+    async (some) => {
+      calls += 1;
+      if (calls === 3) throw new StoreUnavailable("cannot store now: the disk is full");
+      return created(some);
+    },
+  );
   const all = await linesOf(report);
   expect(all.length).toBe(399);
   expect(all.at(-2)).toEqual({ line: 400, wamid: "w400", result: "created" });
@@ -76,7 +92,9 @@ test("throws when the store fails at once, so that the error gets its own status
 
 test("reports an unexpected error to the log and hides its text", async () => {
   let calls = 0;
-  const { report, faults } = run(lines(1, 201), (some) => (calls++ === 0 ? created(some) : Promise.reject(new TypeError("secret"))));
+  const { report, faults } = run(lines(1, 201), (some) =>
+    calls++ === 0 ? created(some) : Promise.reject(new TypeError("secret")),
+  );
   expect((await linesOf(report)).at(-1)).toMatchObject({
     stoppedAt: 201,
     code: "internal",
@@ -95,7 +113,11 @@ test("stops between two batches", async () => {
     },
     stop.signal,
   );
-  expect((await linesOf(report)).at(-1)).toMatchObject({ lines: 200, stoppedAt: 201, code: "shutting_down" });
+  expect((await linesOf(report)).at(-1)).toMatchObject({
+    lines: 200,
+    stoppedAt: 201,
+    code: "shutting_down",
+  });
 });
 
 test("registers only as the report is consumed", async () => {

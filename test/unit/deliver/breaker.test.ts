@@ -37,7 +37,12 @@ test("after a pause one attempt goes first, whose record lets the others start o
   time.now = 2000;
   expect([...starts(), breaker.waitsForProbe()]).toEqual([true, false, true]);
   breaker.record("neutral");
-  expect([...starts(), breaker.waitsForProbe(), breaker.state()]).toEqual([true, true, false, "closed"]);
+  expect([...starts(), breaker.waitsForProbe(), breaker.state()]).toEqual([
+    true,
+    true,
+    false,
+    "closed",
+  ]);
   breaker.pause(1000);
   expect(starts()).toEqual([true, true]);
 });
@@ -71,22 +76,30 @@ test("agrees with a plain implementation of its table", () => {
       let model = { state: "closed", failures: 0, pause: settings.pause, until: 0, probe: false };
       for (const step of moves) {
         if ("wait" in step) time.now += step.wait;
-        if (model.state === "open" && time.now >= model.until) model = { ...model, state: "half-open", probe: false };
+        if (model.state === "open" && time.now >= model.until)
+          model = { ...model, state: "half-open", probe: false };
         if ("ask" in step) {
-          const expected = model.state === "closed" || (model.state === "half-open" && !model.probe);
+          const expected =
+            model.state === "closed" || (model.state === "half-open" && !model.probe);
           if (model.state === "half-open") model = { ...model, probe: true };
           expect(breaker.mayStart()).toBe(expected);
         } else if ("record" in step) {
           breaker.record(step.record);
           if (model.state === "half-open") {
             const pause = Math.min(model.pause * 2, settings.longest);
-            if (step.record === true) model = { ...model, state: "closed", failures: 0, pause: settings.pause };
-            else if (step.record === false) model = { ...model, state: "open", pause, until: time.now + pause };
+            if (step.record === true)
+              model = { ...model, state: "closed", failures: 0, pause: settings.pause };
+            else if (step.record === false)
+              model = { ...model, state: "open", pause, until: time.now + pause };
             else model = { ...model, probe: false };
           } else if (model.state === "closed" && step.record !== "neutral") {
             const failures = step.record ? 0 : model.failures + 1;
             const opens = failures === settings.failures;
-            model = { ...model, failures, ...(opens ? { state: "open", until: time.now + model.pause } : {}) };
+            model = {
+              ...model,
+              failures,
+              ...(opens ? { state: "open", until: time.now + model.pause } : {}),
+            };
           }
         }
         expect(breaker.state()).toBe(model.state);
@@ -97,12 +110,28 @@ test("agrees with a plain implementation of its table", () => {
 });
 
 test("5xx, 3xx, 408, 429 and no answer are failures, 2xx is a success, the rest is neutral", () => {
-  const verdict = (status: number) => breakerVerdict({ kind: "answered", status, retryAfterMs: null });
+  const verdict = (status: number) =>
+    breakerVerdict({ kind: "answered", status, retryAfterMs: null });
   expect([200, 204, 299].map(verdict)).toEqual([true, true, true]);
-  expect([301, 408, 429, 500, 503, 599].map(verdict)).toEqual([false, false, false, false, false, false]);
-  expect([400, 401, 404, 410, 422].map(verdict)).toEqual(["neutral", "neutral", "neutral", "neutral", "neutral"]);
+  expect([301, 408, 429, 500, 503, 599].map(verdict)).toEqual([
+    false,
+    false,
+    false,
+    false,
+    false,
+    false,
+  ]);
+  expect([400, 401, 404, 410, 422].map(verdict)).toEqual([
+    "neutral",
+    "neutral",
+    "neutral",
+    "neutral",
+    "neutral",
+  ]);
   for (const error of attemptErrors)
-    expect(breakerVerdict({ kind: "failed", error })).toBe(["aborted", "internal", "rejected"].includes(error) ? "neutral" : false);
+    expect(breakerVerdict({ kind: "failed", error })).toBe(
+      ["aborted", "internal", "rejected"].includes(error) ? "neutral" : false,
+    );
 });
 
 test("open or paused, the clock set back delays nothing", () => {
@@ -112,7 +141,9 @@ test("open or paused, the clock set back delays nothing", () => {
   for (let n = 0; n < 3; n += 1) breaker.record(false);
   breaker.pause(time.now() + 2000);
   wall = 0;
-  expect([breaker.openUntil(), breaker.pausedUntil()].map((at) => time.toUnix(at ?? 0))).toEqual([1000, 2000]);
+  expect([breaker.openUntil(), breaker.pausedUntil()].map((at) => time.toUnix(at ?? 0))).toEqual([
+    1000, 2000,
+  ]);
   wall = 1000;
   expect(breaker.mayStart()).toBe(true);
 });

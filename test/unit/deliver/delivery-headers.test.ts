@@ -2,7 +2,11 @@ import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { expect, test } from "vitest";
-import { createDeliveryHeaders, eventHeader, type OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
+import {
+  createDeliveryHeaders,
+  eventHeader,
+  type OutgoingDelivery,
+} from "../../../src/deliver/destinations/destination.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
 
@@ -19,11 +23,14 @@ const delivery: OutgoingDelivery = {
   passHeaders: {},
 };
 
-function headersOf(settings: Record<string, unknown>, change: Partial<OutgoingDelivery> = {}): Record<string, string> {
-  const list = createDeliveryHeaders(urlDestinationSchema.parse({ url: "https://x.example/", ...settings }), "1.2.3")(
-    { ...delivery, ...change },
-    now,
-  );
+function headersOf(
+  settings: Record<string, unknown>,
+  change: Partial<OutgoingDelivery> = {},
+): Record<string, string> {
+  const list = createDeliveryHeaders(
+    urlDestinationSchema.parse({ url: "https://x.example/", ...settings }),
+    "1.2.3",
+  )({ ...delivery, ...change }, now);
   const headers: Record<string, string> = {};
   for (let index = 0; index < list.length; index += 2) {
     const name = list[index] as string;
@@ -43,7 +50,10 @@ test("every delivery has the relay's headers", () => {
     "webhook-id": "dlv_1",
     "webhook-timestamp": "1795000000",
   });
-  expect(headersOf({}, { replays: 1, attempt: 4 })).toMatchObject({ "webhook-replay": "true", "webhook-attempt": "4" });
+  expect(headersOf({}, { replays: 1, attempt: 4 })).toMatchObject({
+    "webhook-replay": "true",
+    "webhook-attempt": "4",
+  });
 });
 
 test("passes original signature headers, but no connection headers and none from the settings", () => {
@@ -55,13 +65,21 @@ test("passes original signature headers, but no connection headers and none from
     "x-team": "theirs",
   };
   const headers = headersOf({ headers: { "x-team": "ours" } }, { passHeaders });
-  expect(headers).toMatchObject({ "x-acme-signature": "sha256=ab", "content-type": "application/json", "x-team": "ours" });
+  expect(headers).toMatchObject({
+    "x-acme-signature": "sha256=ab",
+    "content-type": "application/json",
+    "x-team": "ours",
+  });
   expect(headers).not.toHaveProperty("host");
   expect(headers).not.toHaveProperty("content-length");
 });
 
 test("keeps an original Standard Webhooks signature unless the relay signs itself", () => {
-  const passHeaders = { "webhook-id": "msg_1", "webhook-timestamp": "5", "webhook-signature": "v1,x" };
+  const passHeaders = {
+    "webhook-id": "msg_1",
+    "webhook-timestamp": "5",
+    "webhook-signature": "v1,x",
+  };
   expect(headersOf({}, { passHeaders })).toMatchObject(passHeaders);
   const signed = headersOf({ secret: "plain" }, { passHeaders });
   expect(signed).toMatchObject({ "webhook-id": "dlv_1", "webhook-timestamp": "1795000000" });
@@ -70,13 +88,19 @@ test("keeps an original Standard Webhooks signature unless the relay signs itsel
 
 test("signs like the standardwebhooks library, with both kinds of secret and any body", () => {
   const secret = fc.oneof(
-    fc.uint8Array({ minLength: 1, maxLength: 64 }).map((key) => `whsec_${Buffer.from(key).toString("base64")}`),
-    fc.string({ minLength: 1, unit: "grapheme" }).filter((text) => text !== "" && !text.startsWith("whsec_")),
+    fc
+      .uint8Array({ minLength: 1, maxLength: 64 })
+      .map((key) => `whsec_${Buffer.from(key).toString("base64")}`),
+    fc
+      .string({ minLength: 1, unit: "grapheme" })
+      .filter((text) => text !== "" && !text.startsWith("whsec_")),
   );
   fc.assert(
     fc.property(secret, fc.json(), (text, body) => {
       const headers = headersOf({ secret: text }, { body: Buffer.from(body) });
-      const webhook = text.startsWith("whsec_") ? new Webhook(text) : new Webhook(Buffer.from(text).toString("base64"));
+      const webhook = text.startsWith("whsec_")
+        ? new Webhook(text)
+        : new Webhook(Buffer.from(text).toString("base64"));
       expect(headers["webhook-signature"]).toBe(webhook.sign("dlv_1", new Date(now), body));
     }),
   );
@@ -97,17 +121,23 @@ test("encodes any event kind as a valid header that can be decoded", () => {
 test("signs once per secret, so that both svix and standardwebhooks verify with any of them", () => {
   const first = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
   const second = `whsec_${Buffer.alloc(32, 2).toString("base64")}`;
-  const both = createDeliveryHeaders(urlDestinationSchema.parse({ url: "https://x.example/", secrets: [first, second] }), "1")(
-    delivery,
-    Date.now(),
+  const both = createDeliveryHeaders(
+    urlDestinationSchema.parse({ url: "https://x.example/", secrets: [first, second] }),
+    "1",
+  )(delivery, Date.now());
+  const headers = Object.fromEntries(
+    both.flatMap((name, index) => (index % 2 === 0 ? [[name, both[index + 1] as string]] : [])),
   );
-  const headers = Object.fromEntries(both.flatMap((name, index) => (index % 2 === 0 ? [[name, both[index + 1] as string]] : [])));
   expect(headers["webhook-signature"]).toMatch(/^v1,\S{44} v1,\S{44}$/);
   for (const Library of [Webhook, SvixWebhook]) {
-    for (const secret of [first, second]) expect(new Library(secret).verify('{"a":1}', headers)).toEqual({ a: 1 });
-    expect(() => new Library(`whsec_${Buffer.alloc(32, 3).toString("base64")}`).verify('{"a":1}', headers)).toThrow();
+    for (const secret of [first, second])
+      expect(new Library(secret).verify('{"a":1}', headers)).toEqual({ a: 1 });
+    expect(() =>
+      new Library(`whsec_${Buffer.alloc(32, 3).toString("base64")}`).verify('{"a":1}', headers),
+    ).toThrow();
   }
-  // The first signature is that of `secret` alone: adding a second one changes nothing for who verifies the first.
+  // The first signature is that of `secret` alone: adding a second one changes nothing for who
+  // verifies the first.
   const [alone] = (headersOf({ secret: first })["webhook-signature"] ?? "").split(" ");
   expect(headersOf({ secrets: [first, second] })["webhook-signature"]?.split(" ")[0]).toBe(alone);
 });

@@ -1,37 +1,66 @@
 import { describe, expect, test } from "vitest";
 import type { LaneHooks } from "../../../src/deliver/decide.ts";
-import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
+import type {
+  AttemptOutcome,
+  Destination,
+  OutgoingDelivery,
+} from "../../../src/deliver/destinations/destination.ts";
 import { createLane, noNotes } from "../../../src/deliver/lane.ts";
-import { createReadyQueue, type DeliveryStore, type QueueOf } from "../../../src/deliver/ready-queue.ts";
+import {
+  createReadyQueue,
+  type DeliveryStore,
+  type QueueOf,
+} from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
-import type { DeliverySubject, RouteNotes, RouteStop, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
+import type {
+  DeliverySubject,
+  RouteNotes,
+  RouteStop,
+  Settlement,
+  StoredDelivery,
+} from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
 import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
-const ok: AttemptOutcome = { result: { kind: "answered", status: 200, retryAfterMs: null }, tookMs: 1, response: null };
+const ok: AttemptOutcome = {
+  result: { kind: "answered", status: 200, retryAfterMs: null },
+  tookMs: 1,
+  response: null,
+};
 const answered = (status: number, retryAfterMs: number | null = null): AttemptOutcome => ({
   result: { kind: "answered", status, retryAfterMs },
   tookMs: 1,
   response: null,
 });
-const refused: AttemptOutcome = { result: { kind: "failed", error: "connect" }, tookMs: 1, response: null };
+const refused: AttemptOutcome = {
+  result: { kind: "failed", error: "connect" },
+  tookMs: 1,
+  response: null,
+};
 
 function settings(to: Record<string, unknown> = {}): LaneSettings {
-  return { name: "r", payload: "original", to: urlDestinationSchema.parse({ url: "https://example.test/hook", ...to }) };
+  return {
+    name: "r",
+    payload: "original",
+    to: urlDestinationSchema.parse({ url: "https://example.test/hook", ...to }),
+  };
 }
 
 /** A store in memory: what waits, until when, and what was settled. */
 function memoryStore(count: number, at: number, isShared: boolean) {
-  const answer = <T>(read: () => T): MaybePromise<T> => (isShared ? Promise.resolve().then(read) : read());
+  const answer = <T>(read: () => T): MaybePromise<T> =>
+    isShared ? Promise.resolve().then(read) : read();
   const waiting = new Map<number, { nextAt: number; attempts: number }>();
   for (let event = 1; event <= count; event++) waiting.set(event, { nextAt: at, attempts: 0 });
   const settlements: Settlement[] = [];
   const held = new Map<number, number>();
   const subjects = new Map<number, DeliverySubject>();
   let failing = false;
-  /** Events whose settlements fail although the store is well: all of them, or all but dead letters. */
+  /**
+   * Events whose settlements fail although the store is well: all of them, or all but dead letters.
+   */
   const refusing = new Map<number, "all" | "living">();
   let stop: RouteStop | null = null;
   let largestLimit = 0;
@@ -41,9 +70,13 @@ function memoryStore(count: number, at: number, isShared: boolean) {
         largestLimit = Math.max(largestLimit, limit);
         const places = [...waiting].filter(([, { nextAt }]) => nextAt <= now && nextAt >= from);
         places.sort(([a, x], [b, y]) => x.nextAt - y.nextAt || a - b);
-        const later = [...waiting.values()].map(({ nextAt }) => nextAt).filter((nextAt) => nextAt > now);
+        const later = [...waiting.values()]
+          .map(({ nextAt }) => nextAt)
+          .filter((nextAt) => nextAt > now);
         return {
-          places: places.slice(0, limit).map(([event, { nextAt }]) => ({ lane: -event, event, at: nextAt })),
+          places: places
+            .slice(0, limit)
+            .map(([event, { nextAt }]) => ({ lane: -event, event, at: nextAt })),
           nextAt: later.length === 0 || places.length >= limit ? null : Math.min(...later),
         };
       }),
@@ -53,26 +86,43 @@ function memoryStore(count: number, at: number, isShared: boolean) {
           const entry = waiting.get(event);
           if (entry === undefined) return [];
           const subject = subjects.get(event) ?? null;
-          return [{ ...stored(route, event, entry.attempts), subject, lane: -event, cause: null, dueAt: entry.nextAt }];
+          return [
+            {
+              ...stored(route, event, entry.attempts),
+              subject,
+              lane: -event,
+              cause: null,
+              dueAt: entry.nextAt,
+            },
+          ];
         }),
       ),
     async settle(settlement) {
       if (failing) throw new StoreUnavailable("disk full");
-      if (refusing.has(settlement.event) && (settlement.settled.to !== "dead" || refusing.get(settlement.event) === "all"))
+      if (
+        refusing.has(settlement.event) &&
+        (settlement.settled.to !== "dead" || refusing.get(settlement.event) === "all")
+      )
         throw new RangeError("cannot be written");
       settlements.push(settlement);
       const entry = waiting.get(settlement.event);
       if (entry === undefined) throw new Error("settled twice");
       if (settlement.stop !== undefined) stop = { at: settlement.at, reason: settlement.stop };
       if (settlement.settled.to === "waiting") {
-        waiting.set(settlement.event, { nextAt: settlement.settled.nextAt, attempts: entry.attempts + 1 });
+        waiting.set(settlement.event, {
+          nextAt: settlement.settled.nextAt,
+          attempts: entry.attempts + 1,
+        });
         return { result: "settled", released: null };
       }
       waiting.delete(settlement.event);
       const released = held.get(settlement.event) ?? null;
       if (released === null) return { result: "settled", released: null };
       waiting.set(released, { nextAt: settlement.at, attempts: 0 });
-      return { result: "settled", released: { lane: -released, event: released, at: settlement.at } };
+      return {
+        result: "settled",
+        released: { lane: -released, event: released, at: settlement.at },
+      };
     },
   };
   return {
@@ -143,13 +193,20 @@ function handDestination(rule: ((delivery: OutgoingDelivery) => AttemptOutcome) 
     },
     async close() {
       closed = true;
-      for (const entry of [...open]) entry.answer({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null });
+      for (const entry of [...open])
+        entry.answer({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null });
     },
   };
   return { destination, open, sent, most: () => most, closed: () => closed };
 }
 
-function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; pauses: number[]; faults: unknown[]; failures: string[] } {
+function quietHooks(): LaneHooks & {
+  moves: string[];
+  stops: string[];
+  pauses: number[];
+  faults: unknown[];
+  failures: string[];
+} {
   const moves: string[] = [];
   const stops: string[] = [];
   const pauses: number[] = [];
@@ -166,7 +223,8 @@ function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; pauses: n
     stopped: (_route, reason) => void stops.push(reason),
     paused: (_route, until) => void pauses.push(until),
     storeFailed: (_route, error) => void faults.push(error),
-    failed: ({ event }, stage, error) => void failures.push(`${event} ${stage}: ${(error as Error).message}`),
+    failed: ({ event }, stage, error) =>
+      void failures.push(`${event} ${stage}: ${(error as Error).message}`),
   };
 }
 
@@ -198,8 +256,13 @@ describe.each([
       destinations.push(next);
       return next.destination;
     };
-    const queueOf: QueueOf = (route, of) => createReadyQueue(route, of, { store: memory.store, clock, isShared });
-    const lane = createLane(settings(to), { queueOf, notesOf: memory.notesOf, clock, random: () => 0.5, connect, hooks }, notes);
+    const queueOf: QueueOf = (route, of) =>
+      createReadyQueue(route, of, { store: memory.store, clock, isShared });
+    const lane = createLane(
+      settings(to),
+      { queueOf, notesOf: memory.notesOf, clock, random: () => 0.5, connect, hooks },
+      notes,
+    );
     return { clock, memory, hand, hooks, lane, destinations };
   }
 
@@ -231,7 +294,9 @@ describe.each([
       await settled(1);
     }
     expect(most).toBeLessThanOrEqual(80);
-    expect(routes.every(({ hand, memory }) => hand.sent.length === memory.settlements.length)).toBe(true);
+    expect(routes.every(({ hand, memory }) => hand.sent.length === memory.settlements.length)).toBe(
+      true,
+    );
   });
 
   test("reads a long backlog in windows of fixed size", async () => {
@@ -245,14 +310,19 @@ describe.each([
   test("sends what a busy store took long to load", async () => {
     const { memory, clock } = setUp(0, { concurrency: 4 }, () => ok);
     const { load } = memory.store;
-    if (isShared) memory.store.load = (...of) => new Promise((resolve) => clock.after(150, () => resolve(load(...of))));
-    for (let event = 1; event <= 20; event += 1) memory.waiting.set(event, { nextAt: clock.now(), attempts: 0 });
+    if (isShared)
+      memory.store.load = (...of) =>
+        new Promise((resolve) => clock.after(150, () => resolve(load(...of))));
+    for (let event = 1; event <= 20; event += 1)
+      memory.waiting.set(event, { nextAt: clock.now(), attempts: 0 });
     await clock.advance(10_000);
     expect(memory.settlements).toHaveLength(20);
   });
 
   test("delivers what is due within a minute after the clock was set", async () => {
-    const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () => answered(500));
+    const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () =>
+      answered(500),
+    );
     await settled();
     expect(hand.sent).toHaveLength(1);
     clock.set(-3_600_000);
@@ -267,7 +337,11 @@ describe.each([
     let up = false;
     const { memory, hand, hooks, clock } = setUp(
       100,
-      { concurrency: 1, breaker: { failures: 3, pause: "10s", longest: "10s" }, retry: { schedule: ["0s", "1h", "1h"], jitter: 0 } },
+      {
+        concurrency: 1,
+        breaker: { failures: 3, pause: "10s", longest: "10s" },
+        retry: { schedule: ["0s", "1h", "1h"], jitter: 0 },
+      },
       () => (up ? ok : refused),
     );
     await settled(40);
@@ -285,18 +359,29 @@ describe.each([
   });
 
   test("stores that its breaker opened and closed, and the next lane of the route begins with it", async () => {
-    const to = { concurrency: 1, breaker: { failures: 3, pause: "10s", longest: "60s" }, retry: { schedule: ["0s", "1h"], jitter: 0 } };
+    const to = {
+      concurrency: 1,
+      breaker: { failures: 3, pause: "10s", longest: "60s" },
+      retry: { schedule: ["0s", "1h"], jitter: 0 },
+    };
     const before = setUp(5, to, () => refused);
     await settled(60);
-    const changes = before.memory.settlements.flatMap(({ opened }) => (opened === undefined ? [] : [opened]));
+    const changes = before.memory.settlements.flatMap(({ opened }) =>
+      opened === undefined ? [] : [opened],
+    );
     expect(changes).toMatchObject([{ until: before.clock.now() + 10_000, pause: 10_000 }]);
-    const { hand, memory, clock, lane } = setUp(5, to, () => ok, { ...noNotes, opened: changes[0] ?? null });
+    const { hand, memory, clock, lane } = setUp(5, to, () => ok, {
+      ...noNotes,
+      opened: changes[0] ?? null,
+    });
     expect(lane.state()).toMatchObject({ breaker: "open" });
     await clock.advance(9_999);
     expect(hand.sent).toHaveLength(0);
     await clock.advance(1);
     await settled(40);
-    expect(memory.settlements.flatMap(({ opened }) => (opened === undefined ? [] : [opened]))).toEqual([null]);
+    expect(
+      memory.settlements.flatMap(({ opened }) => (opened === undefined ? [] : [opened])),
+    ).toEqual([null]);
     expect(hand.sent).toHaveLength(5);
   });
 
@@ -340,14 +425,18 @@ describe.each([
 
   test("pauses the whole destination on 429 with Retry-After, reports it once, and shows it until it or an operator ends it", async () => {
     let busy = true;
-    const { hand, clock, lane, hooks, memory } = setUp(10, { concurrency: 2 }, () => (busy ? answered(429, 3_600_000) : ok));
+    const { hand, clock, lane, hooks, memory } = setUp(10, { concurrency: 2 }, () =>
+      busy ? answered(429, 3_600_000) : ok,
+    );
     await clock.advance(1000);
     expect(hand.sent).toEqual(["e1", "e2"]);
     const until = clock.now() - 1000 + 3_600_000;
     expect(lane.state().pausedUntil).toBe(until);
     expect(hooks.pauses).toEqual([until]);
     const pauses = memory.settlements.map(({ pause }) => pause);
-    expect(pauses).toEqual(Array(2).fill({ breaker: expect.stringMatching(/^r:[0-9a-f]{12}$/), until }));
+    expect(pauses).toEqual(
+      Array(2).fill({ breaker: expect.stringMatching(/^r:[0-9a-f]{12}$/), until }),
+    );
     await clock.advance(3_599_000 - 1);
     expect(hand.sent).toHaveLength(2);
     await clock.advance(1);
@@ -358,11 +447,15 @@ describe.each([
     expect(lane.tryNow()).toBe(false);
     expect(lane.state().pausedUntil).toBeNull();
     await clock.advance(1000);
-    expect(new Set(hand.sent)).toEqual(new Set(Array.from({ length: 10 }, (_, index) => `e${index + 1}`)));
+    expect(new Set(hand.sent)).toEqual(
+      new Set(Array.from({ length: 10 }, (_, index) => `e${index + 1}`)),
+    );
   });
 
   test("ends the pause when the route's settings change", async () => {
-    const { destinations, clock, lane } = setUp(3, { concurrency: 1 }, ({ attempt }) => (attempt === 1 ? answered(429, 3_600_000) : ok));
+    const { destinations, clock, lane } = setUp(3, { concurrency: 1 }, ({ attempt }) =>
+      attempt === 1 ? answered(429, 3_600_000) : ok,
+    );
     await clock.advance(1000);
     expect(lane.state().pausedUntil).not.toBeNull();
     lane.reconfigure(settings({ concurrency: 1, url: "https://other.test/" }));
@@ -373,7 +466,9 @@ describe.each([
 
   test("stops the destination on 410, reports it once, keeps the deliveries, and continues when resumed", async () => {
     let gone = true;
-    const { memory, hand, hooks, lane, clock } = setUp(5, { concurrency: 3 }, () => (gone ? answered(410) : ok));
+    const { memory, hand, hooks, lane, clock } = setUp(5, { concurrency: 3 }, () =>
+      gone ? answered(410) : ok,
+    );
     await clock.advance(3_600_000);
     expect([hand.sent.length, hooks.stops.length]).toEqual([3, 1]);
     expect(lane.state().stopped).not.toBeNull();
@@ -430,18 +525,32 @@ describe.each([
     expect(hand.sent.length + memory.settlements.length).toBeGreaterThan(0);
     expect(memory.waiting.size).toBe(0);
     const buried = memory.settlements.find(({ event }) => event === 2);
-    expect(buried?.settled).toEqual({ to: "dead", reason: "could not be composed: Maximum call stack size exceeded" });
-    expect(buried?.attempt).toMatchObject({ number: 1, result: { kind: "failed", error: "internal" } });
-    expect(memory.settlements.filter(({ settled: { to } }) => to === "delivered").map(({ event }) => event)).toEqual([1, 3, 9]);
+    expect(buried?.settled).toEqual({
+      to: "dead",
+      reason: "could not be composed: Maximum call stack size exceeded",
+    });
+    expect(buried?.attempt).toMatchObject({
+      number: 1,
+      result: { kind: "failed", error: "internal" },
+    });
+    expect(
+      memory.settlements
+        .filter(({ settled: { to } }) => to === "delivered")
+        .map(({ event }) => event),
+    ).toEqual([1, 3, 9]);
     expect(hooks.failures).toEqual(["2 compose: Maximum call stack size exceeded"]);
     expect(lane.state()).toMatchObject({ inFlight: 0, breaker: "closed" });
   });
 
   test("loses one attempt when a destination or a hook throws", async () => {
-    const { memory, hand, hooks, clock } = setUp(3, { retry: { jitter: 0 } }, ({ eventId, attempt }) => {
-      if (eventId === "e2" && attempt === 1) throw new TypeError("thrown");
-      return ok;
-    });
+    const { memory, hand, hooks, clock } = setUp(
+      3,
+      { retry: { jitter: 0 } },
+      ({ eventId, attempt }) => {
+        if (eventId === "e2" && attempt === 1) throw new TypeError("thrown");
+        return ok;
+      },
+    );
     hooks.attempted = ({ delivery }) => {
       if (delivery.event === 3) throw new TypeError("not logged");
     };
@@ -571,11 +680,15 @@ describe.each([
   test("counts deliveries in a row that take more than half of the timeout", async () => {
     const tookMs = [7_000, 7_600, 7_600, 15_000, 7_600, 7_500];
     const before: (number | undefined)[] = [];
-    const { lane, clock } = setUp(6, { timeout: "15s", concurrency: 1, retry: { schedule: ["0s", "1h"], jitter: 0 } }, () => {
-      before.push(lane.state().slow?.attempts);
-      const took = tookMs[before.length - 1] ?? 0;
-      return took === 15_000 ? { ...refused, tookMs: took } : { ...ok, tookMs: took };
-    });
+    const { lane, clock } = setUp(
+      6,
+      { timeout: "15s", concurrency: 1, retry: { schedule: ["0s", "1h"], jitter: 0 } },
+      () => {
+        before.push(lane.state().slow?.attempts);
+        const took = tookMs[before.length - 1] ?? 0;
+        return took === 15_000 ? { ...refused, tookMs: took } : { ...ok, tookMs: took };
+      },
+    );
     while (before.length < tookMs.length) await clock.advance(0);
     await settled();
     // A failed attempt neither counts nor ends the row.

@@ -42,7 +42,12 @@ const event: ReceivedEvent = {
   body: Buffer.from("{}"),
   headers: { "content-type": "application/json" },
   secret: null,
-  envelope: { id: "e1" as EventId, event: "automation.request", createdAt: "2026-11-21T12:00:00Z", data: {} },
+  envelope: {
+    id: "e1" as EventId,
+    event: "automation.request",
+    createdAt: "2026-11-21T12:00:00Z",
+    data: {},
+  },
   subject: { type: "none" },
 };
 
@@ -52,7 +57,9 @@ const answered = (status: number, response: Buffer | null = null): UrlOutcome =>
   response,
 });
 
-/** Proxying over a destination that answers when told to, and a store that keeps what it is given. */
+/**
+ * Proxying over a destination that answers when told to, and a store that keeps what it is given.
+ */
 function open(parts: Partial<ProxyParts> = {}) {
   const clock = createManualClock();
   const settlements: Settlement[] = [];
@@ -78,7 +85,8 @@ function open(parts: Partial<ProxyParts> = {}) {
         },
         async close() {
           destination.closed = true;
-          for (const resolve of waiting) resolve({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null });
+          for (const resolve of waiting)
+            resolve({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null });
         },
       };
     },
@@ -119,11 +127,17 @@ test("what came of it is written down although the store fails for a while, and 
   expect([settlements.length, storeFailures()]).toEqual([0, 1]);
   await clock.advance(5_000);
   expect(storeFailures()).toBe(3);
-  expect(settlements).toMatchObject([{ route: "proxy:flows", event: 7, attempt: { number: 1 }, settled: { to: "delivered" } }]);
+  expect(settlements).toMatchObject([
+    { route: "proxy:flows", event: 7, attempt: { number: 1 }, settled: { to: "delivered" } },
+  ]);
 });
 
 describe("the verdict", () => {
-  const failed = (error: "timeout" | "reset"): UrlOutcome => ({ result: { kind: "failed", error }, tookMs: 1, response: null });
+  const failed = (error: "timeout" | "reset"): UrlOutcome => ({
+    result: { kind: "failed", error },
+    tookMs: 1,
+    response: null,
+  });
   test.each([
     ["200", answered(200), "delivered"],
     ["299", answered(299), "delivered"],
@@ -139,7 +153,9 @@ describe("the verdict", () => {
     waiting[0]?.(outcome);
     await exchange;
     await settled();
-    expect(settlements).toMatchObject([{ settled: to === "dead" ? { to, reason: expect.stringMatching(/^proxied: /) } : { to } }]);
+    expect(settlements).toMatchObject([
+      { settled: to === "dead" ? { to, reason: expect.stringMatching(/^proxied: /) } : { to } },
+    ]);
     expect(settlements[0]?.attempt.response?.length ?? 0).toBeLessThanOrEqual(4096);
   });
 });
@@ -168,7 +184,10 @@ test("closing tells the steps that wait, those of an older configuration too", a
   const told = Promise.allSettled([first, second]);
   await proxy.close();
   await proxy.close();
-  expect(await told).toMatchObject([{ reason: { code: "downstream_failed" } }, { reason: { code: "downstream_failed" } }]);
+  expect(await told).toMatchObject([
+    { reason: { code: "downstream_failed" } },
+    { reason: { code: "downstream_failed" } },
+  ]);
   expect(settlements.map(({ settled: { to } }) => to)).toEqual(["dead", "dead"]);
 });
 
@@ -184,7 +203,8 @@ test("a copy of a failing exchange gets the same failure", async () => {
   const copies = [proxy.exchange(event), proxy.exchange(event)];
   await settled();
   waiting[0]?.({ result: { kind: "failed", error: "connect" }, tookMs: 1, response: null });
-  for (const copy of copies) await expect(copy).rejects.toMatchObject({ code: "downstream_failed" });
+  for (const copy of copies)
+    await expect(copy).rejects.toMatchObject({ code: "downstream_failed" });
   expect(waiting.length).toBe(1);
 });
 

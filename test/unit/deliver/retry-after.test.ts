@@ -4,7 +4,8 @@ import { retryAfterMs as parse } from "../../../src/net/exchange.ts";
 
 const now = Date.parse("2026-11-21T10:00:00Z");
 const longest = 24 * 3_600_000;
-const retryAfterMs = (header: string | readonly string[] | undefined, at: number) => parse(header, at, longest);
+const retryAfterMs = (header: string | readonly string[] | undefined, at: number) =>
+  parse(header, at, longest);
 
 test("reads seconds", () => {
   expect(retryAfterMs("0", now)).toBe(0);
@@ -28,22 +29,36 @@ test("limits the wait to the range from now to the longest", () => {
   expect(parse("5", now, 0)).toBe(0);
 });
 
-test.each([undefined, "", "soon", "-1", "1.5", "1e3", "0x10", "2026-11-21T10:01:00Z", "21 Nov 2026", "Sat, 99 Xxx 2026 10:01:00 GMT"])(
-  "%s is none",
-  (text) => {
-    expect(retryAfterMs(text, now)).toBeNull();
-  },
-);
+test.each([
+  undefined,
+  "",
+  "soon",
+  "-1",
+  "1.5",
+  "1e3",
+  "0x10",
+  "2026-11-21T10:01:00Z",
+  "21 Nov 2026",
+  "Sat, 99 Xxx 2026 10:01:00 GMT",
+])("%s is none", (text) => {
+  expect(retryAfterMs(text, now)).toBeNull();
+});
 
 test("returns null or a whole number from 0 to the longest for any text", () => {
   fc.assert(
-    fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: fc.constantFrom(..."0123456789 :,-GMTSunNov") })), (text) => {
-      const wait = retryAfterMs(text, now);
-      if (wait === null) return;
-      expect(Number.isInteger(wait)).toBe(true);
-      expect(wait).toBeGreaterThanOrEqual(0);
-      expect(wait).toBeLessThanOrEqual(longest);
-    }),
+    fc.property(
+      fc.oneof(
+        fc.string({ unit: "binary" }),
+        fc.string({ unit: fc.constantFrom(..."0123456789 :,-GMTSunNov") }),
+      ),
+      (text) => {
+        const wait = retryAfterMs(text, now);
+        if (wait === null) return;
+        expect(Number.isInteger(wait)).toBe(true);
+        expect(wait).toBeGreaterThanOrEqual(0);
+        expect(wait).toBeLessThanOrEqual(longest);
+      },
+    ),
   );
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 86_400 }), (seconds) => {

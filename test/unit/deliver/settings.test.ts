@@ -2,10 +2,14 @@ import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import { breakerName, rateOf, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 
-const parse = (settings: Record<string, unknown>) => urlDestinationSchema.safeParse({ url: "https://x.example/", ...settings });
+const parse = (settings: Record<string, unknown>) =>
+  urlDestinationSchema.safeParse({ url: "https://x.example/", ...settings });
 
 test("hides header values in prints and passes them to the destination", () => {
-  const settings = urlDestinationSchema.parse({ url: "https://x.example/", headers: { authorization: "Bearer abc123" } });
+  const settings = urlDestinationSchema.parse({
+    url: "https://x.example/",
+    headers: { authorization: "Bearer abc123" },
+  });
   expect(inspect(settings) + JSON.stringify(settings)).not.toContain("abc123");
   expect(settings.headers["authorization"]?.reveal()).toBe("Bearer abc123");
 });
@@ -34,8 +38,8 @@ test("shards divide the rate of a route, and start with its stored breaker", () 
 test("a breaker outlives a change of what its route matches, but not of the destination", () => {
   const to = urlDestinationSchema.parse({ url: "https://x.example/" });
   const route = { name: "crm", payload: "original", to } as const;
-  const names = [{ match: { statuses: ["failed"] } }, { to: { ...to, timeout: 1_000 } }].map((change) =>
-    breakerName({ ...route, ...change }),
+  const names = [{ match: { statuses: ["failed"] } }, { to: { ...to, timeout: 1_000 } }].map(
+    (change) => breakerName({ ...route, ...change }),
   );
   expect(names.map((name) => name === breakerName(route))).toEqual([true, false]);
 });

@@ -10,7 +10,13 @@ const views = fc.record({
   holders: fc.dictionary(fc.constantFrom(...names), fc.constantFrom(...workerNames, "dead", "")),
 });
 
-const viewOf = ({ workers, holders }: { workers: Record<string, string[]>; holders: Record<string, string> }) => ({
+const viewOf = ({
+  workers,
+  holders,
+}: {
+  workers: Record<string, string[]>;
+  holders: Record<string, string>;
+}) => ({
   workers: new Map(Object.entries(workers)),
   leases: new Map(Object.entries(holders).map(([route, holder]) => [route, { holder, epoch: 1 }])),
 });
@@ -20,14 +26,18 @@ test("gives each route to a worker whose settings have it, and no move makes the
     fc.property(views, (drawn) => {
       const view = viewOf(drawn);
       const share = shareRoutes(view);
-      const size = (worker: string) => [...share.values()].filter((holder) => holder === worker).length;
+      const size = (worker: string) =>
+        [...share.values()].filter((holder) => holder === worker).length;
       for (const route of names) {
-        const takers = [...view.workers].filter(([, routes]) => routes.includes(route)).map(([worker]) => worker);
+        const takers = [...view.workers]
+          .filter(([, routes]) => routes.includes(route))
+          .map(([worker]) => worker);
         const holder = share.get(route);
         if (takers.length === 0) expect(holder).toBeUndefined();
         else {
           expect(takers).toContain(holder);
-          for (const taker of takers) expect(size(holder as string) - size(taker)).toBeLessThanOrEqual(1);
+          for (const taker of takers)
+            expect(size(holder as string) - size(taker)).toBeLessThanOrEqual(1);
         }
       }
     }),
@@ -40,7 +50,9 @@ test("changes nothing once it is in effect", () => {
       const view = viewOf(drawn);
       const share = shareRoutes(view);
       const leases = new Map([...share].map(([route, holder]) => [route, { holder, epoch: 2 }]));
-      expect(new Map([...shareRoutes({ workers: view.workers, leases })].sort())).toEqual(new Map([...share].sort()));
+      expect(new Map([...shareRoutes({ workers: view.workers, leases })].sort())).toEqual(
+        new Map([...share].sort()),
+      );
     }),
   );
 });

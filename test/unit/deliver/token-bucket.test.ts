@@ -37,7 +37,10 @@ test("continues when the clock is set back", () => {
 });
 
 test("reaches the rate, never exceeds it, and `nextAt` is exact", () => {
-  const rate = fc.oneof(fc.double({ min: 0.001, max: 2, noNaN: true }), fc.double({ min: 1, max: 20_000, noNaN: true }));
+  const rate = fc.oneof(
+    fc.double({ min: 0.001, max: 2, noNaN: true }),
+    fc.double({ min: 1, max: 20_000, noNaN: true }),
+  );
   fc.assert(
     fc.property(rate, fc.integer({ min: 0, max: 4e12 }), (perSecond, start) => {
       let now = start;
@@ -54,7 +57,9 @@ test("reaches the rate, never exceeds it, and `nextAt` is exact", () => {
         now = bucket.nextAt();
       }
       // Waits are whole milliseconds: slow rates lose up to a hundredth.
-      expect(taken).toBeGreaterThanOrEqual(Math.floor(((now - start) / 1000) * perSecond * 0.99) - 1);
+      expect(taken).toBeGreaterThanOrEqual(
+        Math.floor(((now - start) / 1000) * perSecond * 0.99) - 1,
+      );
     }),
   );
 });

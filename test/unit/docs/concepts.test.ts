@@ -38,12 +38,16 @@ test("truncated events have every state and reason of a hydration, and the defau
   expect(page).toContain(`\`hydrate.giveUpAfter\` (${hours(giveUpAfter)} h) passed`);
   expect(page).toContain(`${callsPerDay.toLocaleString("en")} (\`hydrate.callsPerDay\`)`);
   const poll = mostPolls(shareOf(planCaps.escala, settings.accounts["main"]?.share ?? 0));
-  expect(page).toContain(`${poll} calls per minute by default: 10,000 open messages take ${Math.floor(10_000 / poll / 10) * 10} minutes`);
+  expect(page).toContain(
+    `${poll} calls per minute by default: 10,000 open messages take ${Math.floor(10_000 / poll / 10) * 10} minutes`,
+  );
 });
 
 test("reconciliation has the quota, every stop, and the defaults", () => {
   const page = read("reconciliation-and-quotas");
-  expect(page).toContain(`\`escala\` has ${monthlyCalls.escala?.toLocaleString("en")} calls a month`);
+  expect(page).toContain(
+    `\`escala\` has ${monthlyCalls.escala?.toLocaleString("en")} calls a month`,
+  );
   expect(monthlyCalls.enterprise).toBeNull();
   for (const stop of quotaReasons) expect(page).toContain(`\`${stop}\``);
   expect(page).toContain(`\`reconcile.giveUpAfter\` (${hours(settings.reconcile.giveUpAfter)} h)`);
@@ -65,6 +69,8 @@ test("engines and the design have the times of leases", () => {
   expect(leaseTimes).toEqual({ beatMs: 2_000, deadlineMs: 6_000, deadAfterMs: 10_000 });
   for (const row of ["| heartbeat | every 2 s |", "| deadline | 6 s ", "| takeover | 10 s "])
     expect(read("../contributing/design")).toContain(row);
-  expect(read("engines")).toContain("The routes of a worker that dies move to others after ten seconds.");
+  expect(read("engines")).toContain(
+    "The routes of a worker that dies move to others after ten seconds.",
+  );
   expect(read("engines")).toContain("six seconds after its last heartbeat it begins no attempt");
 });

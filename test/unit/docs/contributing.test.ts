@@ -35,29 +35,34 @@ test("lists of files exist for each kind of change", () => {
   ]);
 });
 
-describe.each(sections.map((section) => ({ title: section.split("\n")[0] as string, section })))("$title", ({ section }) => {
-  test("names files that exist", () => {
-    const paths = [...section.matchAll(/`((?:src|test|docs|config)\/[^`\s*]+\.\w+)`/g)].map(([, path]) => path as string);
-    expect(paths.length).toBeGreaterThan(0);
-    expect(paths.filter((path) => !existsSync(path))).toEqual([]);
-  });
+describe.each(sections.map((section) => ({ title: section.split("\n")[0] as string, section })))(
+  "$title",
+  ({ section }) => {
+    test("names files that exist", () => {
+      const paths = [...section.matchAll(/`((?:src|test|docs|config)\/[^`\s*]+\.\w+)`/g)].map(
+        ([, path]) => path as string,
+      );
+      expect(paths.length).toBeGreaterThan(0);
+      expect(paths.filter((path) => !existsSync(path))).toEqual([]);
+    });
 
-  test("says how many files it lists", () => {
-    const number = ["Three", "Four", "Five", "Six", "Seven"][listed(section).length - 3];
-    expect(section).toMatch(new RegExp(`^${number} files\\.`, "m"));
-  });
+    test("says how many files it lists", () => {
+      const number = ["Three", "Four", "Five", "Six", "Seven"][listed(section).length - 3];
+      expect(section).toMatch(new RegExp(`^${number} files\\.`, "m"));
+    });
 
-  test("lists the files of src that its example is in", () => {
-    const [, pattern, places] = section.match(/^grep -rlE "(.+)" (.+)$/m) ?? [];
-    const files = filesWith(new RegExp(pattern as string), (places as string).split(" "));
-    expect(files.length).toBeGreaterThan(0);
-    expect(files).toEqual(
-      listed(section)
-        .filter((path) => path.startsWith("src/"))
-        .sort(),
-    );
-  });
-});
+    test("lists the files of src that its example is in", () => {
+      const [, pattern, places] = section.match(/^grep -rlE "(.+)" (.+)$/m) ?? [];
+      const files = filesWith(new RegExp(pattern as string), (places as string).split(" "));
+      expect(files.length).toBeGreaterThan(0);
+      expect(files).toEqual(
+        listed(section)
+          .filter((path) => path.startsWith("src/"))
+          .sort(),
+      );
+    });
+  },
+);
 
 test("the table of folders is the tree", () => {
   const table = page.slice(page.indexOf("## The tree"), page.indexOf("## Where a change goes"));

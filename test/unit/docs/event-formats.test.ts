@@ -6,11 +6,17 @@ import { formats } from "../../../src/model/formats/formats.ts";
 import { codeBlocks, readPage } from "../../harness/pages.ts";
 
 const page = readPage("docs/reference/event-formats.md");
-const [received = "", enriched = "", truncated = "", request = "", standard = ""] = codeBlocks(page, "json");
+const [received = "", enriched = "", truncated = "", request = "", standard = ""] = codeBlocks(
+  page,
+  "json",
+);
 
 test("the envelopes of docs/reference/event-formats.md are valid, the second one truncated", () => {
   const envelopes = [received, truncated].map((text) => parseEnvelope(Buffer.from(text)));
-  expect(envelopes.map((read) => (read.ok ? isTruncated(read.envelope) : read.error))).toEqual([false, true]);
+  expect(envelopes.map((read) => (read.ok ? isTruncated(read.envelope) : read.error))).toEqual([
+    false,
+    true,
+  ]);
 });
 
 test("the enriched example is what the relay makes of the first one", () => {
@@ -41,11 +47,23 @@ test("the enriched example is what the relay makes of the first one", () => {
 });
 
 test("the envelope of Meta's example is what the relay makes of the request before it", () => {
-  const [item, ...others] = formats.meta.items(Buffer.from(request), { source: "wa", fields: settingsFields });
+  const [item, ...others] = formats.meta.items(Buffer.from(request), {
+    source: "wa",
+    fields: settingsFields,
+  });
   if (item?.content.ok !== true) throw new Error("the request is no event");
   expect(others).toEqual([]);
   const { id: eventId, event: kind } = item.content.envelope;
-  const delivery = { account: "main", route: "crm", format: "meta", eventId, kind, body: item.body, headers: {}, attempts: 0 };
+  const delivery = {
+    account: "main",
+    route: "crm",
+    format: "meta",
+    eventId,
+    kind,
+    body: item.body,
+    headers: {},
+    attempts: 0,
+  };
   const { body } = compose(delivery as unknown as StoredDelivery, "standard", false);
   expect(JSON.parse(standard)).toEqual(JSON.parse(body.toString("utf8")));
 });
@@ -54,16 +72,25 @@ const settingsFields = { wamid: [], status: [], errorCode: [], runId: [], error:
 
 test("the table of Meta's data names what the items of each kind have", () => {
   const item = { id: "wamid.1", timestamp: "1750263773" };
-  const change = (field: string, value: object) => ({ field, value: { metadata: { phone_number_id: "1" }, ...value } });
+  const change = (field: string, value: object) => ({
+    field,
+    value: { metadata: { phone_number_id: "1" }, ...value },
+  });
   const errors = [{ code: 1, title: "a", error_data: { details: "b" } }];
   const of = (field: string, value: object) => {
     const body = Buffer.from(
-      JSON.stringify({ object: "whatsapp_business_account", entry: [{ id: "2", changes: [change(field, value)] }] }),
+      JSON.stringify({
+        object: "whatsapp_business_account",
+        entry: [{ id: "2", changes: [change(field, value)] }],
+      }),
     );
-    const [{ content } = { content: { ok: false as const, error: "" } }] = formats.meta.items(body, {
-      source: "wa",
-      fields: settingsFields,
-    });
+    const [{ content } = { content: { ok: false as const, error: "" } }] = formats.meta.items(
+      body,
+      {
+        source: "wa",
+        fields: settingsFields,
+      },
+    );
     if (!content.ok) throw new Error(content.error);
     return { kind: content.envelope.event, names: Object.keys(content.envelope.data) };
   };
@@ -87,7 +114,10 @@ test("the table of Meta's data names what the items of each kind have", () => {
   const [table = ""] = page.slice(page.indexOf("| events | have in `data`")).split("\n\n");
   const rows = table.split("\n").map((row) => row.split("|"));
   for (const { kind, names } of all) {
-    const own = rows.find(([, cell = ""]) => cell.includes(`\`${kind.startsWith("call.") ? "call.*" : kind}\``)) ?? rows.at(-1);
+    const own =
+      rows.find(([, cell = ""]) =>
+        cell.includes(`\`${kind.startsWith("call.") ? "call.*" : kind}\``),
+      ) ?? rows.at(-1);
     for (const name of names) expect(`${rows[2]?.[2]} ${own?.[2]}`, kind).toContain(`\`${name}\``);
   }
 });

@@ -17,6 +17,9 @@ test("each promise has a fault, and there are thirty", () => {
   const promises = [...page.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
   const named = new Set(seededFaults.map(({ promise }) => promise));
   expect([...named].filter((promise) => !promises.includes(promise))).toEqual([]);
-  expect(promises.filter((promise) => !named.has(promise as string))).toEqual(["Failures", "Start and how-to pages"]);
+  expect(promises.filter((promise) => !named.has(promise as string))).toEqual([
+    "Failures",
+    "Start and how-to pages",
+  ]);
   expect(seededFaults.length).toBeGreaterThanOrEqual(30);
 });

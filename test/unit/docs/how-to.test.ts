@@ -7,37 +7,55 @@ import { namesIn, readPage, rowsOf } from "../../harness/pages.ts";
 const explain = readPage("docs/how-to/explain-an-event.md");
 
 test("explain-an-event.md lists the rules of the audit as the code has them", () => {
-  expect(rowsOf(explain, "rule | broken by")).toEqual(Object.entries(auditRules).map(([rule, meaning]) => [`\`${rule}\``, meaning]));
+  expect(rowsOf(explain, "rule | broken by")).toEqual(
+    Object.entries(auditRules).map(([rule, meaning]) => [`\`${rule}\``, meaning]),
+  );
 });
 
 test("recover-from-an-outage.md quotes what explain prints as the next step", () => {
   const printed = readPage("src/cli/story-lines.ts");
-  const quoted = rowsOf(readPage("docs/how-to/recover-from-an-outage.md"), "`next` | what it means | to continue now").map(
-    ([text = ""]) => text,
-  );
+  const quoted = rowsOf(
+    readPage("docs/how-to/recover-from-an-outage.md"),
+    "`next` | what it means | to continue now",
+  ).map(([text = ""]) => text);
   expect(quoted).toHaveLength(4);
   for (const text of quoted) expect(printed).toContain(text);
 });
 
 test("explain-an-event.md has every reason of routing.md", () => {
-  const reasons = namesIn(readPage("docs/concepts/routing.md"), "reason | criterion").map((name) => name.replace(/: .*/, ": …"));
+  const reasons = namesIn(readPage("docs/concepts/routing.md"), "reason | criterion").map((name) =>
+    name.replace(/: .*/, ": …"),
+  );
   expect(reasons.length).toBeGreaterThan(10);
-  expect(new Set(namesIn(explain, "reason | the route does not take it because of | usual cause"))).toEqual(new Set(reasons));
+  expect(
+    new Set(namesIn(explain, "reason | the route does not take it because of | usual cause")),
+  ).toEqual(new Set(reasons));
 });
 
 test("monitor-and-alert.md lists each alert of the rules, the critical ones first", () => {
   const page = readPage("docs/how-to/monitor-and-alert.md");
   const rules = parse(readPage("deploy/prometheus/wamid-relay.rules.yaml")) as {
-    readonly groups: readonly [{ readonly rules: readonly { readonly alert: string; readonly labels: { readonly severity: string } }[] }];
+    readonly groups: readonly [
+      {
+        readonly rules: readonly {
+          readonly alert: string;
+          readonly labels: { readonly severity: string };
+        }[];
+      },
+    ];
   };
   for (const [title, severity] of [
     ["## Critical alerts", "critical"],
     ["## Warnings", "warning"],
   ] as const) {
-    const alerts = rules.groups[0].rules.filter(({ labels }) => labels.severity === severity).map(({ alert }) => alert);
+    const alerts = rules.groups[0].rules
+      .filter(({ labels }) => labels.severity === severity)
+      .map(({ alert }) => alert);
     expect(alerts.length).toBeGreaterThan(5);
     const part = page.slice(page.indexOf(title));
-    expect(namesIn(part, "alert | what happens | what to do").toSorted()).toEqual(alerts.toSorted());
+    expect(namesIn(part, "alert | what happens | what to do").toSorted()).toEqual(
+      alerts.toSorted(),
+    );
   }
 });
 
@@ -46,7 +64,9 @@ const tracing = readPage("docs/how-to/trace-requests.md");
 test("trace-requests.md lists each span and attribute of the code", () => {
   const source = readPage("src/app/tracing.ts");
   const spans = [...source.matchAll(/\bname: "(\w+)"/g)].map(([, name]) => name);
-  const attributes = [...source.matchAll(/"((?:relay|http|error)\.[\w.]+)"/g)].map(([, name]) => name);
+  const attributes = [...source.matchAll(/"((?:relay|http|error)\.[\w.]+)"/g)].map(
+    ([, name]) => name,
+  );
   expect(spans.length).toBeGreaterThan(4);
   expect(attributes.length).toBeGreaterThan(15);
   expect(new Set(namesIn(tracing, "span | kind | parent | covers"))).toEqual(new Set(spans));
@@ -64,9 +84,12 @@ test("trace-requests.md has the limits of the code", () => {
 const hosts = readPage("docs/how-to/run-on-several-hosts.md");
 
 test("run-on-several-hosts.md has the connections of a process, and each line of doctor about PostgreSQL", () => {
-  const [, connections] = /const connectionsOfProcess = (\d+);/.exec(readPage("src/model/database.ts")) ?? [];
+  const [, connections] =
+    /const connectionsOfProcess = (\d+);/.exec(readPage("src/model/database.ts")) ?? [];
   expect(hosts).toContain(`\`max_connections\`: ${connections} per relay process`);
   const lines = attentionKinds.filter((kind) => kind.startsWith("database-"));
-  expect(namesIn(hosts, "line of `doctor` | fails or warns when")).toEqual(expect.arrayContaining(lines));
+  expect(namesIn(hosts, "line of `doctor` | fails or warns when")).toEqual(
+    expect.arrayContaining(lines),
+  );
   expect(readPage("docs/concepts/engines.md")).toContain("| connections | ten per process |");
 });

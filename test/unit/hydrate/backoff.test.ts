@@ -9,7 +9,9 @@ test("waits grow from half a minute to ten minutes", () => {
 });
 
 test("waits until the time that the service gives, at most ten minutes", () => {
-  expect([5_000, 599_999, 20 * 86_400_000].map((until) => waitAfter(3, until, 0))).toEqual([5_000, 599_999, 600_000]);
+  expect([5_000, 599_999, 20 * 86_400_000].map((until) => waitAfter(3, until, 0))).toEqual([
+    5_000, 599_999, 600_000,
+  ]);
   // A time in the past is ignored.
   expect(waitAfter(1, -5, 0)).toBe(15_000);
 });

@@ -24,13 +24,41 @@ function aMessage(parts: Partial<TrackedMessage> = {}): TrackedMessage {
 
 describe("the initial state of a hydration", () => {
   test.each([
-    ["a status", { event: "message.status", hasSubject: false, hasKey: true }, { state: "waiting" }],
-    ["a message event of unknown kind", { event: "message.edited", hasSubject: false, hasKey: true }, { state: "waiting" }],
-    ["one that names its message", { event: "message.status", hasSubject: true, hasKey: true }, null],
-    ["without a key", { event: "message.status", hasSubject: false, hasKey: false }, { state: "given-up", reason: "no-key" }],
-    ["an automation", { event: "automation.completed", hasSubject: false, hasKey: true }, { state: "given-up", reason: "not-readable" }],
-    ["an automation that names its run", { event: "automation.failed", hasSubject: true, hasKey: false }, null],
-    ["anything else", { event: "contact.created", hasSubject: false, hasKey: true }, { state: "given-up", reason: "not-readable" }],
+    [
+      "a status",
+      { event: "message.status", hasSubject: false, hasKey: true },
+      { state: "waiting" },
+    ],
+    [
+      "a message event of unknown kind",
+      { event: "message.edited", hasSubject: false, hasKey: true },
+      { state: "waiting" },
+    ],
+    [
+      "one that names its message",
+      { event: "message.status", hasSubject: true, hasKey: true },
+      null,
+    ],
+    [
+      "without a key",
+      { event: "message.status", hasSubject: false, hasKey: false },
+      { state: "given-up", reason: "no-key" },
+    ],
+    [
+      "an automation",
+      { event: "automation.completed", hasSubject: false, hasKey: true },
+      { state: "given-up", reason: "not-readable" },
+    ],
+    [
+      "an automation that names its run",
+      { event: "automation.failed", hasSubject: true, hasKey: false },
+      null,
+    ],
+    [
+      "anything else",
+      { event: "contact.created", hasSubject: false, hasKey: true },
+      { state: "given-up", reason: "not-readable" },
+    ],
   ])("%s", (_, event, start) => {
     expect(startOf(event)).toEqual(start);
   });
@@ -61,7 +89,9 @@ describe("candidates", () => {
   });
 
   test("a read before the last event arrived does not count", () => {
-    expect([null, now - 1, now, now + 1].map((readAt) => isRead(aMessage({ readAt }), covered))).toEqual([false, false, true, true]);
+    expect(
+      [null, now - 1, now, now + 1].map((readAt) => isRead(aMessage({ readAt }), covered)),
+    ).toEqual([false, false, true, true]);
   });
 
   test("a candidate of some events is a candidate of more events", () => {
@@ -77,7 +107,9 @@ describe("candidates", () => {
         const message = aMessage(parts);
         const some = { events: 1, oldest, newest: oldest + length };
         const more = { events: 2, oldest: oldest - earlier, newest: some.newest + later };
-        expect(!isCandidate(message, some, settings) || isCandidate(message, more, settings)).toBe(true);
+        expect(!isCandidate(message, some, settings) || isCandidate(message, more, settings)).toBe(
+          true,
+        );
       }),
     );
   });

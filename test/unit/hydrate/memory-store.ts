@@ -20,9 +20,15 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
   const coveredBy = (through: number) => waiting.filter(({ seq }) => seq <= through);
   function covered({ through }: Pick<HydrationPass, "through">): CoveredEvents | null {
     const times = coveredBy(through).map(({ receivedAt }) => receivedAt);
-    return times.length === 0 ? null : { events: times.length, oldest: Math.min(...times), newest: Math.max(...times) };
+    return times.length === 0
+      ? null
+      : { events: times.length, oldest: Math.min(...times), newest: Math.max(...times) };
   }
-  function settle(events: readonly WaitingEvent[], reason: string | null, unknown: number): { events: number } {
+  function settle(
+    events: readonly WaitingEvent[],
+    reason: string | null,
+    unknown: number,
+  ): { events: number } {
     for (const event of events) {
       waiting.splice(waiting.indexOf(event), 1);
       settled.push({ seq: event.seq, reason, unknown });
@@ -34,10 +40,13 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
     covered,
     trackedMessages: (_, { withId, before, from, limit }) =>
       messages
-        .filter(({ messageId, registeredAt }) => (messageId !== null) === withId && registeredAt >= from)
+        .filter(
+          ({ messageId, registeredAt }) => (messageId !== null) === withId && registeredAt >= from,
+        )
         .filter(
           ({ registeredAt, message }) =>
-            registeredAt < before.registeredAt || (registeredAt === before.registeredAt && message < before.message),
+            registeredAt < before.registeredAt ||
+            (registeredAt === before.registeredAt && message < before.message),
         )
         .toSorted((a, b) => b.registeredAt - a.registeredAt || b.message - a.message)
         .slice(0, limit),
@@ -61,7 +70,14 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
     async endPass() {},
   };
   function begin(startedAt: number): HydrationPass {
-    const begun = { account: "main", through: waiting.at(-1)?.seq ?? 0, startedAt, polled: 0, source: "main", because: "event" };
+    const begun = {
+      account: "main",
+      through: waiting.at(-1)?.seq ?? 0,
+      startedAt,
+      polled: 0,
+      source: "main",
+      because: "event",
+    };
     return { ...begun, covered: covered(begun) as CoveredEvents };
   }
 

@@ -11,7 +11,10 @@ const start = 1_800_000_000_000;
 const minute = 60_000;
 const hour = 60 * minute;
 
-function someMessages(count: number, parts: (n: number) => Partial<TrackedMessage> = () => ({})): TrackedMessage[] {
+function someMessages(
+  count: number,
+  parts: (n: number) => Partial<TrackedMessage> = () => ({}),
+): TrackedMessage[] {
   return Array.from({ length: count }, (_, n) => ({
     message: n + 1,
     messageId: `id-${n + 1}`,
@@ -42,7 +45,12 @@ interface Plan {
 }
 
 /** Runs one pass, and advances the clock until it ends. */
-async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], settings = {}, answer }: Plan) {
+async function runThrough({
+  messages,
+  events = [{ seq: 1, receivedAt: start }],
+  settings = {},
+  answer,
+}: Plan) {
   const clock = createManualClock(start + 2_000);
   const { store, begin, settled, calls } = createMemoryStore(messages, events);
   const polled: { id: string; at: number }[] = [];
@@ -67,8 +75,18 @@ async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], 
   const stop = new AbortController();
   const pass = begin(clock.now());
   let isOver = false;
-  const parts = { store, messages: service, clock, random: () => 1, settings: () => hydrateSchema.parse(settings) };
-  const run = runHydrationPass(pass, { ...parts, onRead: () => {}, onSettled: () => {} }, stop.signal).finally(() => {
+  const parts = {
+    store,
+    messages: service,
+    clock,
+    random: () => 1,
+    settings: () => hydrateSchema.parse(settings),
+  };
+  const run = runHydrationPass(
+    pass,
+    { ...parts, onRead: () => {}, onSettled: () => {} },
+    stop.signal,
+  ).finally(() => {
     isOver = true;
   });
   for (let steps = 0; !isOver && steps < 2_000; steps += 1) {
@@ -76,13 +94,33 @@ async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], 
     if (!isOver) await clock.advance(minute / 2);
   }
   if (!isOver) stop.abort();
-  return { tally: await run, settled, polled, submitted, calls, most, clock, events, isOver: !stop.signal.aborted };
+  return {
+    tally: await run,
+    settled,
+    polled,
+    submitted,
+    calls,
+    most,
+    clock,
+    events,
+    isOver: !stop.signal.aborted,
+  };
 }
 
 test("reads all candidates, latest first, at most eight at once", async () => {
-  const { tally, settled, polled, most } = await runThrough({ messages: someMessages(30), answer: found });
+  const { tally, settled, polled, most } = await runThrough({
+    messages: someMessages(30),
+    answer: found,
+  });
   expect(polled.map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, n) => `id-${30 - n}`));
-  expect(tally).toEqual({ events: 1, polled: 30, changed: 30, missing: 0, unknown: 0, gaveUp: null });
+  expect(tally).toEqual({
+    events: 1,
+    polled: 30,
+    changed: 30,
+    missing: 0,
+    unknown: 0,
+    gaveUp: null,
+  });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
   expect(most).toBe(8);
 });
@@ -91,7 +129,8 @@ test("counts messages without the service's id as unknown, but not those that th
   const messages = someMessages(4, (n) => (n === 0 ? { messageId: null } : {}));
   const { tally, settled } = await runThrough({
     messages,
-    answer: (id) => (id === "id-2" ? { type: "missing", at: start + 2_000, isCredible: true } : found(id)),
+    answer: (id) =>
+      id === "id-2" ? { type: "missing", at: start + 2_000, isCredible: true } : found(id),
   });
   expect(tally).toMatchObject({ polled: 3, missing: 1, unknown: 1 });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 1 }]);
@@ -103,7 +142,9 @@ test("reads messages answered 404 again once the service has found another one",
   const answer = (id: string, now: number): PollAnswer => {
     seen.push(id);
     hasFound ||= id === "id-1";
-    return hasFound && id !== "id-2" ? found(id) : { type: "missing", at: now, isCredible: hasFound };
+    return hasFound && id !== "id-2"
+      ? found(id)
+      : { type: "missing", at: now, isCredible: hasFound };
   };
   const { tally, settled } = await runThrough({ messages: someMessages(12), answer });
   expect(seen.slice(0, 12)).toEqual(Array.from({ length: 12 }, (_, n) => `id-${12 - n}`));
@@ -111,7 +152,10 @@ test("reads messages answered 404 again once the service has found another one",
   expect(tally).toMatchObject({ unknown: 0, changed: 11 });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
 
-  const never = await runThrough({ messages: someMessages(3), answer: (_, now) => ({ type: "missing", at: now, isCredible: false }) });
+  const never = await runThrough({
+    messages: someMessages(3),
+    answer: (_, now) => ({ type: "missing", at: now, isCredible: false }),
+  });
   expect(never.tally).toMatchObject({ polled: 3, missing: 3, unknown: 3 });
 });
 
@@ -129,7 +173,10 @@ test("probes a service that is down with one call at a time, at growing interval
 });
 
 test("gives up on a message that never answers without delaying the others", async () => {
-  const { tally, polled, clock } = await runThrough({ messages: someMessages(20), answer: (id) => (id === "id-15" ? later : found(id)) });
+  const { tally, polled, clock } = await runThrough({
+    messages: someMessages(20),
+    answer: (id) => (id === "id-15" ? later : found(id)),
+  });
   expect(tally).toMatchObject({ polled: 19, unknown: 1, gaveUp: null });
   expect(polled.filter(({ id }) => id === "id-15")).toHaveLength(5);
   expect(clock.now() - start).toBeLessThan(30 * minute);
@@ -153,19 +200,30 @@ test("gives up an event when its time is up and continues for the others", async
 });
 
 test("ends at once when the account has no key", async () => {
-  const { settled, tally } = await runThrough({ messages: someMessages(3), answer: () => ({ type: "no-client" }) });
+  const { settled, tally } = await runThrough({
+    messages: someMessages(3),
+    answer: () => ({ type: "no-client" }),
+  });
   expect(settled).toEqual([{ seq: 1, reason: "no-key", unknown: 3 }]);
   expect(tally).toMatchObject({ polled: 0, gaveUp: "no-key" });
 });
 
 test("waits when the day's calls are used up, and gives up in time", async () => {
-  const { settled, calls } = await runThrough({ messages: someMessages(30), settings: { callsPerDay: 10 }, answer: found });
+  const { settled, calls } = await runThrough({
+    messages: someMessages(30),
+    settings: { callsPerDay: 10 },
+    answer: found,
+  });
   expect(calls()).toBe(10);
   expect(settled).toEqual([{ seq: 1, reason: "too-long", unknown: 20 }]);
 });
 
 test("does not wait when the day's calls are just enough", async () => {
-  const { settled, clock } = await runThrough({ messages: someMessages(10), settings: { callsPerDay: 10 }, answer: found });
+  const { settled, clock } = await runThrough({
+    messages: someMessages(10),
+    settings: { callsPerDay: 10 },
+    answer: found,
+  });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
   expect(clock.now() - start).toBeLessThan(minute);
 });
@@ -177,7 +235,15 @@ test("does not read again what was read since the events arrived", async () => {
 });
 
 test("settles every event once and counts what was not read, whatever the service answers", async () => {
-  const behaviour = fc.constantFrom("found", "missing", "refused", "flaky", "never", "down", "no id");
+  const behaviour = fc.constantFrom(
+    "found",
+    "missing",
+    "refused",
+    "flaky",
+    "never",
+    "down",
+    "no id",
+  );
   const event = fc.record({ ago: fc.nat({ max: 5 * hour }) });
   await fc.assert(
     fc.asyncProperty(
@@ -187,8 +253,12 @@ test("settles every event once and counts what was not read, whatever the servic
       async (behaviours, given, downFor) => {
         const upAt = start + downFor;
         const seen = new Map<string, number>();
-        const messages = someMessages(behaviours.length, (n) => (behaviours[n] === "no id" ? { messageId: null } : {}));
-        const events = given.toSorted((a, b) => b.ago - a.ago).map(({ ago }, n): WaitingEvent => ({ seq: n + 1, receivedAt: start - ago }));
+        const messages = someMessages(behaviours.length, (n) =>
+          behaviours[n] === "no id" ? { messageId: null } : {},
+        );
+        const events = given
+          .toSorted((a, b) => b.ago - a.ago)
+          .map(({ ago }, n): WaitingEvent => ({ seq: n + 1, receivedAt: start - ago }));
         const { settled, isOver, polled } = await runThrough({
           messages,
           events,

@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/inspect/attention.ts";
+import {
+  type AttentionFacts,
+  attentionOf,
+  createNoticing,
+  type RouteFacts,
+} from "../../../src/inspect/attention.ts";
 import { attentionKinds } from "../../../src/model/attention.ts";
 import type { Attention } from "../../../src/model/overview.ts";
 import { noQuarantine } from "../../../src/store/port.ts";
@@ -8,7 +13,13 @@ import { soundDatabase } from "../../harness/database-facts.ts";
 const start = Date.parse("2026-11-21T12:00:00Z");
 const minute = 60_000;
 
-const calm = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null, stop: null } as const;
+const calm = {
+  state: "closed",
+  pausedUntil: null,
+  openUntil: null,
+  failingSince: null,
+  stop: null,
+} as const;
 const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null };
 const route = (parts: Partial<RouteFacts>): RouteFacts => ({
   route: "crm",
@@ -44,10 +55,27 @@ function entriesOver(moments: readonly Partial<AttentionFacts>[]): Attention[][]
   });
 }
 
-const open = { state: "open", pausedUntil: null, openUntil: start + 40_000, failingSince: start - 12 * minute, stop: null } as const;
+const open = {
+  state: "open",
+  pausedUntil: null,
+  openUntil: start + 40_000,
+  failingSince: start - 12 * minute,
+  stop: null,
+} as const;
 const paused = { ...calm, pausedUntil: start + 5 * minute };
-const alarm = { account: "main", route: null, since: start - minute, text: "the text", causes: ["a cause"] };
-const quota = { account: "main", reason: "quota", resource: "apiCalls", until: start + minute } as const;
+const alarm = {
+  account: "main",
+  route: null,
+  since: start - minute,
+  text: "the text",
+  causes: ["a cause"],
+};
+const quota = {
+  account: "main",
+  reason: "quota",
+  resource: "apiCalls",
+  until: start + minute,
+} as const;
 
 /** For each kind: facts that show it, when it began, and the entry. */
 const faults: readonly {
@@ -58,7 +86,15 @@ const faults: readonly {
 }[] = [
   {
     title: "a destination whose breaker is open",
-    facts: { routes: [route({ waiting: 1_204, breaker: open, failing: { since: start - minute, attempts: 10, cause: "503" } })] },
+    facts: {
+      routes: [
+        route({
+          waiting: 1_204,
+          breaker: open,
+          failing: { since: start - minute, attempts: 10, cause: "503" },
+        }),
+      ],
+    },
     entry: {
       kind: "destination-failing",
       subject: "crm",
@@ -71,7 +107,11 @@ const faults: readonly {
   },
   {
     title: "a destination that refuses each attempt, which does not open the breaker",
-    facts: { routes: [route({ waiting: 1, failing: { since: start - minute, attempts: 3, cause: "401" } })] },
+    facts: {
+      routes: [
+        route({ waiting: 1, failing: { since: start - minute, attempts: 3, cause: "401" } }),
+      ],
+    },
     entry: {
       kind: "destination-failing",
       since: start - minute,
@@ -80,7 +120,9 @@ const faults: readonly {
   },
   {
     title: "a destination that is called too often",
-    facts: { routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 16, cause: "429" } })] },
+    facts: {
+      routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 16, cause: "429" } })],
+    },
     entry: {
       kind: "destination-failing",
       text: "crm answers 429. 3 deliveries wait. Lower the rate or the concurrency of the route. The relay keeps trying; to try at once, retry.",
@@ -88,12 +130,28 @@ const faults: readonly {
   },
   {
     title: "a destination that refuses ten attempts in a row, however fast they came",
-    facts: { routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 10, cause: "401" } })] },
-    entry: { kind: "destination-failing", severity: "error", since: start - 400, waiting: 3, action: "retry" },
+    facts: {
+      routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 10, cause: "401" } })],
+    },
+    entry: {
+      kind: "destination-failing",
+      severity: "error",
+      since: start - 400,
+      waiting: 3,
+      action: "retry",
+    },
   },
   {
     title: "a destination that refuses each delivery for good, so that nothing waits",
-    facts: { routes: [route({ dead: 10, deadSince: start - 400, failing: { since: start - 400, attempts: 10, cause: "422" } })] },
+    facts: {
+      routes: [
+        route({
+          dead: 10,
+          deadSince: start - 400,
+          failing: { since: start - 400, attempts: 10, cause: "422" },
+        }),
+      ],
+    },
     entry: {
       kind: "destination-failing",
       text: "crm answers 422. No deliveries wait. Check the URL, the headers and the secret of the route.",
@@ -104,11 +162,26 @@ const faults: readonly {
   {
     title: "a destination whose deliveries are late",
     facts: { routes: [route({ waiting: 2, oldestDueAt: start - 11 * minute })] },
-    entry: { kind: "destination-failing", severity: "warning", since: start - 11 * minute, waiting: 2, action: null },
+    entry: {
+      kind: "destination-failing",
+      severity: "warning",
+      since: start - 11 * minute,
+      waiting: 2,
+      action: null,
+    },
   },
   {
     title: "a stopped destination, even when nothing waits",
-    facts: { routes: [route({ breaker: { ...calm, stop: { reason: "the destination answered 410 (gone)", at: start - minute } } })] },
+    facts: {
+      routes: [
+        route({
+          breaker: {
+            ...calm,
+            stop: { reason: "the destination answered 410 (gone)", at: start - minute },
+          },
+        }),
+      ],
+    },
     entry: {
       kind: "destination-stopped",
       since: start - minute,
@@ -120,10 +193,17 @@ const faults: readonly {
   {
     title: "a long pause",
     facts: { routes: [route({ waiting: 7, breaker: paused })] },
-    entry: { kind: "destination-paused", since: start, nextAt: start + 5 * minute, waiting: 7, action: "resume" },
+    entry: {
+      kind: "destination-paused",
+      since: start,
+      nextAt: start + 5 * minute,
+      waiting: 7,
+      action: "resume",
+    },
   },
   {
-    title: "a destination whose deliveries take more than half of its timeout, also when nothing waits",
+    title:
+      "a destination whose deliveries take more than half of its timeout, also when nothing waits",
     facts: { routes: [route({ slow: { since: start - minute, attempts: 3 } })] },
     entry: {
       kind: "destination-slow",
@@ -137,7 +217,13 @@ const faults: readonly {
   {
     title: "missing webhooks",
     facts: { alarms: [{ alarm: "silence", ...alarm }] },
-    entry: { kind: "no-webhooks", subject: "main", since: start - minute, text: "Account main: the text. Likely: a cause", action: null },
+    entry: {
+      kind: "no-webhooks",
+      subject: "main",
+      since: start - minute,
+      text: "Account main: the text. Likely: a cause",
+      action: null,
+    },
   },
   {
     title: "a refused API key",
@@ -221,7 +307,12 @@ const faults: readonly {
   },
   {
     title: "a store that was moved",
-    facts: { storeFailure: { text: "relay.db was moved to relay-2.db; start the relay there", isLost: true } },
+    facts: {
+      storeFailure: {
+        text: "relay.db was moved to relay-2.db; start the relay there",
+        isLost: true,
+      },
+    },
     entry: {
       kind: "store-failing",
       text: "The relay cannot store events and answers webhooks with 503: relay.db was moved to relay-2.db; start the relay there.",
@@ -229,7 +320,9 @@ const faults: readonly {
   },
   {
     title: "a scheduled backup that failed",
-    facts: { backupFailure: { since: start - minute, text: "EACCES: permission denied, mkdir '/backups'" } },
+    facts: {
+      backupFailure: { since: start - minute, text: "EACCES: permission denied, mkdir '/backups'" },
+    },
     entry: {
       kind: "backup-failing",
       severity: "warning",
@@ -297,18 +390,49 @@ test("keeps the time at which a fault was noticed, and forgets it when the fault
     { now: start + 2 * minute },
     { ...failing, now: start + 3 * minute },
   ]);
-  expect([first, second, again].map((entries) => entries?.[0]?.since)).toEqual([start, start, start + 3 * minute]);
+  expect([first, second, again].map((entries) => entries?.[0]?.since)).toEqual([
+    start,
+    start,
+    start + 3 * minute,
+  ]);
 });
 
 const quiet: readonly (readonly [string, Partial<AttentionFacts>])[] = [
   ["an open breaker without deliveries", { routes: [route({ breaker: open })] }],
-  ["two failures in a row", { routes: [route({ waiting: 1, failing: { since: start - 5 * minute, attempts: 2, cause: "503" } })] }],
-  ["failures of the last minute", { routes: [route({ waiting: 1, failing: { since: start - 5_000, attempts: 9, cause: "503" } })] }],
-  ["ten failures of deliveries that are all settled", { routes: [route({ failing: { since: start - 400, attempts: 10, cause: "401" } })] }],
-  ["two slow deliveries in a row", { routes: [route({ slow: { since: start - 5 * minute, attempts: 2 } })] }],
-  ["slow deliveries of the last minute", { routes: [route({ slow: { since: start - 5_000, attempts: 9 } })] }],
-  ["a short pause", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start + 59_000 } })] }],
-  ["a pause that ended", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start } })] }],
+  [
+    "two failures in a row",
+    {
+      routes: [
+        route({ waiting: 1, failing: { since: start - 5 * minute, attempts: 2, cause: "503" } }),
+      ],
+    },
+  ],
+  [
+    "failures of the last minute",
+    {
+      routes: [route({ waiting: 1, failing: { since: start - 5_000, attempts: 9, cause: "503" } })],
+    },
+  ],
+  [
+    "ten failures of deliveries that are all settled",
+    { routes: [route({ failing: { since: start - 400, attempts: 10, cause: "401" } })] },
+  ],
+  [
+    "two slow deliveries in a row",
+    { routes: [route({ slow: { since: start - 5 * minute, attempts: 2 } })] },
+  ],
+  [
+    "slow deliveries of the last minute",
+    { routes: [route({ slow: { since: start - 5_000, attempts: 9 } })] },
+  ],
+  [
+    "a short pause",
+    { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start + 59_000 } })] },
+  ],
+  [
+    "a pause that ended",
+    { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start } })] },
+  ],
   ["a quota that may be renewed", { stops: [{ ...quota, until: start }] }],
   ["an address blocked for a minute", { stops: [{ ...quota, reason: "blocked" }] }],
   ["a pass without an answer of the service", { unreachable: [{ account: "main", since: start }] }],
@@ -320,7 +444,9 @@ test.each(quiet)("does not list %s", (_, facts) => {
 
 test("lists a pause until it ends, however little of it is left", () => {
   const at = (now: number) => ({ now, routes: [route({ waiting: 1, breaker: paused })] });
-  const counts = entriesOver([at(start), at(start + 4.9 * minute), at(start + 5 * minute)]).map((entries) => entries.length);
+  const counts = entriesOver([at(start), at(start + 4.9 * minute), at(start + 5 * minute)]).map(
+    (entries) => entries.length,
+  );
   expect(counts).toEqual([1, 1, 0]);
 });
 
@@ -333,7 +459,10 @@ test("lists a service that answers no poll for five minutes", () => {
 test("lists the most urgent first", () => {
   const all = faults.map(({ facts }) => facts);
   const [entries] = entriesOver([
-    Object.assign({}, ...all, { routes: all.flatMap(({ routes = [] }) => routes), alarms: all.flatMap(({ alarms = [] }) => alarms) }),
+    Object.assign({}, ...all, {
+      routes: all.flatMap(({ routes = [] }) => routes),
+      alarms: all.flatMap(({ alarms = [] }) => alarms),
+    }),
   ]);
   const kinds = entries?.map(({ kind }) => attentionKinds.indexOf(kind)) ?? [];
   expect(kinds.length).toBeGreaterThan(10);
@@ -342,6 +471,8 @@ test("lists the most urgent first", () => {
 
 test("every sentence has at most 25 words", () => {
   const texts = faults.flatMap(({ facts }) => entriesOver([facts]).flat()).map(({ text }) => text);
-  const long = texts.flatMap((text) => text.split(/[.:;] /)).filter((sentence) => sentence.split(" ").length > 25);
+  const long = texts
+    .flatMap((text) => text.split(/[.:;] /))
+    .filter((sentence) => sentence.split(" ").length > 25);
   expect(long).toEqual([]);
 });

@@ -39,7 +39,9 @@ test("ends the stream when the store returns with fewer events than were sent; a
   await new Promise(setImmediate);
   store.newest = 2;
   store.wake();
-  expect((await next).value).toBe('event: bye\ndata: {"reason":"the store has lost events that were sent here"}\n\n');
+  expect((await next).value).toBe(
+    'event: bye\ndata: {"reason":"the store has lost events that were sent here"}\n\n',
+  );
   expect((await stream.next()).done).toBe(true);
   expect(await startOf({}, "7", port)).toEqual({ after: 2, reset: true });
 });

@@ -19,7 +19,13 @@ test("lists the connected listeners, then the cursors of others, and masks names
   port.enter({ name: null, position: () => 40 });
   position = 20;
   const others = [
-    { name: expect.stringMatching(/^listener:[0-9a-f]{12}$/), connectedAt: null, movedAt: 900, position: 39, lag: 1 },
+    {
+      name: expect.stringMatching(/^listener:[0-9a-f]{12}$/),
+      connectedAt: null,
+      movedAt: 900,
+      position: 39,
+      lag: 1,
+    },
     { name: "ci", connectedAt: null, movedAt: 700, position: 50, lag: 0 },
   ];
   expect(await list()).toEqual([
@@ -28,7 +34,9 @@ test("lists the connected listeners, then the cursors of others, and masks names
     ...others,
   ]);
   leave?.();
-  expect((await list()).map(({ name, connectedAt, position }) => [name, connectedAt, position])).toEqual([
+  expect(
+    (await list()).map(({ name, connectedAt, position }) => [name, connectedAt, position]),
+  ).toEqual([
     [null, 1_000, 40],
     [expect.any(String), null, 39],
     ["ana", null, 12],

@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createLive, createTexts, type LivePort, type LiveRow, liveStream } from "../../../src/inspect/live.ts";
+import {
+  createLive,
+  createTexts,
+  type LivePort,
+  type LiveRow,
+  liveStream,
+} from "../../../src/inspect/live.ts";
 import type { RelayEvent } from "../../../src/model/answers/events.ts";
 import type { OverviewView } from "../../../src/model/overview.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
@@ -9,11 +15,19 @@ import { createManualClock } from "../../harness/manual-clock.ts";
 
 const start = Date.parse("2026-11-21T12:00:00Z");
 
-/** A store of events with the seqs 1, 2, …; each third one has failed. Counts how many rows were read. */
+/**
+ * A store of events with the seqs 1, 2, …; each third one has failed. Counts how many rows were
+ * read.
+ */
 function storeOf(count: number) {
   const store = { newest: count, reads: 0, isDown: false, wake: () => {} };
   const row = (seq: number) =>
-    ({ seq, status: seq % 3 === 0 ? "failed" : "sent", receivedAt: start, disposition: "routed" }) as unknown as LiveRow;
+    ({
+      seq,
+      status: seq % 3 === 0 ? "failed" : "sent",
+      receivedAt: start,
+      disposition: "routed",
+    }) as unknown as LiveRow;
   const read = {
     eventBounds: () => {
       if (store.isDown) throw new StoreUnavailable("the store is down");
@@ -32,7 +46,14 @@ function storeOf(count: number) {
 function liveOver(count: number) {
   const { store, read } = storeOf(count);
   const clock = createManualClock(start);
-  const overview = { at: start, attention: [], figures: {}, destinations: [], relay: {}, goodSince: start } as unknown as OverviewView;
+  const overview = {
+    at: start,
+    attention: [],
+    figures: {},
+    destinations: [],
+    relay: {},
+    goodSince: start,
+  } as unknown as OverviewView;
   const shown = { overview };
   const live = createLive({
     read,
@@ -52,29 +73,40 @@ const every = () => true;
 const seqsOf = ({ rows }: { readonly rows: readonly LiveRow[] }) => rows.map(({ seq }) => seq);
 
 test("leaves out no event that it does not count, whoever else follows", async () => {
-  const listener = fc.record({ seq: fc.nat(9_000), matches: fc.constantFrom(all, every, (row: LiveRow) => row.status === "failed") });
+  const listener = fc.record({
+    seq: fc.nat(9_000),
+    matches: fc.constantFrom(all, every, (row: LiveRow) => row.status === "failed"),
+  });
   const step = fc.record({ stored: fc.nat(800), who: fc.nat(3) });
   await fc.assert(
-    fc.asyncProperty(fc.array(listener, { minLength: 1, maxLength: 4 }), fc.array(step, { maxLength: 40 }), async (given, steps) => {
-      const { store, live } = liveOver(9_000);
-      const listeners = given.map(({ seq, matches }) => ({ position: seq, matches }));
-      for (const { stored, who } of steps) {
-        store.newest += stored;
-        const follower = listeners[who % listeners.length] as (typeof listeners)[0];
-        const { position, matches } = follower;
-        const page = await live.next(position, matches);
-        const seqs = seqsOf(page);
-        const range = Array.from({ length: page.through - position }, (_, n) => position + 1 + n);
-        if (page.skipped === 0) {
-          const wanted = matches === null || matches === every ? range : range.filter((seq) => seq % 3 === 0);
-          expect(seqs).toEqual(wanted);
+    fc.asyncProperty(
+      fc.array(listener, { minLength: 1, maxLength: 4 }),
+      fc.array(step, { maxLength: 40 }),
+      async (given, steps) => {
+        const { store, live } = liveOver(9_000);
+        const listeners = given.map(({ seq, matches }) => ({ position: seq, matches }));
+        for (const { stored, who } of steps) {
+          store.newest += stored;
+          const follower = listeners[who % listeners.length] as (typeof listeners)[0];
+          const { position, matches } = follower;
+          const page = await live.next(position, matches);
+          const seqs = seqsOf(page);
+          const range = Array.from({ length: page.through - position }, (_, n) => position + 1 + n);
+          if (page.skipped === 0) {
+            const wanted =
+              matches === null || matches === every ? range : range.filter((seq) => seq % 3 === 0);
+            expect(seqs).toEqual(wanted);
+          }
+          if (matches === null || matches === every)
+            expect(seqs.length + page.skipped).toBe(range.length);
+          expect(
+            seqs.every((seq, index) => seq > (seqs[index - 1] ?? position) && seq <= page.through),
+          ).toBe(true);
+          expect(page.more).toBe(page.through < store.newest);
+          follower.position = page.through;
         }
-        if (matches === null || matches === every) expect(seqs.length + page.skipped).toBe(range.length);
-        expect(seqs.every((seq, index) => seq > (seqs[index - 1] ?? position) && seq <= page.through)).toBe(true);
-        expect(page.more).toBe(page.through < store.newest);
-        follower.position = page.through;
-      }
-    }),
+      },
+    ),
   );
 });
 
@@ -210,5 +242,7 @@ test("sends events four times a second, with the seq to continue after", async (
   expect(first.value).toMatch(/^id: 50\n/);
   const [second, third] = [await pass(clock, next()), await pass(clock, next())];
   expect([second.tookMs, third.tookMs].every((ms) => ms >= 200)).toBe(true);
-  expect([first, second, third].map(({ value }) => eventsIn(value).data.length)).toEqual([50, 50, 20]);
+  expect([first, second, third].map(({ value }) => eventsIn(value).data.length)).toEqual([
+    50, 50, 20,
+  ]);
 });

@@ -23,13 +23,16 @@ test("reads each entry of the attention list once, however many routes there are
     relay: { version: "1.0.0", instance: "one", storage: "sqlite", startedAt: 0 },
     now: () => 0,
     settings: () => settings,
-    diagnose: async () => ({ facts: { now: 0, routes: [] }, attention: entries, backlog: [], goodSince: 0 }) as never,
+    diagnose: async () =>
+      ({ facts: { now: 0, routes: [] }, attention: entries, backlog: [], goodSince: 0 }) as never,
     lanes: () => new Map(),
     hasOtherWorkers: () => false,
     read: { lastHour: async () => noHistory, handshakes: () => new Map() },
   });
   const { destinations } = await overview();
   // The first entry of a route is shown.
-  expect(destinations.map(({ reason }) => reason)).toEqual(names.map((name) => `dead-letters of ${name}`));
+  expect(destinations.map(({ reason }) => reason)).toEqual(
+    names.map((name) => `dead-letters of ${name}`),
+  );
   expect(read).toBe(entries.length);
 });

@@ -5,9 +5,15 @@ import type { PostOutcome } from "../../../src/cli/listen/screen.ts";
 import type { ListenedEvent } from "../../../src/cli/listen/wire.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
-const eventOf = (seq: number): ListenedEvent => ({ seq, id: `e${seq}`, source: "main" }) as ListenedEvent;
+const eventOf = (seq: number): ListenedEvent =>
+  ({ seq, id: `e${seq}`, source: "main" }) as ListenedEvent;
 const down: PostOutcome = { taken: false, status: null, error: "refused", tookMs: 1 };
-const answered = (status: number): PostOutcome => ({ taken: status < 300, status, error: null, tookMs: 1 });
+const answered = (status: number): PostOutcome => ({
+  taken: status < 300,
+  status,
+  error: null,
+  tookMs: 1,
+});
 
 function start(answers: (PostOutcome | Promise<PostOutcome>)[], maxAttempts: number | null = null) {
   const clock = createManualClock();
@@ -31,7 +37,8 @@ function start(answers: (PostOutcome | Promise<PostOutcome>)[], maxAttempts: num
     random: () => 1,
     screen: {
       event: ({ id }) => void told.push(`--> ${id}`),
-      answer: ({ id }, _url, { status }, again) => void told.push(`<-- ${status} ${id}${again ? " again" : ""}`),
+      answer: ({ id }, _url, { status }, again) =>
+        void told.push(`<-- ${status} ${id}${again ? " again" : ""}`),
       skipped: ({ id }) => void told.push(`skipped ${id}`),
     },
     quit: quit.signal,
@@ -40,7 +47,14 @@ function start(answers: (PostOutcome | Promise<PostOutcome>)[], maxAttempts: num
 }
 
 test("posts until the event is accepted, with growing pauses, and reports a repeated failure once", async () => {
-  const { clock, posts, told, forwarder } = start([down, down, answered(500), answered(500), down, answered(204)]);
+  const { clock, posts, told, forwarder } = start([
+    down,
+    down,
+    answered(500),
+    answered(500),
+    down,
+    answered(204),
+  ]);
   let isTaken = false;
   void forwarder.take(eventOf(1)).then(() => {
     isTaken = true;
@@ -49,7 +63,13 @@ test("posts until the event is accepted, with growing pauses, and reports a repe
   expect(isTaken).toBe(true);
   expect(posts.map(({ at }) => at)).toEqual([0, 500, 1_500, 3_500, 7_500, 12_500]);
   expect(posts.map(({ attempt }) => attempt)).toEqual([1, 2, 3, 4, 5, 6]);
-  expect(told).toEqual(["--> e1", "<-- null e1 again", "<-- 500 e1 again", "<-- null e1 again", "<-- 204 e1"]);
+  expect(told).toEqual([
+    "--> e1",
+    "<-- null e1 again",
+    "<-- 500 e1 again",
+    "<-- null e1 again",
+    "<-- 204 e1",
+  ]);
 });
 
 test("skips an event after --max-attempts refusals; a server that is down does not count", async () => {

@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { answerLine, eventJson, eventLine, gapLine, helloLines, maskedEvent, waitingLine } from "../../../src/cli/listen/screen.ts";
+import {
+  answerLine,
+  eventJson,
+  eventLine,
+  gapLine,
+  helloLines,
+  maskedEvent,
+  waitingLine,
+} from "../../../src/cli/listen/screen.ts";
 import type { ListenedEvent } from "../../../src/cli/listen/wire.ts";
 
 const event: ListenedEvent = {
@@ -19,18 +27,31 @@ const event: ListenedEvent = {
 };
 
 test("shows an event and its answer, with personal data masked by default", () => {
-  expect(eventLine(maskedEvent(event), false)).toMatch(/^--> message\.status delivered \[e-7\] wamid:[0-9a-f]{12}$/);
-  expect(eventLine(event, true)).toBe("--> message.status delivered [e-7] wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0 from main");
+  expect(eventLine(maskedEvent(event), false)).toMatch(
+    /^--> message\.status delivered \[e-7\] wamid:[0-9a-f]{12}$/,
+  );
+  expect(eventLine(event, true)).toBe(
+    "--> message.status delivered [e-7] wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0 from main",
+  );
   expect(eventLine({ ...event, status: null, subject: null, origin: "reconcile" }, false)).toBe(
     "--> message.status [e-7] (found by polling: reconcile)",
   );
   const taken = { taken: true, status: 200, error: null, tookMs: 11.6 };
-  expect(answerLine(event, "http://localhost:3000/hook", taken, false)).toBe("<-- [200] POST http://localhost:3000/hook [e-7] 12ms");
+  expect(answerLine(event, "http://localhost:3000/hook", taken, false)).toBe(
+    "<-- [200] POST http://localhost:3000/hook [e-7] 12ms",
+  );
   const down = { taken: false, status: null, error: "connection refused", tookMs: 1 };
   expect(answerLine(event, "http://localhost:3000/hook", down, true)).toBe(
     "<-- [---] POST http://localhost:3000/hook [e-7] failed: connection refused; it is posted again until it is taken",
   );
-  expect(answerLine(event, "http://localhost:3000/hook", { ...down, error: "no connection (ECONNREFUSED)" }, true)).toBe(
+  expect(
+    answerLine(
+      event,
+      "http://localhost:3000/hook",
+      { ...down, error: "no connection (ECONNREFUSED)" },
+      true,
+    ),
+  ).toBe(
     "<-- [---] POST http://localhost:3000/hook [e-7] failed: no connection (ECONNREFUSED); start your server: the event is posted again until it is taken",
   );
 });
@@ -38,17 +59,33 @@ test("shows an event and its answer, with personal data masked by default", () =
 test("JSON has headers and body only with --show-pii", () => {
   expect(eventJson(maskedEvent(event), false)).not.toHaveProperty("body");
   expect(JSON.stringify(eventJson(maskedEvent(event), false))).not.toContain("wamid.HBg");
-  expect(eventJson(event, true)).toMatchObject({ type: "event", body: "e30=", headers: event.headers });
+  expect(eventJson(event, true)).toMatchObject({
+    type: "event",
+    body: "e30=",
+    headers: event.headers,
+  });
 });
 
 test("reports gaps, another store, a start before the oldest event, and why it reconnects", () => {
-  expect(waitingLine("nothing listens there", 2_400)).toBe("reconnecting in 3 s because nothing listens there");
+  expect(waitingLine("nothing listens there", 2_400)).toBe(
+    "reconnecting in 3 s because nothing listens there",
+  );
   expect(gapLine({ from: 3, to: 9, count: 1_234 })).toBe(
     "!!! retention deleted 1,234 events before they could be listened to (seq 3 to 9)",
   );
-  const hello = { relay: "1.0.0", after: 4, newest: 16, reset: false, keptFrom: "2026-11-21T12:00:00.000Z" };
+  const hello = {
+    relay: "1.0.0",
+    after: 4,
+    newest: 16,
+    reset: false,
+    keptFrom: "2026-11-21T12:00:00.000Z",
+  };
   const url = "https://relay.example";
-  expect(helloLines(hello, url, false)).toEqual(["listening to https://relay.example (wamid-relay 1.0.0), 12 events behind"]);
-  expect(helloLines({ ...hello, reset: true }, url, false)[0]).toMatch(/^!!! the relay has another store/);
+  expect(helloLines(hello, url, false)).toEqual([
+    "listening to https://relay.example (wamid-relay 1.0.0), 12 events behind",
+  ]);
+  expect(helloLines({ ...hello, reset: true }, url, false)[0]).toMatch(
+    /^!!! the relay has another store/,
+  );
   expect(helloLines(hello, url, true)[1]).toContain("2026-11-21T12:00:00.000Z");
 });

@@ -15,7 +15,8 @@ test("pieces go in order; after some milliseconds of work comes a rest in propor
     }),
   );
   await settled();
-  // Two make a slice of more than three milliseconds, a fifth of the time; the others wait for the rest to be over.
+  // Two make a slice of more than three milliseconds, a fifth of the time; the others wait for the
+  // rest to be over.
   expect(done).toEqual([1, 2]);
   await clock.advance(15);
   expect(done).toEqual([1, 2]);

@@ -20,7 +20,10 @@ const delivery = {
 };
 
 test("writes times as ISO 8601 and leaves the rest as it is", () => {
-  expect(toAnswer(deliverySchema, delivery)).toEqual({ ...delivery, nextAt: "1970-01-01T00:00:00.000Z" });
+  expect(toAnswer(deliverySchema, delivery)).toEqual({
+    ...delivery,
+    nextAt: "1970-01-01T00:00:00.000Z",
+  });
   const message = {
     account: "main",
     wamid: "w",
@@ -47,17 +50,40 @@ test("writes times as ISO 8601 and leaves the rest as it is", () => {
 test("a masked answer shows keys and references that are UUIDs, whatever digits they have", () => {
   const key = "54911555-1234-4000-8abc-deffffffffff";
   const sent = { idempotencyKey: key, reference: key, status: `for 5491155550100, order ${key}` };
-  const shown = maskAnswer(z.object({ idempotencyKey: foreign, reference: foreign, status: foreign }), sent);
+  const shown = maskAnswer(
+    z.object({ idempotencyKey: foreign, reference: foreign, status: foreign }),
+    sent,
+  );
   expect(shown).toEqual({ ...sent, status: "for [phone], order [uuid]" });
 });
 
 test("an answer has the fields of its schema alone, and an optional field only where the view has it", () => {
   const extended = { ...delivery, internal: "secret" };
   expect(toAnswer(deliverySchema, extended)).not.toHaveProperty("internal");
-  const counts = { polled: 0, changed: 0, unchanged: 0, missing: 0, failed: 0, postponed: 0, unpollable: 0 };
-  const stops = [{ reason: "quota", until: 1_000 } as const, { reason: "refused", until: null, detail: "answered 400" } as const];
-  const accounts = stops.map((stopped) => ({ account: "main", ...counts, stopped, lastsUntil: null }));
-  expect(toAnswer(reconciledSchema, { dueBy: 0, more: false, accounts }).accounts.map(({ stopped }) => stopped)).toEqual([
+  const counts = {
+    polled: 0,
+    changed: 0,
+    unchanged: 0,
+    missing: 0,
+    failed: 0,
+    postponed: 0,
+    unpollable: 0,
+  };
+  const stops = [
+    { reason: "quota", until: 1_000 } as const,
+    { reason: "refused", until: null, detail: "answered 400" } as const,
+  ];
+  const accounts = stops.map((stopped) => ({
+    account: "main",
+    ...counts,
+    stopped,
+    lastsUntil: null,
+  }));
+  expect(
+    toAnswer(reconciledSchema, { dueBy: 0, more: false, accounts }).accounts.map(
+      ({ stopped }) => stopped,
+    ),
+  ).toEqual([
     { reason: "quota", until: "1970-01-01T00:00:01.000Z" },
     { reason: "refused", until: null, detail: "answered 400" },
   ]);

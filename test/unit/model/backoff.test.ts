@@ -2,7 +2,9 @@ import { expect, test } from "vitest";
 import { growingWait, withJitter } from "../../../src/model/clock.ts";
 
 test("doubles the wait for each failure, up to the longest", () => {
-  expect([1, 2, 3, 4].map((failures) => growingWait(failures, 500, 30_000))).toEqual([500, 1_000, 2_000, 4_000]);
+  expect([1, 2, 3, 4].map((failures) => growingWait(failures, 500, 30_000))).toEqual([
+    500, 1_000, 2_000, 4_000,
+  ]);
   expect(growingWait(10_000, 500, 30_000)).toBe(30_000);
 });
 

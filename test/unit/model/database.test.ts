@@ -2,12 +2,23 @@ import { expect, test } from "vitest";
 import { type DatabaseFacts, databaseRisks } from "../../../src/model/database.ts";
 import { soundDatabase } from "../../harness/database-facts.ts";
 
-const open = { pid: 7, application: "psql", state: "idle in transaction", seconds: 120, hasWritten: true };
+const open = {
+  pid: 7,
+  application: "psql",
+  state: "idle in transaction",
+  seconds: 120,
+  hasWritten: true,
+};
 
 test.each<Partial<DatabaseFacts>>([
   {},
   { synchronousStandbys: "*", standbys: 2, connectedSynchronous: 1 },
-  { synchronousStandbys: "*", standbys: 2, connectedSynchronous: 1, synchronousCommit: "remote_write" },
+  {
+    synchronousStandbys: "*",
+    standbys: 2,
+    connectedSynchronous: 1,
+    synchronousCommit: "remote_write",
+  },
   { synchronousStandbys: "*", standbys: 1, connectedSynchronous: null },
   { transaction: { ...open, seconds: 50 } },
   { transaction: { ...open, seconds: 500, hasWritten: false } },
@@ -20,8 +31,16 @@ test.each<[Partial<DatabaseFacts>, string, string]>([
   [{ fullPageWrites: false }, "database-unsafe", "full_page_writes is off"],
   [{ synchronousCommit: "off" }, "database-unsafe", "synchronous_commit is off"],
   [{ standbys: 1 }, "database-standby", "standbys of PostgreSQL are asynchronous"],
-  [{ standbys: 1, connectedSynchronous: 1, synchronousStandbys: "*", synchronousCommit: "local" }, "database-standby", "do not wait"],
-  [{ standbys: 1, synchronousStandbys: "other" }, "database-strained", "No synchronous standby is connected"],
+  [
+    { standbys: 1, connectedSynchronous: 1, synchronousStandbys: "*", synchronousCommit: "local" },
+    "database-standby",
+    "do not wait",
+  ],
+  [
+    { standbys: 1, synchronousStandbys: "other" },
+    "database-strained",
+    "No synchronous standby is connected",
+  ],
   [{ connectionsLeft: 3 }, "database-strained", "3 connections left"],
   [
     { transaction: open },
@@ -42,6 +61,11 @@ test.each<[Partial<DatabaseFacts>, string, string]>([
 });
 
 test("reports each risk of a server that has several", () => {
-  const found = databaseRisks({ ...soundDatabase, fsync: false, synchronousCommit: "off", standbys: 1 });
+  const found = databaseRisks({
+    ...soundDatabase,
+    fsync: false,
+    synchronousCommit: "off",
+    standbys: 1,
+  });
   expect(found.map(({ of }) => of)).toEqual(["fsync", "synchronous_commit", "standbys"]);
 });

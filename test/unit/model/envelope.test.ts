@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createdAtOf, envelopeSchema, isUsualEnvelope, parseEnvelope, readTime } from "../../../src/model/envelope.ts";
+import {
+  createdAtOf,
+  envelopeSchema,
+  isUsualEnvelope,
+  parseEnvelope,
+  readTime,
+} from "../../../src/model/envelope.ts";
 
 const usual = {
   id: "01998d3e-7c1a-7000-8000-00000000002a",
@@ -19,7 +25,9 @@ test("accepts as usual only what the schema accepts", () => {
     id: fc.oneof(fc.uuid(), fc.constant(usual.id), fc.string()),
     event: fc.oneof(fc.constant("message.status"), fc.string()),
     createdAt: fc.oneof(
-      fc.date({ noInvalidDate: true, min: new Date("1990-01-01"), max: new Date("2110-01-01") }).map((date) => date.toISOString()),
+      fc
+        .date({ noInvalidDate: true, min: new Date("1990-01-01"), max: new Date("2110-01-01") })
+        .map((date) => date.toISOString()),
       fc.tuple(fc.nat(99), fc.nat(99), fc.nat(99), fc.nat(99)).map(([month, day, hour, minute]) => {
         const two = (number: number) => String(number).padStart(2, "0");
         return `20${two(month)}-${two(month)}-${two(day)}T${two(hour)}:${two(minute)}:00.000Z`;
@@ -39,15 +47,32 @@ test("accepts as usual only what the schema accepts", () => {
 });
 
 test.each([
-  ["Meta's Cloud API", { object: "whatsapp_business_account", entry: [{ id: "1", changes: [{ field: "messages", value: {} }] }] }],
+  [
+    "Meta's Cloud API",
+    {
+      object: "whatsapp_business_account",
+      entry: [{ id: "1", changes: [{ field: "messages", value: {} }] }],
+    },
+  ],
   ["Meta's Graph API", { object: "page", entry: [] }],
   ["Stripe", { id: "evt_1", object: "event", type: "charge.succeeded", data: { object: {} } }],
-  ["AWS SNS", { Type: "Notification", MessageId: "1", TopicArn: "arn:aws:sns:eu-west-1:1:t", Message: "{}" }],
+  [
+    "AWS SNS",
+    { Type: "Notification", MessageId: "1", TopicArn: "arn:aws:sns:eu-west-1:1:t", Message: "{}" },
+  ],
   ["GitHub", { action: "opened", repository: {}, sender: {} }],
   ["Shopify", { id: 1, admin_graphql_api_id: "gid://shopify/Order/1" }],
   ["CloudEvents", { specversion: "1.0", id: "1", source: "/a", type: "b", data: {} }],
   ["Vonage", { message_uuid: "1", channel: "whatsapp", status: "read" }],
-  ["YCloud", { id: "evt_1", type: "whatsapp.message.updated", apiVersion: "v2", createTime: "2026-11-24T12:00:00Z" }],
+  [
+    "YCloud",
+    {
+      id: "evt_1",
+      type: "whatsapp.message.updated",
+      apiVersion: "v2",
+      createTime: "2026-11-24T12:00:00Z",
+    },
+  ],
   ["Evolution API", { event: "messages.update", instance: "a", data: {} }],
 ])("names the sender of another envelope: %s", (sender, body) => {
   const error = `the body is an envelope of ${sender}; the relay reads {id, event, createdAt, data}`;
@@ -55,7 +80,9 @@ test.each([
 });
 
 test("takes a NUL character in the id, which is stored as bytes, but not in the kind", () => {
-  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id: "a\0b" })))).toMatchObject({ ok: true });
+  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id: "a\0b" })))).toMatchObject({
+    ok: true,
+  });
   expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, event: "a\0b" })))).toEqual({
     ok: false,
     error: "event has a NUL character",
@@ -64,15 +91,26 @@ test("takes a NUL character in the id, which is stored as bytes, but not in the 
 
 test("names a form, and Twilio's", () => {
   const fault = (text: string) => (parseEnvelope(Buffer.from(text)) as { error?: string }).error;
-  expect(fault("MessageSid=SM1&AccountSid=AC1&Body=a%20b+c")).toMatch(/^the body is a form of Twilio's; the relay reads/);
+  expect(fault("MessageSid=SM1&AccountSid=AC1&Body=a%20b+c")).toMatch(
+    /^the body is a form of Twilio's; the relay reads/,
+  );
   expect(fault("a=1&b=2")).toMatch(/^the body is a form; /);
   expect(fault("x=1 {")).toBe("the body is not valid JSON");
   expect(fault('{"a":"b=c"')).toBe("the body is not valid JSON");
 });
 
 test("never names a sender for a valid envelope, or for one with a single fault", () => {
-  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, object: "event", type: "a", repository: 1, sender: 2 }))).ok).toBe(true);
-  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id: undefined })))).toEqual({ ok: false, error: "id is missing" });
+  expect(
+    parseEnvelope(
+      Buffer.from(
+        JSON.stringify({ ...usual, object: "event", type: "a", repository: 1, sender: 2 }),
+      ),
+    ).ok,
+  ).toBe(true);
+  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id: undefined })))).toEqual({
+    ok: false,
+    error: "id is missing",
+  });
 });
 
 const noon = Date.parse("2026-11-21T12:00:00Z");
@@ -121,10 +159,18 @@ test.each<readonly [name: string, value: unknown]>([
 
 test("reads any time quickly, as a valid moment", () => {
   fc.assert(
-    fc.property(fc.oneof(fc.jsonValue(), fc.double(), fc.string(), fc.stringMatching(/^[-0-9TZtz:.,+ ]{1,40}$/)), (value) => {
-      const time = readTime(value);
-      if (time !== null) expect(Number.isNaN(Date.parse(time))).toBe(false);
-    }),
+    fc.property(
+      fc.oneof(
+        fc.jsonValue(),
+        fc.double(),
+        fc.string(),
+        fc.stringMatching(/^[-0-9TZtz:.,+ ]{1,40}$/),
+      ),
+      (value) => {
+        const time = readTime(value);
+        if (time !== null) expect(Number.isNaN(Date.parse(time))).toBe(false);
+      },
+    ),
     { numRuns: 600 },
   );
 });
@@ -134,13 +180,18 @@ test("reads null data as empty data, for any kind", () => {
     const body = Buffer.from(JSON.stringify({ ...usual, event, data: null }));
     expect(parseEnvelope(body)).toMatchObject({ ok: true, envelope: { event, data: {} } });
   }
-  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, data: undefined })))).toMatchObject({ ok: false });
+  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, data: undefined })))).toMatchObject({
+    ok: false,
+  });
 });
 
 test("limits an id to 256 characters, whatever their bytes", () => {
   const withId = (id: string) => parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id })));
   for (const character of ["x", "é", "語", "😀"]) {
     expect(withId(character.repeat(256)).ok).toBe(true);
-    expect(withId(character.repeat(257))).toMatchObject({ ok: false, error: expect.stringMatching(/^id .*256 characters/) });
+    expect(withId(character.repeat(257))).toMatchObject({
+      ok: false,
+      error: expect.stringMatching(/^id .*256 characters/),
+    });
   }
 });

@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../src/model/envelope.ts";
-import { fieldsSchema, type PolledStatus, polledEvent, polledEventId, subjectOf } from "../../../src/model/event.ts";
+import {
+  fieldsSchema,
+  type PolledStatus,
+  polledEvent,
+  polledEventId,
+  subjectOf,
+} from "../../../src/model/event.ts";
 import type { EventId, Wamid } from "../../../src/model/ids.ts";
 
 const learned: PolledStatus = {
@@ -18,7 +24,10 @@ const learned: PolledStatus = {
 
 test("reads texts that cannot be stored as lone surrogates are read: ids count as absent, and others have another character", () => {
   const read = (event: string, data: object) =>
-    subjectOf({ id: "1" as EventId, event, createdAt: null, data: data as Record<string, unknown> }, fieldsSchema.parse({}));
+    subjectOf(
+      { id: "1" as EventId, event, createdAt: null, data: data as Record<string, unknown> },
+      fieldsSchema.parse({}),
+    );
   for (const [bad, shown] of [
     ["a\0", "a\ufffd"],
     ["a\ud800", "a\ufffd"],
@@ -27,7 +36,10 @@ test("reads texts that cannot be stored as lone surrogates are read: ids count a
     expect(read("automation.failed", { runId: bad })).toEqual({ type: "none" });
     const message = { type: "message", wamid: "w", status: shown, errorCode: shown };
     expect(read("message.status", { wamid: "w", status: bad, errorCode: bad })).toEqual(message);
-    expect(read("automation.failed", { runId: "r", error: bad })).toMatchObject({ runId: "r", error: shown });
+    expect(read("automation.failed", { runId: "r", error: bad })).toMatchObject({
+      runId: "r",
+      error: shown,
+    });
   }
 });
 
@@ -40,14 +52,21 @@ test("makes an event like the service's from a polled status, with the cause of 
     data: { wamid: "wamid.A", status: "failed", errorCode: 131026 },
     relay: { origin: "hydrate", messageId: "0199-1", because: "evt-1" },
   });
-  expect(event.subject).toEqual({ type: "message", wamid: "wamid.A", status: "failed", errorCode: "131026" });
+  expect(event.subject).toEqual({
+    type: "message",
+    wamid: "wamid.A",
+    status: "failed",
+    errorCode: "131026",
+  });
   expect(event.secret).toBeNull();
 });
 
 test("derives the id from account, message and status alone", () => {
   const id = polledEvent(learned).envelope.id;
   expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-  expect(polledEvent({ ...learned, origin: "hydrate", at: learned.at + 5, errorCode: null }).envelope.id).toBe(id);
+  expect(
+    polledEvent({ ...learned, origin: "hydrate", at: learned.at + 5, errorCode: null }).envelope.id,
+  ).toBe(id);
   const others = [
     polledEventId("other", "0199-1", "failed"),
     polledEventId("main", "0199-2", "failed"),
@@ -63,12 +82,25 @@ test("puts the fields where the source reads them", () => {
     fc.property(path, path, path, (wamid, status, errorCode) => {
       const all = [wamid, status, errorCode];
       // No event can satisfy a path inside another one, or the same path twice.
-      fc.pre(all.every((one, at) => all.every((other, place) => at === place || !`${other}.`.startsWith(`${one}.`))));
-      const fields = fieldsSchema.parse({ wamid: [wamid], status: [status], errorCode: [errorCode] });
+      fc.pre(
+        all.every((one, at) =>
+          all.every((other, place) => at === place || !`${other}.`.startsWith(`${one}.`)),
+        ),
+      );
+      const fields = fieldsSchema.parse({
+        wamid: [wamid],
+        status: [status],
+        errorCode: [errorCode],
+      });
       const event = polledEvent({ ...learned, fields });
       const parsed = parseEnvelope(event.body);
       expect(parsed.ok && subjectOf(parsed.envelope, fields)).toEqual(event.subject);
-      expect(event.subject).toEqual({ type: "message", wamid: "wamid.A", status: "failed", errorCode: "131026" });
+      expect(event.subject).toEqual({
+        type: "message",
+        wamid: "wamid.A",
+        status: "failed",
+        errorCode: "131026",
+      });
     }),
   );
 });

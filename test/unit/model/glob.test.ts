@@ -30,27 +30,39 @@ test.each([
 });
 
 describe("every character but * is itself", () => {
-  test.each([".", "?", "+", "(", ")", "[a]", "{2}", "^", "$", "|", "\\", "\\d", "/"])("%s", (literal) => {
-    const glob = compileGlobs([`x${literal}*`]);
-    expect(glob(`x${literal}yz`)).toBe(true);
-    expect(glob("xayz")).toBe(false);
-    expect(compileGlobs([literal])(literal)).toBe(true);
-  });
+  test.each([".", "?", "+", "(", ")", "[a]", "{2}", "^", "$", "|", "\\", "\\d", "/"])(
+    "%s",
+    (literal) => {
+      const glob = compileGlobs([`x${literal}*`]);
+      expect(glob(`x${literal}yz`)).toBe(true);
+      expect(glob("xayz")).toBe(false);
+      expect(compileGlobs([literal])(literal)).toBe(true);
+    },
+  );
 });
 
 test("matches any of several patterns", () => {
   const globs = compileGlobs(["message.status", "automation.*", "*-test"]);
-  expect(["message.status", "automation.failed", "x-test", "message.other"].map(globs)).toEqual([true, true, true, false]);
+  expect(["message.status", "automation.failed", "x-test", "message.other"].map(globs)).toEqual([
+    true,
+    true,
+    true,
+    false,
+  ]);
 });
 
 test("agrees with a regular expression that has .* for *", () => {
   const piece = fc.string({ unit: fc.constantFrom("a", "b", "."), maxLength: 3 });
   const pattern = fc.array(piece, { minLength: 1, maxLength: 5 }).map((pieces) => pieces.join("*"));
   fc.assert(
-    fc.property(pattern, fc.string({ unit: fc.constantFrom("a", "b", "."), maxLength: 12 }), (glob, text) => {
-      const naive = new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", "[^]*")}$`);
-      expect(compileGlobs([glob])(text)).toBe(naive.test(text));
-    }),
+    fc.property(
+      pattern,
+      fc.string({ unit: fc.constantFrom("a", "b", "."), maxLength: 12 }),
+      (glob, text) => {
+        const naive = new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", "[^]*")}$`);
+        expect(compileGlobs([glob])(text)).toBe(naive.test(text));
+      },
+    ),
     { numRuns: 600 },
   );
 });

@@ -41,7 +41,9 @@ test("quality leaves a share out where the beginning of the range divides a cell
   expect(quality(minute, 0, 30)).toBeGreaterThan(40);
   expect(quality(minute, 0, 30)).toBeLessThan(60);
   expect(quality(minute, 0, 3600)).toBe(0);
-  expect([quality(minute, minute, 30), quality(hour, 0, 30), quality(hour, 0, 1)]).toEqual([90, 90, 90]);
+  expect([quality(minute, minute, 30), quality(hour, 0, 30), quality(hour, 0, 1)]).toEqual([
+    90, 90, 90,
+  ]);
 });
 
 test("buckets grow with their values", () => {
@@ -56,14 +58,23 @@ test("buckets grow with their values", () => {
 test("a quantile above one is within a fifth of the exact one, and between 0 and 1 otherwise", () => {
   fc.assert(
     fc.property(
-      fc.array(fc.oneof(fc.double({ min: 0, max: 4, noNaN: true }), fc.double({ min: 0, max: 1e6, noNaN: true }), fc.nat(9)), {
-        minLength: 1,
-      }),
+      fc.array(
+        fc.oneof(
+          fc.double({ min: 0, max: 4, noNaN: true }),
+          fc.double({ min: 0, max: 1e6, noNaN: true }),
+          fc.nat(9),
+        ),
+        {
+          minLength: 1,
+        },
+      ),
       fc.constantFrom(0.5, 0.9, 0.99),
       (values, share) => {
         const buckets = new Map<number, number>();
-        for (const value of values) buckets.set(bucketOf(value), (buckets.get(bucketOf(value)) ?? 0) + 1);
-        const exact = values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(share * values.length) - 1)] ?? 0;
+        for (const value of values)
+          buckets.set(bucketOf(value), (buckets.get(bucketOf(value)) ?? 0) + 1);
+        const exact =
+          values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(share * values.length) - 1)] ?? 0;
         const found = quantile(buckets, share) ?? Number.NaN;
         const [lowest, highest] = exact > 1 ? [exact / 1.2, exact * 1.2] : [0, 1];
         // Rounded to hundredths.
@@ -90,21 +101,33 @@ const cell = fc.record({
 test("values of counters add up to the totals, whatever the step and the key", () => {
   const names = seriesNames.filter((name) => ["events", "transitions", "attempts"].includes(name));
   fc.assert(
-    fc.property(fc.array(cell), fc.constantFrom(...names), fc.constantFrom("minute", "hour", "day"), (cells, name: SeriesName, step) => {
-      const query = seriesQuery({ name, from: now - day, to: now, step }, now);
-      const whole = cells.filter(({ at }) => at >= query.from && at < query.to).reduce((sum, { n }) => sum + n, 0);
-      const all = sumSeries(query, cells as HistoryCell[]).series;
-      expect(all.reduce((sum, { total }) => sum + (total ?? 0), 0)).toBe(whole);
-      for (const { values, total } of all) {
-        expect(values).toHaveLength((query.to - query.from) / query.step / 1000);
-        expect(values.reduce<number>((sum, n) => sum + (n ?? 0), 0)).toBe(total);
-      }
-    }),
+    fc.property(
+      fc.array(cell),
+      fc.constantFrom(...names),
+      fc.constantFrom("minute", "hour", "day"),
+      (cells, name: SeriesName, step) => {
+        const query = seriesQuery({ name, from: now - day, to: now, step }, now);
+        const whole = cells
+          .filter(({ at }) => at >= query.from && at < query.to)
+          .reduce((sum, { n }) => sum + n, 0);
+        const all = sumSeries(query, cells as HistoryCell[]).series;
+        expect(all.reduce((sum, { total }) => sum + (total ?? 0), 0)).toBe(whole);
+        for (const { values, total } of all) {
+          expect(values).toHaveLength((query.to - query.from) / query.step / 1000);
+          expect(values.reduce<number>((sum, n) => sum + (n ?? 0), 0)).toBe(total);
+        }
+      },
+    ),
   );
 });
 
 test("many labels: the rest is other", () => {
-  const cells = Array.from({ length: 80 }, (_, n) => ({ subject: "", label: `code ${n}`, at: now, n: 80 - n }));
+  const cells = Array.from({ length: 80 }, (_, n) => ({
+    subject: "",
+    label: `code ${n}`,
+    at: now,
+    n: 80 - n,
+  }));
   const query = seriesQuery({ name: "failures", from: now - 60_000, to: now + 60_000 }, now);
   const { series } = sumSeries(query, cells);
   expect(series).toHaveLength(50);
@@ -113,16 +136,29 @@ test("many labels: the rest is other", () => {
 
 test("the step follows the range, and minutes older than two days are read by hour", () => {
   const stepOf = (days: number, ago = 0, step?: "minute") =>
-    seriesQuery({ name: "events", from: now - (days + ago) * day, to: now - ago * day, step }, now).step;
+    seriesQuery({ name: "events", from: now - (days + ago) * day, to: now - ago * day, step }, now)
+      .step;
   expect([stepOf(1), stepOf(1.5), stepOf(31), stepOf(32)]).toEqual([60, 3600, 3600, 86_400]);
-  expect([stepOf(1, 3), stepOf(0.1, 3, "minute"), stepOf(1.9, 0, "minute")]).toEqual([3600, 3600, 60]);
+  expect([stepOf(1, 3), stepOf(0.1, 3, "minute"), stepOf(1.9, 0, "minute")]).toEqual([
+    3600, 3600, 60,
+  ]);
 });
 
 test("steps in the future have no values; the answer fits its schema", () => {
   const query = seriesQuery({ name: "events", from: now, to: now + 3 * 60_000 }, now);
   const view = sumSeries(query, [{ subject: "main", label: "routed", at: query.from, n: 2 }]);
-  expect(view.series).toEqual([{ label: "routed", values: [2, null, null, null].slice(0, view.series[0]?.values.length), total: 2 }]);
-  expect(seriesSchema.parse(toAnswer(seriesSchema, view))).toMatchObject({ step: 60, unit: "count", by: "disposition" });
+  expect(view.series).toEqual([
+    {
+      label: "routed",
+      values: [2, null, null, null].slice(0, view.series[0]?.values.length),
+      total: 2,
+    },
+  ]);
+  expect(seriesSchema.parse(toAnswer(seriesSchema, view))).toMatchObject({
+    step: 60,
+    unit: "count",
+    by: "disposition",
+  });
 });
 
 test("a transition passes over the statuses between, and none that failed", () => {

@@ -4,7 +4,8 @@ import { fieldsSchema, subjectOf } from "../../../src/model/event.ts";
 import { parseExact } from "../../../src/model/json.ts";
 
 test("keeps the digits of integers that JavaScript would round, and no other value becomes text", () => {
-  const text = '{"a":12345678901234567890,"b":[-9007199254740993],"c":9007199254740991,"d":1.5,"e":"12345678901234567890","f":1e30}';
+  const text =
+    '{"a":12345678901234567890,"b":[-9007199254740993],"c":9007199254740991,"d":1.5,"e":"12345678901234567890","f":1e30}';
   expect(parseExact(text)).toEqual({
     a: "12345678901234567890",
     b: ["-9007199254740993"],
@@ -26,5 +27,8 @@ test.each([
   );
   const parsed = parseEnvelope(body);
   if (!parsed.ok) throw new Error(parsed.error);
-  expect(subjectOf(parsed.envelope, fieldsSchema.parse({}))).toMatchObject({ status: "failed", errorCode: code });
+  expect(subjectOf(parsed.envelope, fieldsSchema.parse({}))).toMatchObject({
+    status: "failed",
+    errorCode: code,
+  });
 });

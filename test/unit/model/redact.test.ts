@@ -6,7 +6,11 @@ import { Secret } from "../../../src/model/secret.ts";
 import { runSteps } from "../../../src/model/steps.ts";
 
 /** Secrets with the characters that encoders change. */
-const secretText = fc.string({ unit: fc.constantFrom(..."aZ09kQ+/=_-.~%&\"'\\<>é "), minLength: 12, maxLength: 60 });
+const secretText = fc.string({
+  unit: fc.constantFrom(..."aZ09kQ+/=_-.~%&\"'\\<>é "),
+  minLength: 12,
+  maxLength: 60,
+});
 
 const encoders: Readonly<Record<string, (text: string) => string>> = {
   plain: (text) => text,
@@ -14,37 +18,62 @@ const encoders: Readonly<Record<string, (text: string) => string>> = {
   "json twice": (text) => JSON.stringify(JSON.stringify({ a: text })),
   "json with escaped slashes": (text) => JSON.stringify(text).replaceAll("/", "\\/"),
   "json for HTML": (text) =>
-    JSON.stringify(text).replace(/[<>&'+]/g, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()}`),
+    JSON.stringify(text).replace(
+      /[<>&'+]/g,
+      (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()}`,
+    ),
   "percent-encoding": encodeURIComponent,
   form: (text) => new URLSearchParams({ a: text }).toString(),
-  html: (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&#34;").replaceAll("'", "&#x27;"),
+  html: (text) =>
+    text
+      .replaceAll("&", "&amp;")
+      .replaceAll("<", "&lt;")
+      .replaceAll('"', "&#34;")
+      .replaceAll("'", "&#x27;"),
 };
 
 test("redacts a secret in text from outside, however it is encoded", () => {
   fc.assert(
-    fc.property(secretText, fc.constantFrom(...Object.keys(encoders)), fc.string(), fc.string(), (secret, encoder, before, after) => {
-      const encoded = encoders[encoder]?.(secret) ?? "";
-      const { text, bytes } = createRedactor({ some: [new Secret(secret)] });
-      const core = encoded.replace(/^(?:\\*"|"\{\\"a\\":\\"|a=)/, "").replace(/(?:\\*"|\\"\}")$/, "");
-      for (const shown of [text(`${before}${encoded}${after}`), bytes(Buffer.from(`${before}${encoded}${after}`)).toString()]) {
-        expect(shown).toContain(redacted);
-        if (!`${before} ${after}`.includes(core)) expect(shown).not.toContain(core);
-      }
-    }),
+    fc.property(
+      secretText,
+      fc.constantFrom(...Object.keys(encoders)),
+      fc.string(),
+      fc.string(),
+      (secret, encoder, before, after) => {
+        const encoded = encoders[encoder]?.(secret) ?? "";
+        const { text, bytes } = createRedactor({ some: [new Secret(secret)] });
+        const core = encoded
+          .replace(/^(?:\\*"|"\{\\"a\\":\\"|a=)/, "")
+          .replace(/(?:\\*"|\\"\}")$/, "");
+        for (const shown of [
+          text(`${before}${encoded}${after}`),
+          bytes(Buffer.from(`${before}${encoded}${after}`)).toString(),
+        ]) {
+          expect(shown).toContain(redacted);
+          if (!`${before} ${after}`.includes(core)) expect(shown).not.toContain(core);
+        }
+      },
+    ),
     { numRuns: 200 },
   );
 });
 
 test("redacts a secret within base64 and base64url, at any offset", () => {
   fc.assert(
-    fc.property(secretText, fc.string(), fc.string(), fc.constantFrom("base64", "base64url"), (secret, before, after, encoding) => {
-      const encoded = Buffer.from(`${before}${secret}${after}`).toString(encoding);
-      const shown = createRedactor(new Secret(secret)).text(`<${encoded}>`);
-      const [head = "", tail = ""] = shown.slice(1, -1).split(redacted);
-      const left = `${Buffer.from(head, encoding).toString()}${Buffer.from(tail.slice(-(tail.length - (tail.length % 4))), encoding).toString()}`;
-      expect(shown).toContain(redacted);
-      if (!`${before}${after}`.includes(secret)) expect(left).not.toContain(secret);
-    }),
+    fc.property(
+      secretText,
+      fc.string(),
+      fc.string(),
+      fc.constantFrom("base64", "base64url"),
+      (secret, before, after, encoding) => {
+        const encoded = Buffer.from(`${before}${secret}${after}`).toString(encoding);
+        const shown = createRedactor(new Secret(secret)).text(`<${encoded}>`);
+        const [head = "", tail = ""] = shown.slice(1, -1).split(redacted);
+        const left = `${Buffer.from(head, encoding).toString()}${Buffer.from(tail.slice(-(tail.length - (tail.length % 4))), encoding).toString()}`;
+        expect(shown).toContain(redacted);
+        if (!`${before}${after}`.includes(secret)) expect(left).not.toContain(secret);
+      },
+    ),
     { numRuns: 150 },
   );
 });
@@ -63,7 +92,9 @@ test("keeps the bytes of an answer without secrets, and binary bytes around a se
   const { bytes } = createRedactor(new Secret("top-secret-1"));
   const clean = Buffer.from([0xff, 0x00, 0xc3, 0x28, 0x41]);
   expect(bytes(clean)).toBe(clean);
-  expect(bytes(Buffer.concat([clean, Buffer.from("top-secret-1"), clean]))).toEqual(Buffer.concat([clean, Buffer.from(redacted), clean]));
+  expect(bytes(Buffer.concat([clean, Buffer.from("top-secret-1"), clean]))).toEqual(
+    Buffer.concat([clean, Buffer.from(redacted), clean]),
+  );
 });
 
 test("redacts a short secret only as a whole word, and a very short one never", () => {
@@ -77,9 +108,16 @@ const settings = (authorization = "Bearer first-bearer-value") =>
     JSON.stringify({
       control: { tokens: [{ name: "ops", token: "control-token-value", scopes: ["read"] }] },
       accounts: { main: { baseUrl: "https://service.example", apiKey: "sk_live_api-key-value" } },
-      sources: { main: { account: "main", signature: { service: "acme", secrets: ["whsec_c291cmNlLXNlY3JldC12YWx1ZQ=="] } } },
+      sources: {
+        main: {
+          account: "main",
+          signature: { service: "acme", secrets: ["whsec_c291cmNlLXNlY3JldC12YWx1ZQ=="] },
+        },
+      },
       storage: { driver: "postgres", url: "postgres://user:store%2Fpassword@one.example/relay" },
-      silence: { alertUrl: "https://alerts.example/hooks/T0000/path-token-value?x=query-token-value" },
+      silence: {
+        alertUrl: "https://alerts.example/hooks/T0000/path-token-value?x=query-token-value",
+      },
       routes: [
         {
           name: "crm",
@@ -89,7 +127,13 @@ const settings = (authorization = "Bearer first-bearer-value") =>
             headers: { authorization, "x-tenant": "tenant-word", accept: "application/json" },
           },
         },
-        { name: "basic", to: { url: "https://b.example", headers: { authorization: `Basic ${btoa("user:basic-password")}` } } },
+        {
+          name: "basic",
+          to: {
+            url: "https://b.example",
+            headers: { authorization: `Basic ${btoa("user:basic-password")}` },
+          },
+        },
         { name: "queue", to: { queue: "q", redis: "redis://:queue-password@queue.example" } },
       ],
     }),
@@ -125,7 +169,9 @@ test("redacts every secret of the settings: tokens, keys, signing secrets, heade
 
 test("redacts every header's value in answers, and only secret ones in log lines", () => {
   const { text, line } = createRedactor(settings());
-  expect(text("tenant-word application/json 12345678")).toBe(`${redacted} application/json 12345678`);
+  expect(text("tenant-word application/json 12345678")).toBe(
+    `${redacted} application/json 12345678`,
+  );
   expect(line('{"route":"tenant-word"}')).toBe('{"route":"tenant-word"}');
 });
 
@@ -139,16 +185,29 @@ test("redacts the new secrets after a reload, and the previous ones until the ne
 test("redacts signatures of deliveries, and values that are secret in one answer", () => {
   const { bytes } = createRedactor({});
   const signature = Buffer.alloc(32, 0xfb).toString("base64");
-  const echo = (value: string) => bytes(Buffer.from(JSON.stringify({ value })), ["sha256=0123456789abcdef"]).toString();
+  const echo = (value: string) =>
+    bytes(Buffer.from(JSON.stringify({ value })), ["sha256=0123456789abcdef"]).toString();
   const meta = `sha256=${"0f".repeat(32)}`;
-  for (const value of [`v1,${signature}`, encodeURIComponent(`v1,${signature}`), meta, "sha256=0123456789abcdef"]) {
+  for (const value of [
+    `v1,${signature}`,
+    encodeURIComponent(`v1,${signature}`),
+    meta,
+    "sha256=0123456789abcdef",
+  ]) {
     expect(echo(value)).toBe(JSON.stringify({ value: redacted }));
   }
 });
 
 test("takes linear time, whatever the answer", () => {
-  const { text } = createRedactor(Array.from({ length: 100 }, (_, n) => new Secret(`\\"/${"+".repeat(20)}secret-number-${n}`)));
-  for (const hostile of ["\\".repeat(4096), "%2525".repeat(800), "secr".repeat(1024), "secret-number-".repeat(300)]) {
+  const { text } = createRedactor(
+    Array.from({ length: 100 }, (_, n) => new Secret(`\\"/${"+".repeat(20)}secret-number-${n}`)),
+  );
+  for (const hostile of [
+    "\\".repeat(4096),
+    "%2525".repeat(800),
+    "secr".repeat(1024),
+    "secret-number-".repeat(300),
+  ]) {
     const before = process.cpuUsage();
     text(hostile);
     // Processor time: a busy machine may stop the process for seconds.

@@ -22,7 +22,8 @@ test("rests after the first step, and then whenever ten milliseconds have passed
 test("others are served in a rest", async () => {
   let served = 0;
   setImmediate(() => setImmediate(() => (served += 1)));
-  // A rest that begins while the machine is busy may be over before their turn: then another one follows.
+  // A rest that begins while the machine is busy may be over before their turn: then another one
+  // follows.
   const giveUpAt = performance.now() + 10_000;
   await runInTurns(
     (function* () {

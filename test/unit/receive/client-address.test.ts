@@ -23,12 +23,19 @@ test.each([
   expect(address(request("127.0.0.1", forwardedFor))).toBe(expected);
 });
 
-test.each(["unknown", "192.0.2.1:", "192.0.2.1:x", "192.0.2.1:123456", "[192.0.2.1", "[]:1", "1.2.3.4.5:1", ":5678", "a".repeat(5_000)])(
-  "gives no address for %s",
-  (forwardedFor) => {
-    expect(address(request("127.0.0.1", forwardedFor))).toBe("-");
-  },
-);
+test.each([
+  "unknown",
+  "192.0.2.1:",
+  "192.0.2.1:x",
+  "192.0.2.1:123456",
+  "[192.0.2.1",
+  "[]:1",
+  "1.2.3.4.5:1",
+  ":5678",
+  "a".repeat(5_000),
+])("gives no address for %s", (forwardedFor) => {
+  expect(address(request("127.0.0.1", forwardedFor))).toBe("-");
+});
 
 test("ignores the header of a client that is not a trusted proxy, also one that claims a port", () => {
   expect(address(request("192.0.2.7", "198.51.100.1:5"))).toBe("192.0.2.7");

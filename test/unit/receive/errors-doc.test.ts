@@ -10,7 +10,10 @@ test("the registry is sorted by status", () => {
 });
 
 test("the example has the shape of an error", () => {
-  const example = JSON.parse(codeBlocks(page, "json")[0] ?? "null") as { code: keyof typeof errorCodes; error: string };
+  const example = JSON.parse(codeBlocks(page, "json")[0] ?? "null") as {
+    code: keyof typeof errorCodes;
+    error: string;
+  };
   expect(new RelayError(example.code, example.error).toBody()).toEqual(example);
   expect(errorCodes).toHaveProperty(example.code);
 });

@@ -8,7 +8,11 @@ function createWaits(limit: number) {
 
 test("returns no wait up to the limit, then the seconds left of the minute", () => {
   const wait = createWaits(3);
-  expect([wait("a", 1_000_000), wait("a", 1_010_000), wait("a", 1_020_000)]).toEqual([null, null, null]);
+  expect([wait("a", 1_000_000), wait("a", 1_010_000), wait("a", 1_020_000)]).toEqual([
+    null,
+    null,
+    null,
+  ]);
   expect(wait("a", 1_020_000)).toBe(40);
   expect(wait("a", 1_059_999)).toBe(1);
   expect(wait("b", 1_059_999)).toBeNull();
@@ -39,14 +43,26 @@ test("counts ten thousand addresses separately, and all others together", () => 
 
 test("counts an IPv6 network of 64 bits as one address, and an IPv4 address the same in either notation", () => {
   const wait = createWaits(1);
-  expect([wait("2001:db8:1:2::1", 0), wait("2001:db8:1:2:ffff::9", 0), wait("2001:db8:1:3::1", 0)]).toEqual([null, 60, null]);
-  expect([wait("192.0.2.1", 0), wait("::ffff:192.0.2.1", 0), wait("::ffff:192.0.2.2", 0)]).toEqual([null, 60, null]);
+  expect([
+    wait("2001:db8:1:2::1", 0),
+    wait("2001:db8:1:2:ffff::9", 0),
+    wait("2001:db8:1:3::1", 0),
+  ]).toEqual([null, 60, null]);
+  expect([wait("192.0.2.1", 0), wait("::ffff:192.0.2.1", 0), wait("::ffff:192.0.2.2", 0)]).toEqual([
+    null,
+    60,
+    null,
+  ]);
   expect([wait("-", 0), wait("-", 0), wait("fe80::1%eth0", 0)]).toEqual([null, 60, null]);
 });
 
 test("allows at most 600 log lines a minute, and none for an address over the limit", () => {
   const { count } = createFailureLimit(() => 2);
-  expect([count("a", 0), count("a", 0), count("a", 0)].map(({ isLogged }) => isLogged)).toEqual([true, true, false]);
+  expect([count("a", 0), count("a", 0), count("a", 0)].map(({ isLogged }) => isLogged)).toEqual([
+    true,
+    true,
+    false,
+  ]);
   let logged = 2;
   for (let n = 0; n < 5_000; n++) if (count(`b${n}`, 1).isLogged) logged += 1;
   expect(logged).toBe(600);

@@ -1,7 +1,15 @@
 import { expect, test } from "vitest";
-import { type BodyResult, type BodyTaker, createBodyReader, type TakenRequest } from "../../../src/receive/http.ts";
+import {
+  type BodyResult,
+  type BodyTaker,
+  createBodyReader,
+  type TakenRequest,
+} from "../../../src/receive/http.ts";
 
-/** A request as far as reading its body goes: what comes is the taker's until the body is given back. */
+/**
+ * A request as far as reading its body goes: what comes is the taker's until the body is given
+ * back.
+ */
 function reading(read: ReturnType<typeof createBodyReader>, headers: Record<string, string> = {}) {
   const results: BodyResult[] = [];
   let taker: BodyTaker | null = null;

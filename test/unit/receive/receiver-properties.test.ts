@@ -4,7 +4,11 @@ import type { AddressInfo } from "node:net";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { errorCodes } from "../../../src/model/errors.ts";
-import { fieldsSchema, type QuarantinedBody, type ReceivedEvent } from "../../../src/model/event.ts";
+import {
+  fieldsSchema,
+  type QuarantinedBody,
+  type ReceivedEvent,
+} from "../../../src/model/event.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { WebhookRequest } from "../../../src/receive/http.ts";
 import type { InboundSource } from "../../../src/receive/inbound-source.ts";
@@ -30,10 +34,14 @@ const outcomes: string[] = [];
 let storing: (event: ReceivedEvent) => Promise<void> = async () => {};
 let receiver: Receiver;
 const agent = new Agent({ keepAlive: true });
-// Without a deadline for idle connections, which could end one while the next request is on its way.
-const server = createServer({ IncomingMessage: WebhookRequest, keepAliveTimeout: 0 }, (request, response) => {
-  if (!receiver.handle(request, response)) response.writeHead(404, { "content-length": 0 }).end();
-});
+// Without a deadline for idle connections, which could end one while the next request is on its
+// way.
+const server = createServer(
+  { IncomingMessage: WebhookRequest, keepAliveTimeout: 0 },
+  (request, response) => {
+    if (!receiver.handle(request, response)) response.writeHead(404, { "content-length": 0 }).end();
+  },
+);
 
 beforeAll(async () => {
   receiver = createReceiver({
@@ -53,7 +61,12 @@ beforeAll(async () => {
     },
     now: () => 1_800_000_000_000,
     address: () => "192.0.2.1",
-    limits: { bodyLimit: 4096, maxInFlight: 10, badSignatureLimit: 1_000_000, requestTimeout: longestWaitMs },
+    limits: {
+      bodyLimit: 4096,
+      maxInFlight: 10,
+      badSignatureLimit: 1_000_000,
+      requestTimeout: longestWaitMs,
+    },
     hooks: {
       received: (_source, outcome) => outcomes.push(outcome),
       ended() {},
@@ -75,16 +88,31 @@ interface Given {
   readonly body: { status?: string; error?: string; code?: string };
 }
 
-function post(path: string, method: string, body: Buffer, headers: Record<string, string>): Promise<Given> {
+function post(
+  path: string,
+  method: string,
+  body: Buffer,
+  headers: Record<string, string>,
+): Promise<Given> {
   return new Promise((resolve, reject) => {
     const { port } = server.address() as AddressInfo;
     const request = httpRequest(
-      { port, host: "127.0.0.1", path, method, headers: { ...headers, "content-length": body.length }, agent },
+      {
+        port,
+        host: "127.0.0.1",
+        path,
+        method,
+        headers: { ...headers, "content-length": body.length },
+        agent,
+      },
       (response) => {
         const chunks: Buffer[] = [];
         response.on("data", (chunk: Buffer) => chunks.push(chunk));
         response.on("end", () =>
-          resolve({ status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString() || "{}") as Given["body"] }),
+          resolve({
+            status: response.statusCode ?? 0,
+            body: JSON.parse(Buffer.concat(chunks).toString() || "{}") as Given["body"],
+          }),
         );
       },
     );
@@ -99,12 +127,18 @@ const anyBytes = fc.uint8Array({ maxLength: 5_000 }).map((bytes) => Buffer.from(
 /** Like an envelope, with a field or two spoilt or missing. */
 const mostly = <T, U>(usual: fc.Arbitrary<T>, other: fc.Arbitrary<U>) =>
   fc.oneof({ weight: 6, arbitrary: usual }, { weight: 1, arbitrary: other });
-const dataKey = fc.oneof(fc.constantFrom("wamid", "status", "errorCode", "runId", "error", "__proto__", "truncated"), fc.string());
+const dataKey = fc.oneof(
+  fc.constantFrom("wamid", "status", "errorCode", "runId", "error", "__proto__", "truncated"),
+  fc.string(),
+);
 const nearlyEnvelope = fc
   .record({
     id: mostly(fc.uuid(), fc.oneof(fc.string({ unit: "binary", maxLength: 300 }), fc.jsonValue())),
     event: mostly(fc.constantFrom("message.status", "automation.completed", "x.y"), fc.jsonValue()),
-    createdAt: mostly(fc.constant("2026-11-21T12:00:00.000Z"), fc.oneof(fc.string(), fc.jsonValue())),
+    createdAt: mostly(
+      fc.constant("2026-11-21T12:00:00.000Z"),
+      fc.oneof(fc.string(), fc.jsonValue()),
+    ),
     data: mostly(fc.dictionary(dataKey, fc.jsonValue()), fc.jsonValue()),
   })
   .map((value) => Buffer.from(JSON.stringify(value)));
@@ -119,7 +153,9 @@ test("stores any signed bytes as an event or in quarantine, and answers which", 
   await fc.assert(
     fc.asyncProperty(anyBody, async (body) => {
       const [eventsBefore, bodiesBefore] = [events.length, bodies.length];
-      const { status, body: said } = await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) });
+      const { status, body: said } = await post("/webhooks/main", "POST", body, {
+        "x-acme-signature": sign(body),
+      });
       if (body.length > 4096) {
         expect([status, said.code]).toEqual([413, "too_large"]);
         expect([events.length, bodies.length]).toEqual([eventsBefore, bodiesBefore]);
@@ -130,7 +166,10 @@ test("stores any signed bytes as an event or in quarantine, and answers which", 
         expect(bodies.at(-1)?.body.equals(body)).toBe(true);
         expect(said).toEqual({ status: "quarantined", error: bodies.at(-1)?.error });
       } else {
-        expect([status, said.status]).toEqual([200, expect.stringMatching(/^(accepted|duplicate)$/)]);
+        expect([status, said.status]).toEqual([
+          200,
+          expect.stringMatching(/^(accepted|duplicate)$/),
+        ]);
         expect(events.length).toBe(eventsBefore + 1);
         expect(events.at(-1)?.body.equals(body)).toBe(true);
       }
@@ -148,12 +187,17 @@ test("accepts any signed bytes from an automation", async () => {
     fc.asyncProperty(anyBody, async (body) => {
       if (body.length > 4096) return;
       const before = events.length;
-      expect(await post("/webhooks/flows", "POST", body, { "x-acme-signature": sign(body) })).toEqual({
+      expect(
+        await post("/webhooks/flows", "POST", body, { "x-acme-signature": sign(body) }),
+      ).toEqual({
         status: 200,
         body: { status: "accepted" },
       });
       expect(events.length).toBe(before + 1);
-      expect(events.at(-1)).toMatchObject({ envelope: { event: "automation.request" }, subject: { type: "none" } });
+      expect(events.at(-1)).toMatchObject({
+        envelope: { event: "automation.request" },
+        subject: { type: "none" },
+      });
       expect(events.at(-1)?.body.equals(body)).toBe(true);
     }),
     { numRuns: 150 },
@@ -163,21 +207,38 @@ test("accepts any signed bytes from an automation", async () => {
 test("stores nothing unsigned and gives documented answers only", async () => {
   const codes: Record<string, { readonly status: number }> = errorCodes;
   const headerValue = fc
-    .string({ unit: fc.constantFrom(..."abcdef0123456789=, sha256ABCDEF_-+/\t\u00e9"), maxLength: 200 })
+    .string({
+      unit: fc.constantFrom(..."abcdef0123456789=, sha256ABCDEF_-+/\t\u00e9"),
+      maxLength: 200,
+    })
     .map((text) => text.trim());
   await fc.assert(
     fc.asyncProperty(
       anyBody,
       fc.oneof(fc.constant(""), headerValue, fc.constant(sign(Buffer.from("another body")))),
-      fc.constantFrom("/webhooks/main", "/webhooks/flows", "/webhooks/main?a=b", "/webhooks/", "/webhooks/none", "/webhooks/toString"),
+      fc.constantFrom(
+        "/webhooks/main",
+        "/webhooks/flows",
+        "/webhooks/main?a=b",
+        "/webhooks/",
+        "/webhooks/none",
+        "/webhooks/toString",
+      ),
       fc.constantFrom("POST", "POST", "POST", "PUT", "GET", "DELETE"),
       async (body, signature, path, method) => {
         const before = events.length + bodies.length;
-        const { status, body: said } = await post(path, method, method === "GET" ? Buffer.alloc(0) : body, {
-          "x-acme-signature": signature,
-        });
+        const { status, body: said } = await post(
+          path,
+          method,
+          method === "GET" ? Buffer.alloc(0) : body,
+          {
+            "x-acme-signature": signature,
+          },
+        );
         expect(codes[said.code ?? ""]?.status).toBe(status);
-        expect(["bad_signature", "not_found", "method_not_allowed", "too_large"]).toContain(said.code);
+        expect(["bad_signature", "not_found", "method_not_allowed", "too_large"]).toContain(
+          said.code,
+        );
         expect(events.length + bodies.length).toBe(before);
       },
     ),
@@ -186,7 +247,9 @@ test("stores nothing unsigned and gives documented answers only", async () => {
 });
 
 test("answers only once the event is stored, and 503 when it cannot be", async () => {
-  const body = Buffer.from(JSON.stringify({ id: "slow", event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} }));
+  const body = Buffer.from(
+    JSON.stringify({ id: "slow", event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} }),
+  );
   const stored = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   storing = () => {
@@ -194,9 +257,11 @@ test("answers only once the event is stored, and 503 when it cannot be", async (
     return stored.promise;
   };
   let isAnswered = false;
-  const answer = post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) }).finally(() => {
-    isAnswered = true;
-  });
+  const answer = post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) }).finally(
+    () => {
+      isAnswered = true;
+    },
+  );
   await begun.promise;
   // Another request is answered meanwhile, so an early answer would have arrived.
   expect(await post("/webhooks/none", "POST", body, {})).toMatchObject({ status: 404 });
@@ -205,7 +270,9 @@ test("answers only once the event is stored, and 503 when it cannot be", async (
   expect(await answer).toEqual({ status: 200, body: { status: "accepted" } });
 
   storing = () => Promise.reject(new StoreUnavailable("the disk is full"));
-  expect(await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) })).toMatchObject({
+  expect(
+    await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) }),
+  ).toMatchObject({
     status: 503,
     body: { code: "store_unavailable" },
   });
@@ -214,7 +281,9 @@ test("answers only once the event is stored, and 503 when it cannot be", async (
 });
 
 test("ends with nothing in flight, no failure, and accepts a good event", async () => {
-  const body = Buffer.from(JSON.stringify({ id: "last", event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} }));
+  const body = Buffer.from(
+    JSON.stringify({ id: "last", event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} }),
+  );
   expect(await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) })).toEqual({
     status: 200,
     body: { status: "accepted" },

@@ -46,7 +46,10 @@ test("fails when one item cannot be stored; what was stored stays, and the repea
   expect(stored).not.toContain("150");
   recover();
   const before = stored.size;
-  expect(await several.take("wa", 1_000, read(250))).toMatchObject({ events: 250 - before, duplicates: before });
+  expect(await several.take("wa", 1_000, read(250))).toMatchObject({
+    events: 250 - before,
+    duplicates: before,
+  });
 });
 
 test("another request waits for one slice of a large one at most", async () => {
@@ -73,15 +76,21 @@ test("bounds the bytes that are not stored yet, of a source and in all, and alwa
 test.each([
   { what: "items", most: 19_000, bytes: 1, more: 2_000 },
   { what: "bytes", most: 31, bytes: mib, more: 2 },
-])("bounds the $what that are not stored yet, of an account and in all", async ({ most, bytes, more }) => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const { several } = createStore(null, promise);
-  const taken = [several.take("wa", 1_000, read(most, "main", bytes)), several.take("wa", 1_000, read(most, "other", bytes))];
-  // Of both accounts, from any source.
-  expect(await several.take("two", 1_000, read(more, "main", bytes))).toBeNull();
-  expect(await several.take("two", 1_000, read(more, "other", bytes))).toBeNull();
-  expect(await several.take("two", 1_000, read(2 * more, "third", bytes))).toBeNull();
-  resolve();
-  expect(await Promise.all(taken)).not.toContain(null);
-  expect(await several.take("two", 1_000, read(more, "main", bytes))).not.toBeNull();
-});
+])(
+  "bounds the $what that are not stored yet, of an account and in all",
+  async ({ most, bytes, more }) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { several } = createStore(null, promise);
+    const taken = [
+      several.take("wa", 1_000, read(most, "main", bytes)),
+      several.take("wa", 1_000, read(most, "other", bytes)),
+    ];
+    // Of both accounts, from any source.
+    expect(await several.take("two", 1_000, read(more, "main", bytes))).toBeNull();
+    expect(await several.take("two", 1_000, read(more, "other", bytes))).toBeNull();
+    expect(await several.take("two", 1_000, read(2 * more, "third", bytes))).toBeNull();
+    resolve();
+    expect(await Promise.all(taken)).not.toContain(null);
+    expect(await several.take("two", 1_000, read(more, "main", bytes))).not.toBeNull();
+  },
+);

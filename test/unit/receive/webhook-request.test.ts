@@ -17,34 +17,37 @@ let taken: Taken[] = [];
 const limit = 10;
 
 // Without a deadline for idle connections: tests go on with one after a wait.
-const server = createServer({ IncomingMessage: WebhookRequest, keepAliveTimeout: 0 }, (request, response) => {
-  if (request.url === "/stream") {
-    let text = "";
-    request.on("data", (piece: Buffer) => {
-      text += piece.toString();
+const server = createServer(
+  { IncomingMessage: WebhookRequest, keepAliveTimeout: 0 },
+  (request, response) => {
+    if (request.url === "/stream") {
+      let text = "";
+      request.on("data", (piece: Buffer) => {
+        text += piece.toString();
+      });
+      request.on("end", () => response.end(`stream: ${text}`));
+      return;
+    }
+    const one: Taken = { request, response, pieces: [], ends: [] };
+    taken.push(one);
+    let size = 0;
+    request.takeBody({
+      piece(piece) {
+        one.pieces.push(piece.toString());
+        size += piece.length;
+        if (request.url !== "/limited" || size <= limit) return;
+        request.giveBodyBack();
+        request.once("end", () => response.end("too much"));
+        request.resume();
+      },
+      end() {
+        one.ends.push("end");
+        if (request.url !== "/waits") response.end(`taken: ${one.pieces.join("")}`);
+      },
+      gone: () => one.ends.push("gone"),
     });
-    request.on("end", () => response.end(`stream: ${text}`));
-    return;
-  }
-  const one: Taken = { request, response, pieces: [], ends: [] };
-  taken.push(one);
-  let size = 0;
-  request.takeBody({
-    piece(piece) {
-      one.pieces.push(piece.toString());
-      size += piece.length;
-      if (request.url !== "/limited" || size <= limit) return;
-      request.giveBodyBack();
-      request.once("end", () => response.end("too much"));
-      request.resume();
-    },
-    end() {
-      one.ends.push("end");
-      if (request.url !== "/waits") response.end(`taken: ${one.pieces.join("")}`);
-    },
-    gone: () => one.ends.push("gone"),
-  });
-});
+  },
+);
 
 beforeAll(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)));
 afterAll(() => new Promise((resolve) => server.close(resolve)));
@@ -53,7 +56,11 @@ beforeEach(() => {
 });
 
 /** A connection, what has come over it, and how to wait for more. */
-async function open(): Promise<{ socket: Socket; answers: () => string[]; wait: (count: number) => Promise<void> }> {
+async function open(): Promise<{
+  socket: Socket;
+  answers: () => string[];
+  wait: (count: number) => Promise<void>;
+}> {
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
   let text = "";
   // A connection that breaks fails the wait for its answers.
@@ -62,11 +69,19 @@ async function open(): Promise<{ socket: Socket; answers: () => string[]; wait: 
     text += data.toString();
   });
   await once(socket, "connect");
-  const answers = () => [...text.matchAll(/HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*\r\n(.*?)(?=HTTP\/1\.1|$)/g)].map(([, body]) => body as string);
-  return { socket, answers, wait: (count) => vi.waitFor(() => expect(answers()).toHaveLength(count), longestWaitMs) };
+  const answers = () =>
+    [...text.matchAll(/HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*\r\n(.*?)(?=HTTP\/1\.1|$)/g)].map(
+      ([, body]) => body as string,
+    );
+  return {
+    socket,
+    answers,
+    wait: (count) => vi.waitFor(() => expect(answers()).toHaveLength(count), longestWaitMs),
+  };
 }
 
-const post = (path: string, body: string): string => `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+const post = (path: string, body: string): string =>
+  `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 
 test("passes a chunked body piece by piece", async () => {
   const { socket, answers, wait } = await open();

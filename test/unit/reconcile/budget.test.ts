@@ -7,7 +7,15 @@ import { quotaDay, quotaMonth } from "../../../src/service/limits/caps.ts";
 const none = { polls: 0, others: 0 };
 
 function facts(at: number, parts: Partial<BudgetFacts> = {}): BudgetFacts {
-  return { quota: 150_000, month: quotaMonth(at), day: quotaDay(at), now: at, before: none, today: none, ...parts };
+  return {
+    quota: 150_000,
+    month: quotaMonth(at),
+    day: quotaDay(at),
+    now: at,
+    before: none,
+    today: none,
+    ...parts,
+  };
 }
 
 test("uses the days and months of Argentina", () => {
@@ -27,7 +35,10 @@ test("reserves a tenth for sends and divides the rest evenly among the days", ()
 });
 
 test("does not limit an unlimited plan", () => {
-  expect(budgetOf(facts(Date.UTC(2026, 10, 9), { quota: null }))).toMatchObject({ left: null, mayPoll: Number.MAX_SAFE_INTEGER });
+  expect(budgetOf(facts(Date.UTC(2026, 10, 9), { quota: null }))).toMatchObject({
+    left: null,
+    mayPoll: Number.MAX_SAFE_INTEGER,
+  });
 });
 
 test("reserves for sends their daily average so far", () => {
@@ -60,32 +71,41 @@ test("allows from 0 to what is left, and more as the day passes", () => {
 
 test("never uses up the quota within a month, and leaves the last day its part", () => {
   fc.assert(
-    fc.property(fc.integer({ min: 300, max: 300_000 }), fc.integer({ min: 0, max: 60 }), (quota, percent) => {
-      const month = quotaMonth(Date.UTC(2026, 10, 15));
-      const sendsADay = Math.floor((quota * percent) / 100 / 30);
-      const before = { polls: 0, others: 0 };
-      let lastDay = 0;
-      for (let day = month.from; day < month.until; day += dayMs) {
-        const today = { polls: 0, others: 0 };
-        for (const hour of [0, 6, 12, 18, 23]) {
-          if (hour === 12) today.others += sendsADay;
-          const { mayPoll } = budgetOf(facts(day + hour * 3_600_000, { quota, before: { ...before }, today: { ...today } }));
-          today.polls += mayPoll;
+    fc.property(
+      fc.integer({ min: 300, max: 300_000 }),
+      fc.integer({ min: 0, max: 60 }),
+      (quota, percent) => {
+        const month = quotaMonth(Date.UTC(2026, 10, 15));
+        const sendsADay = Math.floor((quota * percent) / 100 / 30);
+        const before = { polls: 0, others: 0 };
+        let lastDay = 0;
+        for (let day = month.from; day < month.until; day += dayMs) {
+          const today = { polls: 0, others: 0 };
+          for (const hour of [0, 6, 12, 18, 23]) {
+            if (hour === 12) today.others += sendsADay;
+            const { mayPoll } = budgetOf(
+              facts(day + hour * 3_600_000, { quota, before: { ...before }, today: { ...today } }),
+            );
+            today.polls += mayPoll;
+          }
+          before.polls += today.polls;
+          before.others += today.others;
+          lastDay = today.polls;
         }
-        before.polls += today.polls;
-        before.others += today.others;
-        lastDay = today.polls;
-      }
-      expect(before.polls + before.others).toBeLessThanOrEqual(quota);
-      if (percent <= 50) expect(lastDay).toBeGreaterThan(0);
-    }),
+        expect(before.polls + before.others).toBeLessThanOrEqual(quota);
+        if (percent <= 50) expect(lastDay).toBeGreaterThan(0);
+      },
+    ),
     { numRuns: 200 },
   );
 });
 
 test("estimates when the quota would be used up", () => {
   const noon = Date.UTC(2026, 10, 10, 15);
-  const spent = facts(noon, { before: { polls: 100_000, others: 0 }, today: { polls: 1_000, others: 0 } });
+  const spent = facts(noon, {
+    before: { polls: 100_000, others: 0 },
+    today: { polls: 1_000, others: 0 },
+  });
   // 49,000 are left; half a day brought 13,000 questions.
   const at = lastsUntil(spent, 12_000);
   expect(at).toBe(noon + Math.round((49_000 / 13_000) * (dayMs / 2)));
@@ -96,7 +116,8 @@ test("estimates when the quota would be used up", () => {
 test("offers polls the part of the month that sends do not need", () => {
   const noon = Date.UTC(2026, 10, 10, 15);
   const of = (before: Calls, today: Calls) => budgetOf(facts(noon, { before, today })).spare;
-  // A share of 150,000: nothing was sent, and a tenth of what is left is kept for sends all the same.
+  // A share of 150,000: nothing was sent, and a tenth of what is left is kept for sends all the
+  // same.
   expect(of({ polls: 0, others: 0 }, { polls: 0, others: 0 })).toBe(135_000);
   expect(of({ polls: 50_000, others: 0 }, { polls: 1_000, others: 0 })).toBe(89_000);
   expect(of({ polls: 0, others: 0 }, { polls: 135_000, others: 0 })).toBe(0);

@@ -4,7 +4,14 @@ import { findSilence, type Seen } from "../../../src/reconcile/silence.ts";
 
 const minute = 60_000;
 const after = 15 * minute;
-const quiet: Seen = { events: 0, missed: 0, truncated: 0, refused: 0, registered: { count: 0, first: null }, quotaUsedUp: false };
+const quiet: Seen = {
+  events: 0,
+  missed: 0,
+  truncated: 0,
+  refused: 0,
+  registered: { count: 0, first: null },
+  quotaUsedUp: false,
+};
 
 test("is not detected while no messages are registered", () => {
   expect(findSilence({ ...quiet, refused: 100 }, after * 10, after)).toBeNull();
@@ -16,13 +23,19 @@ test("is detected when messages were registered and no event arrived for long en
   expect(findSilence(seen, after, after)).toEqual({ kind: "nothing", causes: ["url", "quota"] });
   expect(findSilence({ ...seen, registered: { count: 4, first: 0 } }, after, after)).toBeNull();
   expect(findSilence({ ...seen, refused: 1 }, after, after)?.causes).toEqual(["secret"]);
-  expect(findSilence({ ...seen, quotaUsedUp: true }, after, after)?.causes).toEqual(["quota", "url"]);
+  expect(findSilence({ ...seen, quotaUsedUp: true }, after, after)?.causes).toEqual([
+    "quota",
+    "url",
+  ]);
 });
 
 test("is detected when polls found at least ten statuses, and a fifth of all", () => {
   expect(findSilence({ ...quiet, events: 36, missed: 9 }, 0, after)).toBeNull();
   expect(findSilence({ ...quiet, events: 41, missed: 10 }, 0, after)).toBeNull();
-  expect(findSilence({ ...quiet, events: 40, missed: 10 }, 0, after)).toEqual({ kind: "missed", causes: ["dropped"] });
+  expect(findSilence({ ...quiet, events: 40, missed: 10 }, 0, after)).toEqual({
+    kind: "missed",
+    causes: ["dropped"],
+  });
 });
 
 test("does not count statuses of truncated events as missing", () => {

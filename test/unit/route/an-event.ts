@@ -38,9 +38,17 @@ export function anUnknown(parts: Partial<Tracking> = {}): Tracking {
 }
 
 /** What tracking says of an event that is about neither a message nor a run. */
-export const noSubject: Tracking = anUnknown({ subject: "none", previousStatus: null, status: null, errorCode: null, transition: null });
+export const noSubject: Tracking = anUnknown({
+  subject: "none",
+  previousStatus: null,
+  status: null,
+  errorCode: null,
+  transition: null,
+});
 
 /** A route as the settings file would give it. */
-export function aRoute(parts: { name?: string; match?: unknown; emit?: string } = {}): RoutingSettings {
+export function aRoute(
+  parts: { name?: string; match?: unknown; emit?: string } = {},
+): RoutingSettings {
   return routingSchema.parse({ name: "r", ...parts });
 }

@@ -5,7 +5,11 @@ import { createPlanCache, createPlanner } from "../../../src/route/plan.ts";
 import { anEvent, anUnknown, aRoute, aTracking, noSubject } from "./an-event.ts";
 
 const routes = [
-  aRoute({ name: "failures", match: { events: ["message.*"], statuses: ["failed"], tracked: true }, emit: "transitions" }),
+  aRoute({
+    name: "failures",
+    match: { events: ["message.*"], statuses: ["failed"], tracked: true },
+    emit: "transitions",
+  }),
   aRoute({ name: "big", match: { where: { amount: { $gt: 10 } }, errorCodes: ["1"] } }),
   aRoute({ name: "orders", match: { tracked: true, references: ["order-*"] } }),
 ];
@@ -15,11 +19,17 @@ const event = fc
     event: fc.constantFrom("message.status", "automation.failed"),
     status: fc.constantFrom("failed", "sent", null),
     errorCode: fc.constantFrom("1", null),
-    data: fc.record({ amount: fc.constantFrom<(number | string)[]>(5, 50, "50") }, { requiredKeys: [] }),
+    data: fc.record(
+      { amount: fc.constantFrom<(number | string)[]>(5, 50, "50") },
+      { requiredKeys: [] },
+    ),
   })
   .map(anEvent);
 const tracking = fc
-  .tuple(fc.constantFrom(aTracking(), aTracking({ reference: "x" }), anUnknown(), noSubject), fc.boolean())
+  .tuple(
+    fc.constantFrom(aTracking(), aTracking({ reference: "x" }), anUnknown(), noSubject),
+    fc.boolean(),
+  )
   .map(([known, moved]) => (moved ? known : { ...known, transition: null }));
 
 test("returns one object for equal plans, equal to the plans of a fresh planner", () => {
@@ -31,7 +41,9 @@ test("returns one object for equal plans, equal to the plans of a fresh planner"
       const text = JSON.stringify(plan);
       expect(seen.get(text) ?? plan).toBe(plan);
       seen.set(text, plan);
-      const alone = routes.flatMap((route) => createPlanner([route], "park")(anyEvent, anyTracking).verdicts);
+      const alone = routes.flatMap(
+        (route) => createPlanner([route], "park")(anyEvent, anyTracking).verdicts,
+      );
       expect(plan.verdicts).toEqual(alone);
     }),
     { numRuns: 200 },
@@ -40,7 +52,13 @@ test("returns one object for equal plans, equal to the plans of a fresh planner"
 });
 
 test("keeps the verdicts of two routes with the same reasons separate", () => {
-  const planner = createPlanner([aRoute({ name: "a", match: { events: ["x"] } }), aRoute({ name: "b", match: { events: ["x"] } })], "park");
+  const planner = createPlanner(
+    [
+      aRoute({ name: "a", match: { events: ["x"] } }),
+      aRoute({ name: "b", match: { events: ["x"] } }),
+    ],
+    "park",
+  );
   expect(planner(anEvent(), aTracking()).verdicts).toEqual([
     { route: "a", verdict: "skip", reason: "event" },
     { route: "b", verdict: "skip", reason: "event" },
@@ -60,7 +78,10 @@ test("keeps plans right when the bounded cache is emptied", () => {
     made += 1;
     return { disposition: "filtered", verdicts: [...verdicts] };
   }, 10);
-  const verdicts = Array.from({ length: 100 }, (_, index): RouteVerdict => ({ route: "r", verdict: "skip", reason: `${index}` }));
+  const verdicts = Array.from(
+    { length: 100 },
+    (_, index): RouteVerdict => ({ route: "r", verdict: "skip", reason: `${index}` }),
+  );
   const first = cache(verdicts.slice(0, 1));
   expect(cache(verdicts.slice(0, 1))).toBe(first);
   expect(made).toBe(1);

@@ -6,19 +6,32 @@ import type { UnknownPolicy } from "../../../src/route/settings.ts";
 import { anEvent, anUnknown, aRoute, aTracking, noSubject } from "./an-event.ts";
 
 /** `deliver`, `park`, or the reason of a skip. */
-function verdict(match: unknown, event: RoutedEvent, tracking: Tracking, unknown: UnknownPolicy = "park", emit = "events"): string {
+function verdict(
+  match: unknown,
+  event: RoutedEvent,
+  tracking: Tracking,
+  unknown: UnknownPolicy = "park",
+  emit = "events",
+): string {
   const [only] = createPlanner([aRoute({ match, emit })], unknown)(event, tracking).verdicts;
   if (only === undefined) throw new Error("no verdict");
   return only.verdict === "skip" ? `skip: ${only.reason}` : only.verdict;
 }
 
 describe("each criterion, holding and not", () => {
-  test.each<[match: unknown, event: Partial<RoutedEvent>, tracking: Partial<Tracking>, expected: string]>([
+  test.each<
+    [match: unknown, event: Partial<RoutedEvent>, tracking: Partial<Tracking>, expected: string]
+  >([
     [{}, {}, {}, "deliver"],
     [{ events: ["*"] }, { event: "never.heard.of" }, {}, "deliver"],
     [{ events: ["message.*", "automation.failed"] }, {}, {}, "deliver"],
     [{ events: ["message.*", "automation.failed"] }, { event: "automation.failed" }, {}, "deliver"],
-    [{ events: ["message.*", "automation.failed"] }, { event: "automation.completed" }, {}, "skip: event"],
+    [
+      { events: ["message.*", "automation.failed"] },
+      { event: "automation.completed" },
+      {},
+      "skip: event",
+    ],
     [{ statuses: ["failed", "odd"] }, {}, {}, "deliver"],
     [{ statuses: ["failed", "odd"] }, { status: "odd" }, {}, "deliver"],
     [{ statuses: ["failed"] }, { status: "sent" }, {}, "skip: status"],
@@ -43,7 +56,12 @@ describe("each criterion, holding and not", () => {
     [{ references: ["*"] }, {}, { reference: null }, "skip: reference"],
     [{ metadata: { team: "sales" } }, {}, {}, "deliver"],
     [{ metadata: { team: "support" } }, {}, {}, "skip: metadata: team $eq"],
-    [{ metadata: { team: { $exists: true } } }, {}, { metadata: null }, "skip: metadata: team $exists"],
+    [
+      { metadata: { team: { $exists: true } } },
+      {},
+      { metadata: null },
+      "skip: metadata: team $exists",
+    ],
     [{ metadata: { team: { $ne: "support" } } }, {}, { metadata: null }, "deliver"],
     [{ metadata: { $or: [{ team: "x" }] } }, {}, {}, "skip: metadata: $or"],
     [{ where: { amount: { $gt: 5 } } }, { data: { amount: 6 } }, {}, "deliver"],
@@ -62,9 +80,13 @@ describe("each criterion, holding and not", () => {
 
   test("emit: transitions matches only events that moved a status", () => {
     expect(verdict({}, anEvent(), aTracking(), "park", "transitions")).toBe("deliver");
-    expect(verdict({}, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe("skip: no transition");
+    expect(verdict({}, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe(
+      "skip: no transition",
+    );
     expect(verdict({}, anEvent(), noSubject, "park", "transitions")).toBe("skip: no transition");
-    expect(verdict({}, anEvent(), aTracking({ transition: null }), "park", "events")).toBe("deliver");
+    expect(verdict({}, anEvent(), aTracking({ transition: null }), "park", "events")).toBe(
+      "deliver",
+    );
   });
 });
 
@@ -84,7 +106,9 @@ describe("the reason is that of the first criterion that fails", () => {
 
   test.each(failing.map(([, reason], index) => [reason, index] as const))("%s", (reason, index) => {
     const match = Object.assign({}, ...failing.slice(0, index + 1).map(([part]) => part));
-    expect(verdict(match, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe(`skip: ${reason}`);
+    expect(verdict(match, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe(
+      `skip: ${reason}`,
+    );
   });
 });
 
@@ -97,7 +121,9 @@ describe("a route with tracked: true, on a message nobody registered", () => {
     ["forward", "deliver", "routed"],
   ])("%s: %s, and the event is %s", (unknown, expected, disposition) => {
     expect(verdict(match, anEvent(), anUnknown(), unknown)).toBe(expected);
-    expect(createPlanner([aRoute({ match })], unknown)(anEvent(), anUnknown()).disposition).toBe(disposition);
+    expect(createPlanner([aRoute({ match })], unknown)(anEvent(), anUnknown()).disposition).toBe(
+      disposition,
+    );
     expect(verdict(match, anEvent(), aTracking(), unknown)).toBe("deliver");
   });
 
@@ -106,10 +132,24 @@ describe("a route with tracked: true, on a message nobody registered", () => {
     (unknown) => {
       const delivered = anEvent({ status: "delivered" });
       expect(verdict(match, delivered, anUnknown(), unknown)).toBe("skip: status");
-      expect(createPlanner([aRoute({ match })], unknown)(delivered, anUnknown()).disposition).toBe("filtered");
-      expect(verdict({ tracked: true, errorCodes: ["x"] }, anEvent(), anUnknown(), unknown)).toBe("skip: error code");
-      expect(verdict({ tracked: true, where: { a: 1 } }, anEvent(), anUnknown(), unknown)).toBe("skip: where: a $eq");
-      expect(verdict({ tracked: true }, anEvent(), anUnknown({ transition: null }), unknown, "transitions")).toBe("skip: no transition");
+      expect(createPlanner([aRoute({ match })], unknown)(delivered, anUnknown()).disposition).toBe(
+        "filtered",
+      );
+      expect(verdict({ tracked: true, errorCodes: ["x"] }, anEvent(), anUnknown(), unknown)).toBe(
+        "skip: error code",
+      );
+      expect(verdict({ tracked: true, where: { a: 1 } }, anEvent(), anUnknown(), unknown)).toBe(
+        "skip: where: a $eq",
+      );
+      expect(
+        verdict(
+          { tracked: true },
+          anEvent(),
+          anUnknown({ transition: null }),
+          unknown,
+          "transitions",
+        ),
+      ).toBe("skip: no transition");
     },
   );
 
@@ -119,8 +159,12 @@ describe("a route with tracked: true, on a message nobody registered", () => {
     expect(verdict(wanting, anEvent(), anUnknown(), "ignore")).toBe("skip: untracked");
     expect(verdict(wanting, anEvent(), anUnknown(), "forward")).toBe("skip: reference");
     expect(verdict(wanting, anEvent(), aTracking())).toBe("deliver");
-    expect(verdict(wanting, anEvent(), aTracking({ reference: "invoice-1" }))).toBe("skip: reference");
-    expect(verdict(wanting, anEvent(), aTracking({ metadata: null }))).toBe("skip: metadata: team $eq");
+    expect(verdict(wanting, anEvent(), aTracking({ reference: "invoice-1" }))).toBe(
+      "skip: reference",
+    );
+    expect(verdict(wanting, anEvent(), aTracking({ metadata: null }))).toBe(
+      "skip: metadata: team $eq",
+    );
   });
 
   test("parks nothing without tracked: true", () => {
@@ -129,11 +173,19 @@ describe("a route with tracked: true, on a message nobody registered", () => {
     expect(verdict({ tracked: false }, anEvent(), anUnknown())).toBe("deliver");
   });
 
-  test.each<UnknownPolicy>(["park", "ignore", "forward"])("%s: events about neither message nor run are skipped", (unknown) => {
-    expect(verdict({ tracked: true }, anEvent(), noSubject, unknown)).toBe("skip: untracked");
-    expect(createPlanner([aRoute({ match: { tracked: true } })], unknown)(anEvent(), noSubject).disposition).toBe("filtered");
-    expect(verdict({ tracked: true }, anEvent(), aTracking({ subject: "run" }), unknown)).toBe("deliver");
-  });
+  test.each<UnknownPolicy>(["park", "ignore", "forward"])(
+    "%s: events about neither message nor run are skipped",
+    (unknown) => {
+      expect(verdict({ tracked: true }, anEvent(), noSubject, unknown)).toBe("skip: untracked");
+      expect(
+        createPlanner([aRoute({ match: { tracked: true } })], unknown)(anEvent(), noSubject)
+          .disposition,
+      ).toBe("filtered");
+      expect(verdict({ tracked: true }, anEvent(), aTracking({ subject: "run" }), unknown)).toBe(
+        "deliver",
+      );
+    },
+  );
 
   test.each<[UnknownPolicy, string]>([
     ["park", "park"],

@@ -16,7 +16,10 @@ describe("a fault in a condition is named at its place", () => {
   test.each([
     ["{ status: { $eqq: 1 } }", [`where.status.$eqq: ${notAnOperator}`]],
     ["{ a: { b: 1 } }", [`where.a.b: ${notAnOperator}`]],
-    ["{ $foo: [] }", ["where.$foo: is not known ($or, $and and $not stand here, other operators under a path)"]],
+    [
+      "{ $foo: [] }",
+      ["where.$foo: is not known ($or, $and and $not stand here, other operators under a path)"],
+    ],
     ["{ $eq: 1 }", ["where.$eq: stands under a path, as in { status: { $eq: … } }"]],
     ["{ a: {} }", [`where.a: has no operator (${operators})`]],
     ["{ a: [1, 2] }", ["where.a: is a list; for one of several values use $in"]],
@@ -44,7 +47,9 @@ describe("a fault in a condition is named at its place", () => {
     ],
   ])("%s", (yaml, expected) => {
     expect(faults({ where: parse(yaml) })).toEqual(expected);
-    expect(faults({ metadata: parse(yaml) })).toEqual(expected.map((line) => line.replace(/^where/, "metadata")));
+    expect(faults({ metadata: parse(yaml) })).toEqual(
+      expected.map((line) => line.replace(/^where/, "metadata")),
+    );
   });
 
   test("reports an invalid regular expression with the engine's reason", () => {
@@ -58,7 +63,15 @@ describe("a fault in a condition is named at its place", () => {
 });
 
 test("reports all other faults of match together", () => {
-  expect(faults({ events: [], statuses: "failed", references: [""], unheard: 1, where: { a: { $eqq: 1 } } })).toHaveLength(5);
+  expect(
+    faults({
+      events: [],
+      statuses: "failed",
+      references: [""],
+      unheard: 1,
+      where: { a: { $eqq: 1 } },
+    }),
+  ).toHaveLength(5);
 });
 
 test("keeps a valid condition unchanged", () => {
@@ -74,7 +87,12 @@ test("keeps a valid condition unchanged", () => {
 });
 
 test("defaults to every event and no other criterion", () => {
-  expect(routingSchema.parse({ name: "r" })).toEqual({ name: "r", match: { events: ["*"] }, emit: "events", truncated: "forward" });
+  expect(routingSchema.parse({ name: "r" })).toEqual({
+    name: "r",
+    match: { events: ["*"] },
+    emit: "events",
+    truncated: "forward",
+  });
 });
 
 test("turns error codes into text", () => {
@@ -83,5 +101,6 @@ test("turns error codes into text", () => {
 
 test("generates a JSON Schema with the operators", () => {
   const schema = JSON.stringify(z.toJSONSchema(matchSchema, { io: "input" }));
-  for (const word of ["$or", "$not", "$regex", "$startsWith"]) expect(schema).toContain(`"${word}"`);
+  for (const word of ["$or", "$not", "$regex", "$startsWith"])
+    expect(schema).toContain(`"${word}"`);
 });

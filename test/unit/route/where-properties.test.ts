@@ -1,8 +1,26 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { compileWhere, conditionLimits, type Where, whereSchema } from "../../../src/route/where.ts";
+import {
+  compileWhere,
+  conditionLimits,
+  type Where,
+  whereSchema,
+} from "../../../src/route/where.ts";
 
-const scalar = fc.constantFrom<(string | number | boolean | null)[]>("", "a", "b", "ab", "1", 0, 1, 2.5, -1, true, false, null);
+const scalar = fc.constantFrom<(string | number | boolean | null)[]>(
+  "",
+  "a",
+  "b",
+  "ab",
+  "1",
+  0,
+  1,
+  2.5,
+  -1,
+  true,
+  false,
+  null,
+);
 const ordered = fc.constantFrom<(string | number)[]>("", "a", "ab", "1", 0, 1, 2.5);
 const path = fc.constantFrom("a", "b", "a.b", "a.0", "a.b.length", "b.constructor", "toString");
 const text = fc.constantFrom("", "a", "b", "ab", "1");
@@ -44,7 +62,11 @@ const { where } = fc.letrec<{ where: Where }>((tie) => ({
   ),
 }));
 
-const value = fc.oneof(scalar, fc.array(scalar, { maxLength: 3 }), fc.record({ b: fc.oneof(scalar, fc.array(scalar, { maxLength: 2 })) }));
+const value = fc.oneof(
+  scalar,
+  fc.array(scalar, { maxLength: 3 }),
+  fc.record({ b: fc.oneof(scalar, fc.array(scalar, { maxLength: 2 })) }),
+);
 const data = fc.record({ a: value, b: value }, { requiredKeys: [] });
 
 const holds = (condition: Where, root: unknown) => compileWhere(condition, "where")(root) === null;
@@ -58,10 +80,14 @@ function naive(condition: Where, root: unknown): boolean {
     let found: unknown = root;
     let there = true;
     for (const step of key.split(".")) {
-      there &&= typeof found === "object" && found !== null && Object.getOwnPropertyNames(found).includes(step);
+      there &&=
+        typeof found === "object" &&
+        found !== null &&
+        Object.getOwnPropertyNames(found).includes(step);
       found = there ? (found as Record<string, unknown>)[step] : undefined;
     }
-    const operators = typeof part === "object" && part !== null ? Object.entries(part) : [["$eq", part] as const];
+    const operators =
+      typeof part === "object" && part !== null ? Object.entries(part) : [["$eq", part] as const];
     return operators.every(([operator, operand]) => compare(operator, operand, found, there));
   });
 }
@@ -74,11 +100,20 @@ function compare(operator: string, operand: unknown, found: unknown, there: bool
   return candidates.some((candidate) => {
     if (operator === "$eq") return candidate === operand;
     if (operator === "$in") return (operand as unknown[]).includes(candidate);
-    if (operator === "$startsWith") return typeof candidate === "string" && candidate.slice(0, (operand as string).length) === operand;
-    if (operator === "$endsWith") return typeof candidate === "string" && candidate.endsWith(operand as string);
-    if (operator === "$regex") return typeof candidate === "string" && candidate.match(operand as string) !== null;
+    if (operator === "$startsWith")
+      return (
+        typeof candidate === "string" && candidate.slice(0, (operand as string).length) === operand
+      );
+    if (operator === "$endsWith")
+      return typeof candidate === "string" && candidate.endsWith(operand as string);
+    if (operator === "$regex")
+      return typeof candidate === "string" && candidate.match(operand as string) !== null;
     const both = [candidate, operand];
-    if (!both.every((each) => typeof each === "number") && !both.every((each) => typeof each === "string")) return false;
+    if (
+      !both.every((each) => typeof each === "number") &&
+      !both.every((each) => typeof each === "string")
+    )
+      return false;
     const order = candidate === operand ? 0 : (candidate as string) < (operand as string) ? -1 : 1;
     if (operator === "$gt") return order > 0;
     if (operator === "$gte") return order >= 0;
@@ -103,7 +138,10 @@ test("never throws for JSON, and reasons contain no data", () => {
   fc.assert(
     fc.property(where, fc.jsonValue(), (condition, root) => {
       const reason = compileWhere(condition, "where")(root);
-      if (reason !== null) expect(reason).toMatch(/^where: (\$or|\$not|(a|b|a\.b|a\.0|a\.b\.length|b\.constructor|toString) \$[a-zA-Z]+)$/);
+      if (reason !== null)
+        expect(reason).toMatch(
+          /^where: (\$or|\$not|(a|b|a\.b|a\.0|a\.b\.length|b\.constructor|toString) \$[a-zA-Z]+)$/,
+        );
     }),
   );
 });

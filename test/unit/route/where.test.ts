@@ -14,7 +14,11 @@ describe("what the naive implementation of where-properties.test.ts does not dra
     ["x", ["x", ["a", "x"]], [{ 0: "x" }, [["x"]]]],
     [null, [null, [null]], [[], {}]],
     [{ $gt: "b" }, ["ba", "c", "é"], ["b", "B", { ba: 1 }]],
-    [{ $gte: "2026-11-01T" }, ["2026-11-01T00:00:00.000Z", "2027"], ["2026-10-31T23:59:59.999Z", 2027]],
+    [
+      { $gte: "2026-11-01T" },
+      ["2026-11-01T00:00:00.000Z", "2027"],
+      ["2026-10-31T23:59:59.999Z", 2027],
+    ],
     [{ $exists: true }, [[], {}], [undefined]],
     [{ $startsWith: "ab" }, ["abc", ["x", "abc"]], [{ ab: 1 }]],
     [{ $regex: "^a+b$" }, ["aab", ["x", "ab"]], ["xab", "AB"]],
@@ -24,12 +28,15 @@ describe("what the naive implementation of where-properties.test.ts does not dra
     [{ $gt: 5, $lt: 2 }, [[1, 9]], [3, 1, 9, [3]]],
   ])("%j holds for %j, and fails for %j", (condition, holds, fails) => {
     for (const v of holds) expect(judge({ v: condition }, { v }), JSON.stringify(v)).toBeNull();
-    for (const v of fails) expect(judge({ v: condition }, { v }), JSON.stringify(v)).toMatch(/^where: v \$/);
+    for (const v of fails)
+      expect(judge({ v: condition }, { v }), JSON.stringify(v)).toMatch(/^where: v \$/);
   });
 });
 
 describe("paths", () => {
-  const data = wire('{"a": {"b": [{"c": 1}, {"c": 2}]}, "x.y": 3, "list": ["p", "q"], "text": "abc", "": 9}');
+  const data = wire(
+    '{"a": {"b": [{"c": 1}, {"c": 2}]}, "x.y": 3, "list": ["p", "q"], "text": "abc", "": 9}',
+  );
 
   test.each([
     [{ "a.b.1.c": 2 }, true],
@@ -48,10 +55,13 @@ describe("paths", () => {
     expect(judge(where, data) === null).toBe(holds);
   });
 
-  test.each([[null], [undefined], ["text"], [5], [[]]])("nothing is at a path inside %j", (root) => {
-    expect(judge({ a: { $exists: false }, b: { $ne: 1 } }, root)).toBeNull();
-    expect(judge({ a: { $exists: true } }, root)).toBe("where: a $exists");
-  });
+  test.each([[null], [undefined], ["text"], [5], [[]]])(
+    "nothing is at a path inside %j",
+    (root) => {
+      expect(judge({ a: { $exists: false }, b: { $ne: 1 } }, root)).toBeNull();
+      expect(judge({ a: { $exists: true } }, root)).toBe("where: a $exists");
+    },
+  );
 });
 
 describe("nothing inherited matches", () => {

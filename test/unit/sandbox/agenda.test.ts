@@ -6,14 +6,22 @@ type Order = { what: "add"; at: number } | { what: "cancel"; which: number } | {
 
 const orders = fc.array(
   fc.oneof(
-    { weight: 5, arbitrary: fc.record({ what: fc.constant("add" as const), at: fc.integer({ min: 0, max: 20 }) }) },
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        what: fc.constant("add" as const),
+        at: fc.integer({ min: 0, max: 20 }),
+      }),
+    },
     { weight: 2, arbitrary: fc.record({ what: fc.constant("cancel" as const), which: fc.nat() }) },
     { weight: 3, arbitrary: fc.record({ what: fc.constant("take" as const) }) },
   ),
   { maxLength: 120 },
 );
 
-/** The slow way: a list, sorted each time. `sort` is stable, so what was added first stays first. */
+/**
+ * The slow way: a list, sorted each time. `sort` is stable, so what was added first stays first.
+ */
 function play(all: readonly Order[]) {
   const agenda = createAgenda();
   const taken: number[] = [];

@@ -157,7 +157,11 @@ test("a jump from within what is being done goes on from its time", () => {
   clock.after(1_200, note("within the inner jump"));
   clock.after(1_800, note("after both"));
   clock.advance(2_000);
-  expect(seen.map(([what]) => what)).toEqual(["within the inner jump", "after the inner jump", "after both"]);
+  expect(seen.map(([what]) => what)).toEqual([
+    "within the inner jump",
+    "after the inner jump",
+    "after both",
+  ]);
   expect(seen[0]?.[1]).toBe(1_200);
   expect(clock.now()).toBe(start + 2_000);
 });

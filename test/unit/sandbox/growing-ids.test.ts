@@ -6,16 +6,22 @@ const base = 1_800_000_000_000;
 
 test("ids grow and are UUIDs, whatever the clock does", () => {
   fc.assert(
-    fc.property(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 2, maxLength: 50 }), (steps) => {
-      let now = base;
-      const next = createGrowingIds({ now: () => now, random: createRandom("ids") });
-      const ids = steps.map((step) => {
-        now += step;
-        return next();
-      });
-      expect(ids).toEqual([...new Set(ids)].toSorted());
-      for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-    }),
+    fc.property(
+      fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 2, maxLength: 50 }),
+      (steps) => {
+        let now = base;
+        const next = createGrowingIds({ now: () => now, random: createRandom("ids") });
+        const ids = steps.map((step) => {
+          now += step;
+          return next();
+        });
+        expect(ids).toEqual([...new Set(ids)].toSorted());
+        for (const id of ids)
+          expect(id).toMatch(
+            /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+          );
+      },
+    ),
   );
 });
 

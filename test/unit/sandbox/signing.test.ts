@@ -16,13 +16,25 @@ test.each([
   ["base64", "á"],
   ["whsec", "whsec_?"],
 ] as const)("a secret that is not %s is refused, unquoted", (secretEncoding, secret) => {
-  expect(() => createSigner({ header: "x", secretEncoding }, secret)).toThrow(/^the secret is not (hex|base64)/);
+  expect(() => createSigner({ header: "x", secretEncoding }, secret)).toThrow(
+    /^the secret is not (hex|base64)/,
+  );
 });
 
 test("a status takes the place of an earlier one only", () => {
-  expect(messageStatuses.filter((status) => supersedes("failed", status))).toEqual(["delivered", "read"]);
+  expect(messageStatuses.filter((status) => supersedes("failed", status))).toEqual([
+    "delivered",
+    "read",
+  ]);
   expect(messageStatuses.filter((status) => supersedes("received", status))).toEqual([]);
-  expect(messageStatuses.filter((status) => supersedes("sent", status))).toEqual(["failed", "delivered", "read"]);
-  expect(messageStatuses.filter((status) => reaches(status, "delivered"))).toEqual(["delivered", "read"]);
+  expect(messageStatuses.filter((status) => supersedes("sent", status))).toEqual([
+    "failed",
+    "delivered",
+    "read",
+  ]);
+  expect(messageStatuses.filter((status) => reaches(status, "delivered"))).toEqual([
+    "delivered",
+    "read",
+  ]);
   expect(messageStatuses.filter(isReported)).toEqual(["sent", "failed", "delivered", "read"]);
 });

@@ -7,17 +7,21 @@ const phones = fc.stringMatching(/^[1-9]\d{4,14}$/);
 
 test("a wamid is 58 to 62 characters of base64 that contain the recipient's phone number", () => {
   fc.assert(
-    fc.property(fc.integer(), fc.array(phones, { minLength: 1, maxLength: 20 }), (seed, recipients) => {
-      const make = createWamids(createRandom(seed));
-      for (const phone of recipients) {
-        const wamid = make(phone);
-        expect(wamid).toMatch(/^wamid\.[A-Za-z0-9+/]+={0,2}$/);
-        expect(wamid.length).toBeGreaterThanOrEqual(58);
-        expect(wamid.length).toBeLessThanOrEqual(62);
-        expect(Buffer.from(wamid.slice(6), "base64").includes(phone)).toBe(true);
-        expect(phoneInWamid(wamid)).toBe(phone);
-      }
-    }),
+    fc.property(
+      fc.integer(),
+      fc.array(phones, { minLength: 1, maxLength: 20 }),
+      (seed, recipients) => {
+        const make = createWamids(createRandom(seed));
+        for (const phone of recipients) {
+          const wamid = make(phone);
+          expect(wamid).toMatch(/^wamid\.[A-Za-z0-9+/]+={0,2}$/);
+          expect(wamid.length).toBeGreaterThanOrEqual(58);
+          expect(wamid.length).toBeLessThanOrEqual(62);
+          expect(Buffer.from(wamid.slice(6), "base64").includes(phone)).toBe(true);
+          expect(phoneInWamid(wamid)).toBe(phone);
+        }
+      },
+    ),
   );
 });
 

@@ -1,12 +1,20 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld, type StoredSend } from "../../../src/model/send.ts";
-import { type CallResult, type CallSteps, createOnce, type SendStore } from "../../../src/send/once.ts";
+import {
+  type CallResult,
+  type CallSteps,
+  createOnce,
+  type SendStore,
+} from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const key = { account: "main", kind: "message", key: "k" } as const;
 
-/** A disk that outlives processes, and may refuse writes. `calling` of another process is unknown, as in every store. */
+/**
+ * A disk that outlives processes, and may refuse writes. `calling` of another process is unknown,
+ * as in every store.
+ */
 function createDisk() {
   const disk = { held: null as (StoredSend & { caller: number }) | null, isFull: false };
   const write = async <T>(change: () => T): Promise<T> => {
@@ -16,9 +24,14 @@ function createDisk() {
   };
   function open(caller: number): SendStore {
     const view = (): StoredSend | null =>
-      disk.held?.state === "calling" && disk.held.caller !== caller ? { ...disk.held, state: "unknown" } : disk.held;
+      disk.held?.state === "calling" && disk.held.caller !== caller
+        ? { ...disk.held, state: "unknown" }
+        : disk.held;
     const put = (held: KeyHeld | null, more: object) => {
-      disk.held = held === null ? null : { about: "", startedAt: 0, answer: null, caller, ...disk.held, ...held, ...more };
+      disk.held =
+        held === null
+          ? null
+          : { about: "", startedAt: 0, answer: null, caller, ...disk.held, ...held, ...more };
     };
     return {
       find: async () => view(),
@@ -31,7 +44,8 @@ function createDisk() {
         }),
       settle: (_, ended) =>
         write(() => {
-          if (disk.held !== null) put(endKey(disk.held, ended.end), ended.end === "done" ? { answer: ended.answer } : {});
+          if (disk.held !== null)
+            put(endKey(disk.held, ended.end), ended.end === "done" ? { answer: ended.answer } : {});
         }),
     };
   }
@@ -69,7 +83,8 @@ test("never sends again without a resend, and never gives a wrong answer", async
       function start() {
         const mine = ++process;
         // What is left of a process that has died changes nothing any more.
-        const alive = <T>(run: () => Promise<T>): Promise<T> => (mine === process ? run() : new Promise(() => {}));
+        const alive = <T>(run: () => Promise<T>): Promise<T> =>
+          mine === process ? run() : new Promise(() => {});
         const store = open(mine);
         return createOnce({
           clock,
@@ -83,7 +98,11 @@ test("never sends again without a resend, and never gives a wrong answer", async
       }
 
       function ask(resend: number): void {
-        const caller = { disconnected: new AbortController().signal, maxWait: 10_000, tooLong: () => new Error("no room") };
+        const caller = {
+          disconnected: new AbortController().signal,
+          maxWait: 10_000,
+          tooLong: () => new Error("no room"),
+        };
         const mine = process;
         const order = {
           key,
@@ -111,7 +130,8 @@ test("never sends again without a resend, and never gives a wrong answer", async
           (error: { code?: string; details?: { resend: number } }) => {
             if (mine !== process || error.code !== "outcome_unknown") return;
             unknowns += 1;
-            // A request was about to leave at least, and what is not known is never a smaller number of attempts than were made.
+            // A request was about to leave at least, and what is not known is never a smaller
+            // number of attempts than were made.
             expect(begun).toBeGreaterThan(0);
             expect(error.details?.resend).toBeGreaterThanOrEqual(Math.min(sent, 1));
             told = error.details?.resend ?? 0;
@@ -183,7 +203,10 @@ test("never sends again without a resend, and never gives a wrong answer", async
             reference: undefined,
             metadata: undefined,
           } as const;
-          call.end({ type: "done", value: { end: "done", at: 0, answer: { n: sent }, sent: message } });
+          call.end({
+            type: "done",
+            value: { end: "done", at: 0, answer: { n: sent }, sent: message },
+          });
         }
       }
 
@@ -197,10 +220,12 @@ test("never sends again without a resend, and never gives a wrong answer", async
         if (explicit === 0) expect(done.size).toBeLessThanOrEqual(1);
       }
       if (sent > 1) sentTwice += 1;
-      if (disk.held?.state === "done") expect(done.has((disk.held.answer as { n: number }).n)).toBe(true);
+      if (disk.held?.state === "done")
+        expect(done.has((disk.held.answer as { n: number }).n)).toBe(true);
     }),
     { numRuns: 1_500 },
   );
   // The courses did go to where it matters.
-  for (const [what, times] of Object.entries({ sentTwice, replays, resends, unknowns })) expect([what, times > 20]).toEqual([what, true]);
+  for (const [what, times] of Object.entries({ sentTwice, replays, resends, unknowns }))
+    expect([what, times > 20]).toEqual([what, true]);
 });

@@ -3,10 +3,21 @@ import type { SendEnd, StoredSend } from "../../../src/model/send.ts";
 import { createOnce, type Order, type SendStore } from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
-const held: StoredSend = { state: "done", fingerprint: "f", attempts: 1, about: "+54…00", startedAt: 0, answer: { n: 1 } };
+const held: StoredSend = {
+  state: "done",
+  fingerprint: "f",
+  attempts: 1,
+  about: "+54…00",
+  startedAt: 0,
+  answer: { n: 1 },
+};
 const sent = { type: "run", runId: "r", reference: "k", metadata: undefined } as const;
 const done = { type: "done", value: { end: "done", at: 0, answer: { n: 2 }, sent } } as const;
-const caller = { disconnected: new AbortController().signal, maxWait: 1_000, tooLong: () => new Error("no room") };
+const caller = {
+  disconnected: new AbortController().signal,
+  maxWait: 1_000,
+  tooLong: () => new Error("no room"),
+};
 
 /** A store in which the key is free; what is told to it is kept. */
 function setUp(store: Partial<SendStore> = {}) {
@@ -14,7 +25,12 @@ function setUp(store: Partial<SendStore> = {}) {
   const clock = createManualClock();
   const once = createOnce({
     clock,
-    store: { find: async () => null, begin: async () => null, settle: async (_, { end }) => void settledAs.push(end), ...store },
+    store: {
+      find: async () => null,
+      begin: async () => null,
+      settle: async (_, { end }) => void settledAs.push(end),
+      ...store,
+    },
     hooks: { ended: () => {}, notStored: () => {} },
   });
   const order = (call: Order["call"]): Order => ({
@@ -29,8 +45,16 @@ function setUp(store: Partial<SendStore> = {}) {
 
 test.each([
   ["done by another process meanwhile: its answer", held, { answer: { n: 1 }, stored: true }],
-  ["unknown meanwhile", { ...held, state: "unknown", answer: null } as StoredSend, { code: "outcome_unknown" }],
-  ["calling in another process", { ...held, state: "calling", answer: null } as StoredSend, { code: "conflict", retryAfterMs: 1_000 }],
+  [
+    "unknown meanwhile",
+    { ...held, state: "unknown", answer: null } as StoredSend,
+    { code: "outcome_unknown" },
+  ],
+  [
+    "calling in another process",
+    { ...held, state: "calling", answer: null } as StoredSend,
+    { code: "conflict", retryAfterMs: 1_000 },
+  ],
   ["for another body", { ...held, fingerprint: "g" }, { code: "idempotency_conflict" }],
 ])("a key taken between the look and the call, %s: nothing leaves", async (_, taken, expected) => {
   let left = 0;
@@ -50,8 +74,13 @@ test("answers conflict while a call is in flight, here or in another process, an
   const never = elsewhere.order(() => {
     throw new Error("it must not be called");
   });
-  await expect(elsewhere.once.send(never, caller)).rejects.toMatchObject({ code: "conflict", retryAfterMs: 1_000 });
-  await expect(elsewhere.once.send({ ...never, fingerprint: "g" }, caller)).rejects.toMatchObject({ code: "idempotency_conflict" });
+  await expect(elsewhere.once.send(never, caller)).rejects.toMatchObject({
+    code: "conflict",
+    retryAfterMs: 1_000,
+  });
+  await expect(elsewhere.once.send({ ...never, fingerprint: "g" }, caller)).rejects.toMatchObject({
+    code: "idempotency_conflict",
+  });
 
   const { once, order, clock } = setUp();
   const going = Promise.withResolvers<void>();
@@ -62,8 +91,13 @@ test("answers conflict while a call is in flight, here or in another process, an
   });
   const first = once.send(call, caller);
   await settled();
-  await expect(once.send(call, caller)).rejects.toMatchObject({ code: "conflict", retryAfterMs: 1_000 });
-  await expect(once.send({ ...call, fingerprint: "g" }, caller)).rejects.toMatchObject({ code: "idempotency_conflict" });
+  await expect(once.send(call, caller)).rejects.toMatchObject({
+    code: "conflict",
+    retryAfterMs: 1_000,
+  });
+  await expect(once.send({ ...call, fingerprint: "g" }, caller)).rejects.toMatchObject({
+    code: "idempotency_conflict",
+  });
   going.resolve();
   expect(await first).toMatchObject({ answer: { n: 2 }, replayed: false });
   expect(clock.pending()).toBe(0);
@@ -126,7 +160,9 @@ test("releases a key that may have been claimed when the store failed, once the 
 });
 
 test("does not release a key that was not claimed because the store was unavailable", async () => {
-  const { once, order, settledAs, clock } = setUp({ begin: () => Promise.reject(new Error("away")) });
+  const { once, order, settledAs, clock } = setUp({
+    begin: () => Promise.reject(new Error("away")),
+  });
   const call = order(async ({ starting }) => {
     await starting();
     return done;
@@ -149,10 +185,18 @@ test("holds an outcome that cannot be stored, retries every second, and drops it
     calls += 1;
     return done;
   });
-  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 }, stored: false, replayed: false });
+  expect(await once.send(call, caller)).toMatchObject({
+    answer: { n: 2 },
+    stored: false,
+    replayed: false,
+  });
   await clock.advance(2_000);
   expect(attempts).toBe(3);
-  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 }, stored: false, replayed: true });
+  expect(await once.send(call, caller)).toMatchObject({
+    answer: { n: 2 },
+    stored: false,
+    replayed: true,
+  });
   expect(calls).toBe(1);
   isFull = false;
   await clock.advance(1_000);
@@ -176,7 +220,9 @@ test("a client that disconnects while its call waits sends nothing, and frees th
   const call = order(({ signal, starting }) => {
     calls += 1;
     if (calls === 2) return starting().then(() => done);
-    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    return new Promise((_, reject) =>
+      signal.addEventListener("abort", () => reject(signal.reason)),
+    );
   });
   const first = once.send(call, { ...caller, disconnected: leaving.signal });
   first.catch(() => {});

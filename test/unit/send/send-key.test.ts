@@ -3,7 +3,11 @@ import { describe, expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld, type SendEnd } from "../../../src/model/send.ts";
 import { fingerprintOf } from "../../../src/send/once.ts";
 
-const held = (state: KeyHeld["state"], attempts = 1): KeyHeld => ({ state, attempts, fingerprint: "f" });
+const held = (state: KeyHeld["state"], attempts = 1): KeyHeld => ({
+  state,
+  attempts,
+  fingerprint: "f",
+});
 
 describe("beginKey", () => {
   test.each<[string, KeyHeld | null, { fingerprint: string; resend: number }, KeyHeld | null]>([
@@ -12,7 +16,12 @@ describe("beginKey", () => {
     ["calling", held("calling"), { fingerprint: "f", resend: 1 }, null],
     ["done", held("done"), { fingerprint: "f", resend: 1 }, null],
     ["unknown", held("unknown"), { fingerprint: "f", resend: 0 }, null],
-    ["unknown, told to resend", held("unknown"), { fingerprint: "f", resend: 1 }, held("calling", 2)],
+    [
+      "unknown, told to resend",
+      held("unknown"),
+      { fingerprint: "f", resend: 1 },
+      held("calling", 2),
+    ],
     ["unknown, of an earlier try", held("unknown", 2), { fingerprint: "f", resend: 1 }, null],
     ["unknown, of a try there was not", held("unknown", 1), { fingerprint: "f", resend: 2 }, null],
     ["unknown, another body", held("unknown"), { fingerprint: "g", resend: 1 }, null],
@@ -38,7 +47,9 @@ describe("endKey", () => {
 
 describe("fingerprintOf", () => {
   test("ignores the order of keys, but not of lists, and includes every value", () => {
-    expect(fingerprintOf({ a: 1, b: { c: [1, 2], d: undefined } })).toBe(fingerprintOf({ b: { c: [1, 2] }, a: 1 }));
+    expect(fingerprintOf({ a: 1, b: { c: [1, 2], d: undefined } })).toBe(
+      fingerprintOf({ b: { c: [1, 2] }, a: 1 }),
+    );
     const others = [
       { a: 1 },
       { a: "1" },

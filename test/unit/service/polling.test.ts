@@ -20,12 +20,26 @@ function open() {
       async getMessage() {
         if (next === "found") return { wamid: "w", status: "sent", errorCode: null };
         const failure = failures[next as keyof typeof failures];
-        throw new ServiceError({ endpoint: "GET /messages/{id}", status: 404, text: null, outcome: "not-done", local: false, failure });
+        throw new ServiceError({
+          endpoint: "GET /messages/{id}",
+          status: 404,
+          text: null,
+          outcome: "not-done",
+          local: false,
+          failure,
+        });
       },
     }) as unknown as ServiceClient;
   let client = newClient();
-  const services = { client: () => client, limiters: () => new Map() } as unknown as PollingParts["services"];
-  const polling = createPolling({ services, now: () => 7, polled: (_, fault) => void noted.push(fault?.reason ?? null) });
+  const services = {
+    client: () => client,
+    limiters: () => new Map(),
+  } as unknown as PollingParts["services"];
+  const polling = createPolling({
+    services,
+    now: () => 7,
+    polled: (_, fault) => void noted.push(fault?.reason ?? null),
+  });
   return {
     noted,
     poll(step: Step) {
@@ -39,10 +53,14 @@ function open() {
 test("ten 404s in a row are a fault, until a message is found", async () => {
   const { poll, noted } = open();
   await poll("found");
-  for (let n = 1; n < 10; n++) expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });
+  for (let n = 1; n < 10; n++)
+    expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });
   expect(await poll("missing")).toMatchObject({ type: "faulty", fault: { reason: "not-found" } });
   expect(await poll("down")).toMatchObject({ type: "failed" });
-  expect(await poll("unreadable")).toMatchObject({ type: "faulty", fault: { reason: "unreadable" } });
+  expect(await poll("unreadable")).toMatchObject({
+    type: "faulty",
+    fault: { reason: "unreadable" },
+  });
   await poll("found");
   expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });
   expect(noted).toEqual([null, "not-found", "unreadable", null]);
@@ -50,7 +68,16 @@ test("ten 404s in a row are a fault, until a message is found", async () => {
 
 test("a 404 is believed only after a message was found with the same client, and never among ten in a row", async () => {
   const steps = fc.array(
-    fc.constantFrom<Step>("found", "missing", "missing", "missing", "refused", "unreadable", "down", "another client"),
+    fc.constantFrom<Step>(
+      "found",
+      "missing",
+      "missing",
+      "missing",
+      "refused",
+      "unreadable",
+      "down",
+      "another client",
+    ),
     {
       maxLength: 60,
     },
@@ -65,7 +92,8 @@ test("a 404 is believed only after a message was found with the same client, and
         if (step === "found") [hasFound, inRow] = [true, 0];
         if (step === "missing" || step === "another client") inRow += 1;
         const answer = await poll(step);
-        if (answer.type === "missing" && answer.isCredible) expect([hasFound, inRow < 10]).toEqual([true, true]);
+        if (answer.type === "missing" && answer.isCredible)
+          expect([hasFound, inRow < 10]).toEqual([true, true]);
         if (answer.type === "missing") expect(inRow).toBeLessThan(10);
         if (step === "found") expect(answer.type).toBe("found");
       }

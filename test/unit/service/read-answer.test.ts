@@ -7,7 +7,10 @@ import { ServiceError } from "../../../src/service/errors.ts";
 const now = Date.UTC(2026, 10, 21);
 const utf8 = (text: string) => new TextEncoder().encode(text);
 const anyEndpoint = fc.constantFrom(...(Object.values(endpoints) as Endpoint<unknown>[]));
-const anyStatus = fc.oneof(fc.integer({ min: 200, max: 599 }), fc.constantFrom(200, 201, 400, 401, 402, 404, 409, 429, 500, 502));
+const anyStatus = fc.oneof(
+  fc.integer({ min: 200, max: 599 }),
+  fc.constantFrom(200, 201, 400, 401, 402, 404, 409, 429, 500, 502),
+);
 
 /** Bodies that are nearly right, and those that are not at all. */
 const anyJson = fc.oneof(
@@ -15,7 +18,10 @@ const anyJson = fc.oneof(
   fc.record(
     {
       error: fc.oneof(fc.string(), fc.record({ message: fc.oneof(fc.json(), fc.string()) })),
-      cause: fc.oneof(fc.constant(null), fc.record({ type: fc.oneof(fc.constant("upgrade"), fc.string()), limit: fc.anything() })),
+      cause: fc.oneof(
+        fc.constant(null),
+        fc.record({ type: fc.oneof(fc.constant("upgrade"), fc.string()), limit: fc.anything() }),
+      ),
       id: fc.oneof(fc.string(), fc.integer()),
       wamid: fc.string(),
       status: fc.string(),
@@ -30,9 +36,19 @@ const anyJson = fc.oneof(
 const anyBytes = fc.oneof(
   fc.uint8Array(),
   fc.string({ unit: "binary" }).map(utf8),
-  anyJson.map((json) => utf8(JSON.stringify(json, (_key, value: unknown) => (typeof value === "bigint" ? String(value) : value)) ?? "")),
+  anyJson.map((json) =>
+    utf8(
+      JSON.stringify(json, (_key, value: unknown) =>
+        typeof value === "bigint" ? String(value) : value,
+      ) ?? "",
+    ),
+  ),
 );
-const headerValue = fc.oneof(fc.string(), fc.nat().map(String), fc.array(fc.string(), { maxLength: 2 }));
+const headerValue = fc.oneof(
+  fc.string(),
+  fc.nat().map(String),
+  fc.array(fc.string(), { maxLength: 2 }),
+);
 const anyHeaders: fc.Arbitrary<Answer["headers"]> = fc.dictionary(
   fc.constantFrom("retry-after", "x-ratelimit-limit", "content-type"),
   headerValue,
@@ -40,30 +56,50 @@ const anyHeaders: fc.Arbitrary<Answer["headers"]> = fc.dictionary(
 
 test("reads any answer as a value or a ServiceError, never throws, and never reads a 4xx or 5xx as a value", () => {
   fc.assert(
-    fc.property(anyEndpoint, anyStatus, anyHeaders, anyBytes, (endpoint, status, headers, bytes) => {
-      const read = readAnswer(endpoint, { status, headers, bytes }, now);
-      if (read.ok) {
-        expect(status).toBeLessThan(300);
-        return;
-      }
-      const { error } = read;
-      expect(error).toBeInstanceOf(ServiceError);
-      expect(error).toMatchObject({ status, local: false, endpoint: endpoint.name, kind: error.failure.kind });
-      expect(["network", "timeout"]).not.toContain(error.kind);
-      if (status < 400 || (status >= 500 && error.kind !== "rejected")) expect(error.outcome).toBe("unknown");
-      else expect(error.outcome).toBe("not-done");
-    }),
+    fc.property(
+      anyEndpoint,
+      anyStatus,
+      anyHeaders,
+      anyBytes,
+      (endpoint, status, headers, bytes) => {
+        const read = readAnswer(endpoint, { status, headers, bytes }, now);
+        if (read.ok) {
+          expect(status).toBeLessThan(300);
+          return;
+        }
+        const { error } = read;
+        expect(error).toBeInstanceOf(ServiceError);
+        expect(error).toMatchObject({
+          status,
+          local: false,
+          endpoint: endpoint.name,
+          kind: error.failure.kind,
+        });
+        expect(["network", "timeout"]).not.toContain(error.kind);
+        if (status < 400 || (status >= 500 && error.kind !== "rejected"))
+          expect(error.outcome).toBe("unknown");
+        else expect(error.outcome).toBe("not-done");
+      },
+    ),
     { numRuns: 600 },
   );
 });
 
 test("passes any error text through unchanged", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary" }), fc.constantFrom(400, 401, 404, 409, 502, 500, 418), (text, status) => {
-      const read = readAnswer(endpoints.me, { status, headers: {}, bytes: utf8(JSON.stringify({ error: text, cause: null })) }, now);
-      expect(read.ok ? null : read.error.text).toBe(text);
-      expect(read.ok ? "" : read.error.message).not.toMatch(/malformed/);
-    }),
+    fc.property(
+      fc.string({ unit: "binary" }),
+      fc.constantFrom(400, 401, 404, 409, 502, 500, 418),
+      (text, status) => {
+        const read = readAnswer(
+          endpoints.me,
+          { status, headers: {}, bytes: utf8(JSON.stringify({ error: text, cause: null })) },
+          now,
+        );
+        expect(read.ok ? null : read.error.text).toBe(text);
+        expect(read.ok ? "" : read.error.message).not.toMatch(/malformed/);
+      },
+    ),
   );
 });
 
@@ -76,7 +112,11 @@ test("passes unknown fields through unchanged", () => {
       ),
       (extra) => {
         const run = { ...extra, runId: "k" };
-        const read = readAnswer(endpoints.startRun, { status: 201, headers: {}, bytes: utf8(JSON.stringify(run)) }, now);
+        const read = readAnswer(
+          endpoints.startRun,
+          { status: 201, headers: {}, bytes: utf8(JSON.stringify(run)) },
+          now,
+        );
         expect(read).toEqual({ ok: true, value: JSON.parse(JSON.stringify(run)) });
       },
     ),
@@ -85,7 +125,11 @@ test("passes unknown fields through unchanged", () => {
 
 describe("the caps' headers", () => {
   const limited = (headers: Answer["headers"], error = "Superaste el límite") => {
-    const read = readAnswer(endpoints.sendMessage, { status: 429, headers, bytes: utf8(JSON.stringify({ error })) }, now);
+    const read = readAnswer(
+      endpoints.sendMessage,
+      { status: 429, headers, bytes: utf8(JSON.stringify({ error })) },
+      now,
+    );
     return read.ok ? null : read.error.failure;
   };
 
@@ -103,7 +147,11 @@ describe("the caps' headers", () => {
   test("do not hide a used-up quota", () => {
     const cause = { type: "upgrade", reason: "limit", limit: "300000", used: 5 };
     const bytes = utf8(JSON.stringify({ error: "x", cause }));
-    const read = readAnswer(endpoints.me, { status: 429, headers: { "retry-after": "60" }, bytes }, now);
+    const read = readAnswer(
+      endpoints.me,
+      { status: 429, headers: { "retry-after": "60" }, bytes },
+      now,
+    );
     // A limit of another type than seen is null: what matters is to stop calling.
     expect(read.ok ? null : read.error.failure).toEqual({
       kind: "quota",
@@ -114,5 +162,7 @@ describe("the caps' headers", () => {
 });
 
 test("accepts a byte order mark", () => {
-  expect(readAnswer(endpoints.me, { status: 200, headers: {}, bytes: utf8('\ufeff{"a":1}') }, now)).toEqual({ ok: true, value: { a: 1 } });
+  expect(
+    readAnswer(endpoints.me, { status: 200, headers: {}, bytes: utf8('\ufeff{"a":1}') }, now),
+  ).toEqual({ ok: true, value: { a: 1 } });
 });

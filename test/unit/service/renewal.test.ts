@@ -12,7 +12,8 @@ const there = new Intl.DateTimeFormat("en-CA", {
   second: "2-digit",
   hourCycle: "h23",
 });
-const clockThere = (at: number) => Object.fromEntries(there.formatToParts(at).map(({ type, value }) => [type, value]));
+const clockThere = (at: number) =>
+  Object.fromEntries(there.formatToParts(at).map(({ type, value }) => [type, value]));
 
 // Since 2010, when Argentina had given up daylight saving.
 const moment = fc.integer({ min: Date.UTC(2010, 0, 1), max: Date.UTC(2099, 11, 31) });

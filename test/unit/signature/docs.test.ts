@@ -1,7 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
+import {
+  presetAxes,
+  signaturePresets,
+  signatureSettingsSchema,
+} from "../../../src/model/signature.ts";
 import type { SignatureRefusal } from "../../../src/receive/verify-request.ts";
 import { codeBlocks, readPage } from "../../harness/pages.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
@@ -31,12 +35,14 @@ test("documents the output of the verify command", () => {
   const [shown] = codeBlocks(guide, "text");
   expect(out.replace(/^note: .*\n/m, "")).toBe(shown);
   const block = /^ {2}signature:\n(?: {4}.*\n)+/m.exec(out)?.[0] ?? "";
-  const { secrets: _, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
+  const { secrets: _, ...settings } = (parse(block) as { signature: Record<string, unknown> })
+    .signature;
   expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
 });
 
 test("documents every refusal and every preset", () => {
-  for (const word of [...Object.keys(refusals), ...signaturePresets]) expect(page).toContain(`\n| \`${word}\` |`);
+  for (const word of [...Object.keys(refusals), ...signaturePresets])
+    expect(page).toContain(`\n| \`${word}\` |`);
   for (const [preset, { header }] of Object.entries(presetAxes)) {
     if (header !== undefined) expect(page).toContain(`| \`${preset}\` | \`${header}\``);
   }

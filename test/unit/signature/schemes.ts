@@ -7,7 +7,11 @@ import {
   signatureEncodings,
   signaturePresets,
 } from "../../../src/model/signature.ts";
-import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/verify-request.ts";
+import {
+  createVerifier,
+  type VerifiableRequest,
+  type Verified,
+} from "../../../src/receive/verify-request.ts";
 import { createSigner } from "../../../src/sandbox/signing.ts";
 
 export const publicUrl = "https://relay.example";
@@ -38,21 +42,48 @@ export const secretFor: Record<(typeof secretEncodings)[number], string> = {
 };
 
 export function secretOf(settings: SignatureSettings): string {
-  return secretFor[settings.secretEncoding ?? (settings.preset === "standard-webhooks" ? "whsec" : "utf8")];
+  return secretFor[
+    settings.secretEncoding ?? (settings.preset === "standard-webhooks" ? "whsec" : "utf8")
+  ];
 }
 
-/** The signature headers of one request, by the sandbox's code: the relay has none to sign by these settings. */
-export function signatureHeaders(settings: SignatureSettings, secret: string, request: Sent): Record<string, string> {
+/**
+ * The signature headers of one request, by the sandbox's code: the relay has none to sign by these
+ * settings.
+ */
+export function signatureHeaders(
+  settings: SignatureSettings,
+  secret: string,
+  request: Sent,
+): Record<string, string> {
   return createSigner(settings, secret)(request);
 }
 
 /** `request` as received, signed with `settings`. */
-export function receive(settings: SignatureSettings, secret: string, request: Sent = sent): VerifiableRequest {
-  const headers = { host: "relay.example", "content-type": "application/json", ...signatureHeaders(settings, secret, request) };
-  return { method: request.method, url: request.url, headers, body: request.body, nowMs: request.timestampMs };
+export function receive(
+  settings: SignatureSettings,
+  secret: string,
+  request: Sent = sent,
+): VerifiableRequest {
+  const headers = {
+    host: "relay.example",
+    "content-type": "application/json",
+    ...signatureHeaders(settings, secret, request),
+  };
+  return {
+    method: request.method,
+    url: request.url,
+    headers,
+    body: request.body,
+    nowMs: request.timestampMs,
+  };
 }
 
-export function verify(settings: SignatureSettings, secret: string, request: VerifiableRequest): Verified {
+export function verify(
+  settings: SignatureSettings,
+  secret: string,
+  request: VerifiableRequest,
+): Verified {
   return createVerifier({ ...settings, secrets: [new Secret(secret)] })(request);
 }
 
@@ -80,19 +111,24 @@ const rawSettings = fc.record({
 });
 
 /** Usable settings over all axes and presets. */
-export const settingsArbitrary: fc.Arbitrary<SignatureSettings> = rawSettings.map(({ timestamp, ...raw }) => {
-  const signsTimestamp = raw.content?.includes("{timestamp}") === true;
-  const settings = {
-    ...raw,
-    header: raw.preset === undefined || raw.preset === "plain" ? "x-any" : undefined,
-    idHeader: "x-id",
-    separator: timestamp === "entry" ? (raw.separator ?? ",") : raw.separator,
-    timestampHeader: timestamp === "header" || (timestamp === "none" && signsTimestamp) ? "x-time" : undefined,
-    timestampField: timestamp === "entry" ? "t" : undefined,
-    tolerance: signsTimestamp ? raw.tolerance : undefined,
-    publicUrl: raw.publicUrl ?? (raw.preset === "hubspot" ? publicUrl : undefined),
-    // The prefix of standard-webhooks is "v1,", so a comma cannot be the separator.
-    prefix: raw.prefix ?? (raw.preset === "standard-webhooks" ? "v1=" : undefined),
-  };
-  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as SignatureSettings;
-});
+export const settingsArbitrary: fc.Arbitrary<SignatureSettings> = rawSettings.map(
+  ({ timestamp, ...raw }) => {
+    const signsTimestamp = raw.content?.includes("{timestamp}") === true;
+    const settings = {
+      ...raw,
+      header: raw.preset === undefined || raw.preset === "plain" ? "x-any" : undefined,
+      idHeader: "x-id",
+      separator: timestamp === "entry" ? (raw.separator ?? ",") : raw.separator,
+      timestampHeader:
+        timestamp === "header" || (timestamp === "none" && signsTimestamp) ? "x-time" : undefined,
+      timestampField: timestamp === "entry" ? "t" : undefined,
+      tolerance: signsTimestamp ? raw.tolerance : undefined,
+      publicUrl: raw.publicUrl ?? (raw.preset === "hubspot" ? publicUrl : undefined),
+      // The prefix of standard-webhooks is "v1,", so a comma cannot be the separator.
+      prefix: raw.prefix ?? (raw.preset === "standard-webhooks" ? "v1=" : undefined),
+    };
+    return Object.fromEntries(
+      Object.entries(settings).filter(([, value]) => value !== undefined),
+    ) as SignatureSettings;
+  },
+);

@@ -11,10 +11,22 @@ test("verifies what the reference library signs, next to other versions", () => 
   const signature = new Webhook(secret).sign("msg_1", at, body);
   const old = new Webhook("whsec_b2xkIG9sZCBvbGQ=").sign("msg_1", at, body);
   for (const value of [signature, `${old} ${signature}`, `v1a,${"A".repeat(86)}== ${signature}`]) {
-    const headers = { "webhook-id": "msg_1", "webhook-timestamp": "1800000000", "webhook-signature": value };
-    const request = { method: "POST", url: "/", headers, body: Buffer.from(body), nowMs: at.getTime() };
+    const headers = {
+      "webhook-id": "msg_1",
+      "webhook-timestamp": "1800000000",
+      "webhook-signature": value,
+    };
+    const request = {
+      method: "POST",
+      url: "/",
+      headers,
+      body: Buffer.from(body),
+      nowMs: at.getTime(),
+    };
     expect(verify(settings, secret, request)).toMatchObject({ ok: true, headers });
-    expect(verify(settings, secret, { ...request, headers: { ...headers, "webhook-id": "msg_2" } })).toEqual({
+    expect(
+      verify(settings, secret, { ...request, headers: { ...headers, "webhook-id": "msg_2" } }),
+    ).toEqual({
       ok: false,
       reason: "no-match",
     });

@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
-import { type SignatureSettings, signatureAlgorithms, signatureEncodings } from "../../../src/model/signature.ts";
+import {
+  type SignatureSettings,
+  signatureAlgorithms,
+  signatureEncodings,
+} from "../../../src/model/signature.ts";
 import { verify } from "./schemes.ts";
 
 const body = '{"id":"e-1","event":"message.status","data":{"text":"ñandú"}}';
@@ -9,12 +13,17 @@ const body = '{"id":"e-1","event":"message.status","data":{"text":"ñandú"}}';
 const opensslVectors = {
   sha1: "648bc68af141facab212d74e72c70aaf676e8d44",
   sha256: "1d2317a3fe31ad8bc7db9ba2cfa42d8a56914ef502200102505aa1fda90570f4",
-  sha384: "f44a92ccc85bb64ff0a47927af2e9a5b9c427f40fc58926654b372c49fbc07380e04470f3cac39f64f3c61cd4e0de504",
+  sha384:
+    "f44a92ccc85bb64ff0a47927af2e9a5b9c427f40fc58926654b372c49fbc07380e04470f3cac39f64f3c61cd4e0de504",
   sha512:
     "82902a47feacd7189e6d9e9db953e361bc5dfa8091385978e0f592053872f058765a7cbdc60c805f5940e93743a87508f463fa776fab923e54c58ba6613a4ebc",
 };
 
-test.each(signatureAlgorithms.flatMap((algorithm) => signatureEncodings.map((encoding) => [algorithm, encoding] as const)))(
+test.each(
+  signatureAlgorithms.flatMap((algorithm) =>
+    signatureEncodings.map((encoding) => [algorithm, encoding] as const),
+  ),
+)(
   "verifies what openssl signs with %s in %s, bare and after <algorithm>=",
   (algorithm, encoding) => {
     const settings = { service: "Acme", algorithm, encoding };
@@ -23,17 +32,33 @@ test.each(signatureAlgorithms.flatMap((algorithm) => signatureEncodings.map((enc
     for (const value of [digest.toString(encoding), `${algorithm}=${digest.toString(encoding)}`]) {
       const headers = { "x-acme-signature": value };
       const secret = new Secret("vector-secret").fingerprint();
-      expect(verify(settings, "vector-secret", { ...request, headers })).toEqual({ ok: true, secret, headers, digest });
-      expect(verify(settings, "vector-secret2", { ...request, headers })).toEqual({ ok: false, reason: "no-match" });
+      expect(verify(settings, "vector-secret", { ...request, headers })).toEqual({
+        ok: true,
+        secret,
+        headers,
+        digest,
+      });
+      expect(verify(settings, "vector-secret2", { ...request, headers })).toEqual({
+        ok: false,
+        reason: "no-match",
+      });
     }
   },
 );
 
 test("hashes the body's bytes, also when they are not UTF-8", () => {
   // printf '\377\000\376\r\n' | openssl dgst -sha256 -hmac vector-secret
-  const headers = { "x-acme-signature": "9cfdac2a9d37e078b008228b3a9d278193e833915609a7cb42fc3eb872df934a" };
+  const headers = {
+    "x-acme-signature": "9cfdac2a9d37e078b008228b3a9d278193e833915609a7cb42fc3eb872df934a",
+  };
   const verifies = (bytes: number[]) =>
-    verify({ service: "acme" }, "vector-secret", { method: "POST", url: "/", headers, body: Buffer.from(bytes), nowMs: 0 }).ok;
+    verify({ service: "acme" }, "vector-secret", {
+      method: "POST",
+      url: "/",
+      headers,
+      body: Buffer.from(bytes),
+      nowMs: 0,
+    }).ok;
   expect(verifies([0xff, 0, 0xfe, 13, 10])).toBe(true);
   expect(verifies([0xfe, 0, 0xff, 13, 10])).toBe(false);
 });
@@ -56,7 +81,10 @@ const families: Record<string, Vector> = {
     settings: { preset: "meta" },
     secret: "It's a Secret to Everybody",
     body: "Hello, World!",
-    headers: { "x-hub-signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17" },
+    headers: {
+      "x-hub-signature-256":
+        "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
+    },
     timestampMs: 0,
   },
   // docs.slack.dev, "Verifying requests from Slack"
@@ -75,10 +103,14 @@ const families: Record<string, Vector> = {
     settings: { preset: "stripe" },
     secret: "whsec_test_secret",
     body: '{"id":"evt_1"}',
-    headers: { "stripe-signature": "t=1492774577,v1=799c4ba7bb339f3c8601adfd112f0e477c930a268be1243d341abb8286501c2f" },
+    headers: {
+      "stripe-signature":
+        "t=1492774577,v1=799c4ba7bb339f3c8601adfd112f0e477c930a268be1243d341abb8286501c2f",
+    },
     timestampMs: 1492774577_000,
   },
-  // printf '{"id":820982911946154508}' | openssl dgst -sha256 -hmac hush -binary | openssl base64 -A
+  // printf '{"id":820982911946154508}' | openssl dgst -sha256 -hmac hush -binary | openssl base64
+  // -A
   Shopify: {
     settings: { preset: "shopify" },
     secret: "hush",
@@ -86,7 +118,8 @@ const families: Record<string, Vector> = {
     headers: { "x-shopify-hmac-sha256": "qBvrsZF7RfB1iS6BX6IHqJTp5L911P7intnPeTPsH0I=" },
     timestampMs: 0,
   },
-  // printf 'msg_….1614265330.{"test": 2432232314}' | openssl dgst -sha256 -mac HMAC -macopt hexkey:<base64 -d of the secret> -binary | openssl base64 -A
+  // printf 'msg_….1614265330.{"test": 2432232314}' | openssl dgst -sha256 -mac HMAC -macopt
+  // hexkey:<base64 -d of the secret> -binary | openssl base64 -A
   "Standard Webhooks": {
     settings: { preset: "standard-webhooks" },
     secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -98,7 +131,8 @@ const families: Record<string, Vector> = {
     },
     timestampMs: 1614265330_000,
   },
-  // printf 'POSThttps://relay.example/webhooks/main?x=1{"a":1}1614265330000' | openssl dgst -sha256 -hmac hush -binary | openssl base64 -A
+  // printf 'POSThttps://relay.example/webhooks/main?x=1{"a":1}1614265330000' | openssl dgst -sha256
+  // -hmac hush -binary | openssl base64 -A
   HubSpot: {
     settings: { preset: "hubspot", publicUrl: "https://relay.example" },
     secret: "hush",
@@ -112,8 +146,20 @@ const families: Record<string, Vector> = {
   },
 };
 
-test.each(Object.entries(families))("verifies the signature of %s, and keeps its headers", (_name, vector) => {
-  const headers = { host: "relay.example", cookie: "a=b", ...vector.headers };
-  const request = { method: "POST", url: vector.url ?? "/", body: Buffer.from(vector.body), headers, nowMs: vector.timestampMs };
-  expect(verify(vector.settings, vector.secret, request)).toMatchObject({ ok: true, headers: vector.headers });
-});
+test.each(Object.entries(families))(
+  "verifies the signature of %s, and keeps its headers",
+  (_name, vector) => {
+    const headers = { host: "relay.example", cookie: "a=b", ...vector.headers };
+    const request = {
+      method: "POST",
+      url: vector.url ?? "/",
+      body: Buffer.from(vector.body),
+      headers,
+      nowMs: vector.timestampMs,
+    };
+    expect(verify(vector.settings, vector.secret, request)).toMatchObject({
+      ok: true,
+      headers: vector.headers,
+    });
+  },
+);

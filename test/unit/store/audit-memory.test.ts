@@ -6,7 +6,8 @@ import { expect, test } from "vitest";
 import { ddl } from "../../../src/store/schema/ddl.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 
-const url = (file: string) => JSON.stringify(new URL(`../../../src/store/${file}`, import.meta.url).href);
+const url = (file: string) =>
+  JSON.stringify(new URL(`../../../src/store/${file}`, import.meta.url).href);
 
 /** Runs in a thread with little memory: an audit of the history alone, before any row was read. */
 const auditing = `
@@ -36,7 +37,12 @@ test("an audit holds an hour's counts together, so a history of many routes need
   ).run(hours, routes, last);
   db.close();
 
-  const thread = new Worker(auditing, { eval: true, execArgv: [], workerData: path, resourceLimits: { maxOldGenerationSizeMb: 48 } });
+  const thread = new Worker(auditing, {
+    eval: true,
+    execArgv: [],
+    workerData: path,
+    resourceLimits: { maxOldGenerationSizeMb: 48 },
+  });
   const [differences] = await once(thread, "message");
   expect(differences).toBe(routes * hours);
   await thread.terminate();

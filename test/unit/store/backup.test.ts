@@ -21,14 +21,16 @@ import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { integrityOf, rowsOf } from "../../harness/store-rows.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 
-const eventsIn = (path: string) => rowsOf<{ n: number }>(path, "SELECT count(*) AS n FROM events")[0]?.n;
+const eventsIn = (path: string) =>
+  rowsOf<{ n: number }>(path, "SELECT count(*) AS n FROM events")[0]?.n;
 
 /** A store with `events` events, and an empty folder for backups. */
 async function opened(events = 3, bytesEach = 0) {
   const subject = await openSqliteSubject(rulesFor([{ name: "all" }]));
   const folder = tempFolder();
   onTestFinished(() => subject.end());
-  const add = () => subject.store.accept(anEvent({ wamid: "w", data: { filler: "x".repeat(bytesEach) } }));
+  const add = () =>
+    subject.store.accept(anEvent({ wamid: "w", data: { filler: "x".repeat(bytesEach) } }));
   // In one commit: alone, each would wait for the disk.
   await Promise.all(Array.from({ length: events }, add));
   const order = (more: Partial<BackupOrder> = {}): BackupOrder => ({
@@ -67,7 +69,11 @@ test("a backup has all events, can be read by its user only, and needs no other 
   const { subject, folder, order, file } = await opened();
   expect(existsSync(`${subject.path}-wal`)).toBe(true);
   const report = await backUp(order());
-  expect(report).toMatchObject({ file, bytes: statSync(file).size, audit: { balanced: true, events: { received: 3 } } });
+  expect(report).toMatchObject({
+    file,
+    bytes: statSync(file).size,
+    audit: { balanced: true, events: { received: 3 } },
+  });
   expect(readdirSync(folder)).toEqual(["backup.db"]);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(eventsIn(file)).toBe(3);
@@ -92,26 +98,36 @@ test("a file that another process makes during the backup stays", async () => {
 
 test.each(["", ".lock"])("a backup never replaces the store's own file %j", async (ending) => {
   const { subject, order } = await opened();
-  await expect(backUp(order({ file: subject.path + ending, replace: true }))).rejects.toThrow("belongs to the store itself");
+  await expect(backUp(order({ file: subject.path + ending, replace: true }))).rejects.toThrow(
+    "belongs to the store itself",
+  );
   expect(eventsIn(subject.path)).toBe(3);
 });
 
-test.each(["copying", "checking", "auditing"] as const)("ended while %s, a backup leaves nothing", async (at) => {
-  const { order, folder } = await opened();
-  const ending = new AbortController();
-  const progress: BackupOrder["progress"] = (step) => void (step === at && ending.abort());
-  await expect(backUp(order({ progress, signal: ending.signal }))).rejects.toThrow();
-  expect(readdirSync(folder)).toEqual([]);
-});
+test.each(["copying", "checking", "auditing"] as const)(
+  "ended while %s, a backup leaves nothing",
+  async (at) => {
+    const { order, folder } = await opened();
+    const ending = new AbortController();
+    const progress: BackupOrder["progress"] = (step) => void (step === at && ending.abort());
+    await expect(backUp(order({ progress, signal: ending.signal }))).rejects.toThrow();
+    expect(readdirSync(folder)).toEqual([]);
+  },
+);
 
 test("a store whose index is damaged gives no backup", async () => {
   const { subject, folder, order } = await opened(300);
-  const [root] = rowsOf<{ page: number }>(subject.path, "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'events_id'");
+  const [root] = rowsOf<{ page: number }>(
+    subject.path,
+    "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'events_id'",
+  );
   await subject.close();
   const file = openSync(subject.path, "r+");
   writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, ((root?.page ?? 0) - 1) * 4096);
   closeSync(file);
-  await expect(backUp(order())).rejects.toThrow(/relay\.db is damaged \(events: Tree \d+ page \d+.*\); restore a backup of it$/);
+  await expect(backUp(order())).rejects.toThrow(
+    /relay\.db is damaged \(events: Tree \d+ page \d+.*\); restore a backup of it$/,
+  );
   expect(readdirSync(folder)).toEqual([]);
 });
 
@@ -119,7 +135,9 @@ test("restored, a relay continues with the content of the backup; the old store 
   const { subject, order, file, add } = await opened();
   await backUp(order());
   await add();
-  await expect(restore(order({ replace: true }))).rejects.toThrow("in use by another wamid-relay process");
+  await expect(restore(order({ replace: true }))).rejects.toThrow(
+    "in use by another wamid-relay process",
+  );
   await subject.close();
   await expect(restore(order())).rejects.toThrow("with --force it is kept under another name");
   const { kept, audit } = await restore(order({ replace: true }));
@@ -162,10 +180,17 @@ test("what is no whole backup is not restored, and the store stays as it is", as
     await expect(restore(order({ file: bad, replace: true }))).rejects.toThrow(why);
     expect(eventsIn(subject.path)).toBe(300);
   };
-  await refused("hello", /bad\.db is damaged, or not a store of wamid-relay \(SQLITE_NOTADB\); use another backup$/);
+  await refused(
+    "hello",
+    /bad\.db is damaged, or not a store of wamid-relay \(SQLITE_NOTADB\); use another backup$/,
+  );
   await refused(whole.subarray(0, whole.length / 2), /bad\.db is damaged/);
   await refused(
-    Buffer.concat([whole.subarray(0, 4096 * 4), Buffer.alloc(4096 * 8, 0xff), whole.subarray(4096 * 12)]),
+    Buffer.concat([
+      whole.subarray(0, 4096 * 4),
+      Buffer.alloc(4096 * 8, 0xff),
+      whole.subarray(4096 * 12),
+    ]),
     /bad\.db is damaged \(\w+: Tree \d+ page \d+.*\); use another backup$/,
   );
   const other = join(folder, "other.db");
@@ -173,10 +198,14 @@ test("what is no whole backup is not restored, and the store stays as it is", as
   db.exec("CREATE TABLE theirs (x)");
   db.close();
   await refused(readFileSync(other), /database of another program/);
-  await expect(restore(order({ file: join(folder, "nowhere.db"), replace: true }))).rejects.toThrow("there is no backup at");
+  await expect(restore(order({ file: join(folder, "nowhere.db"), replace: true }))).rejects.toThrow(
+    "there is no backup at",
+  );
   writeFileSync(`${file}-wal`, "log");
   await expect(restore(order({ replace: true }))).rejects.toThrow("has a -wal file beside it");
-  expect(readdirSync(join(subject.path, "..")).filter((name) => name.includes("partial"))).toEqual([]);
+  expect(readdirSync(join(subject.path, "..")).filter((name) => name.includes("partial"))).toEqual(
+    [],
+  );
 });
 
 test("removes what a killed restore or backup left beside its target", async () => {
@@ -188,7 +217,9 @@ test("removes what a killed restore or backup left beside its target", async () 
   const others = [`${subject.path}.12345678.partial.txt`, `${subject.path}.x.partial`];
   for (const file of [...left(subject.path), ...others]) writeFileSync(file, "left");
   await restore(order({ replace: true }));
-  expect(partials(join(subject.path, ".."))).toEqual(others.map((file) => basename(file)).toSorted());
+  expect(partials(join(subject.path, ".."))).toEqual(
+    others.map((file) => basename(file)).toSorted(),
+  );
 
   // Another backup of the same name may run.
   const [old, fresh] = [`${order().file}.0a1b2c3d.partial`, `${order().file}.12345678.partial`];
@@ -201,5 +232,8 @@ test("removes what a killed restore or backup left beside its target", async () 
 
 async function openSqliteAt(path: string) {
   const { openSqliteStore } = await import("../../../src/store/sqlite/open.ts");
-  return openSqliteStore(path, rulesFor([{ name: "all" }]), { committed: () => {}, failed: () => {} });
+  return openSqliteStore(path, rulesFor([{ name: "all" }]), {
+    committed: () => {},
+    failed: () => {},
+  });
 }

@@ -41,7 +41,11 @@ afterEach(() => void db.close());
 const others = each((make: () => Work<unknown>) => make());
 
 /** `run` takes any command. `commits`: what the disk does at each commit. */
-function createCommits(own: CommitHooks = hooks, now?: () => number, commits: () => void = () => {}) {
+function createCommits(
+  own: CommitHooks = hooks,
+  now?: () => number,
+  commits: () => void = () => {},
+) {
   const runner = createSqliteRunner(db);
   const disk: typeof runner = {
     ...runner,
@@ -52,7 +56,8 @@ function createCommits(own: CommitHooks = hooks, now?: () => number, commits: ()
     },
   };
   const commit = createSqliteCommit(disk, own, now);
-  const run = <T>(make: () => Work<T>, kind = others): Promise<T> => commit.run(kind, make) as Promise<T>;
+  const run = <T>(make: () => Work<T>, kind = others): Promise<T> =>
+    commit.run(kind, make) as Promise<T>;
   return { run, idle: commit.idle };
 }
 
@@ -139,7 +144,8 @@ test("senders that open a connection per event share commits on a slow disk", as
   let at = 0;
   const commits = createCommits(
     { ...hooks, arriving: arrivals.expected },
-    // Only the disk takes time: on a busy machine, the connections of a group arrive later than its deadline.
+    // Only the disk takes time: on a busy machine, the connections of a group arrive later than its
+    // deadline.
     () => at,
     // What a disk that syncs in 4 ms does: the thread stands still.
     () => {
@@ -229,13 +235,11 @@ test("writes that fail by themselves hear of it alone, and what they had written
     commits.run(bad("second")),
     commits.run(insert(3)),
   ]);
-  expect(results.map((result) => (result.status === "fulfilled" ? "stored" : (result.reason as Error).message))).toEqual([
-    "stored",
-    "first",
-    "stored",
-    "second",
-    "stored",
-  ]);
+  expect(
+    results.map((result) =>
+      result.status === "fulfilled" ? "stored" : (result.reason as Error).message,
+    ),
+  ).toEqual(["stored", "first", "stored", "second", "stored"]);
   expect(rows()).toEqual([1, 2, 3]);
   expect(rolledBack.length).toBeGreaterThan(0);
 });

@@ -1,4 +1,14 @@
-import { closeSync, copyFileSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, truncateSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { beforeEach, expect, test } from "vitest";
@@ -11,14 +21,26 @@ import { tempFolder } from "../../harness/temp-folder.ts";
 const pageSize = 4096;
 const quiet = { committed: () => {}, failed: () => {} };
 /** Accepts `count` events in one commit: alone, each would wait for the disk. */
-const acceptAll = (store: ReturnType<typeof openSqliteStore>, count: number, id: string, wamids = count) =>
-  Promise.all(Array.from({ length: count }, (_, n) => store.accept(anEvent({ wamid: `wamid.${n % wamids}`, id: `${id}-${n}` }))));
+const acceptAll = (
+  store: ReturnType<typeof openSqliteStore>,
+  count: number,
+  id: string,
+  wamids = count,
+) =>
+  Promise.all(
+    Array.from({ length: count }, (_, n) =>
+      store.accept(anEvent({ wamid: `wamid.${n % wamids}`, id: `${id}-${n}` })),
+    ),
+  );
 let folder: string;
 beforeEach(() => {
   folder = tempFolder();
 });
 
-/** Destroys each page of a store with `events` events in a copy of its own, and opens it: null when it is refused. */
+/**
+ * Destroys each page of a store with `events` events in a copy of its own, and opens it: null when
+ * it is refused.
+ */
 async function* destroyed(events: number) {
   const whole = join(folder, "whole.db");
   const rules = rulesFor([{ name: "all" }]);
@@ -35,7 +57,10 @@ async function* destroyed(events: number) {
     closeSync(file);
     const failures: unknown[] = [];
     try {
-      const damaged = openSqliteStore(path, rules, { ...quiet, failed: (error) => void failures.push(error) });
+      const damaged = openSqliteStore(path, rules, {
+        ...quiet,
+        failed: (error) => void failures.push(error),
+      });
       yield { damaged, failures };
       await damaged.close();
     } catch (error) {
@@ -58,7 +83,9 @@ test("whichever page is destroyed: refused in one line at the start, or StoreUna
     expect(damaged.read.stopReason("all")).toBeNull();
     const results = await Promise.allSettled(
       Array.from({ length: 40 }, (_, n) =>
-        damaged.accept(anEvent({ wamid: `wamid.${n}`, id: n % 2 === 0 ? `before-${n}` : `after-${n}` })),
+        damaged.accept(
+          anEvent({ wamid: `wamid.${n}`, id: n % 2 === 0 ? `before-${n}` : `after-${n}` }),
+        ),
       ),
     );
     const failed = results.filter((result) => result.status === "rejected");
@@ -86,7 +113,9 @@ test("whichever page is destroyed: a read that needs it says StoreUnavailable, a
         read();
       } catch (error) {
         expect(error).toBeInstanceOf(StoreUnavailable);
-        expect((error as Error).message).toMatch(/page-\d+\.db is damaged; stop the relay, and restore it from a copy/);
+        expect((error as Error).message).toMatch(
+          /page-\d+\.db is damaged; stop the relay, and restore it from a copy/,
+        );
       }
     }
     if (failures.length === 0) continue;
@@ -106,7 +135,10 @@ async function running(name: string) {
   const path = join(folder, name, "relay.db");
   mkdirSync(join(folder, name));
   const failures: unknown[] = [];
-  const store = openSqliteStore(path, rulesFor([{ name: "all" }]), { ...quiet, failed: (error) => void failures.push(error) });
+  const store = openSqliteStore(path, rulesFor([{ name: "all" }]), {
+    ...quiet,
+    failed: (error) => void failures.push(error),
+  });
   await acceptAll(store, 300, "before");
   const checkpoint = (): void => {
     const other = new Database(path);
@@ -120,13 +152,29 @@ async function running(name: string) {
 
 const harms: readonly (readonly [what: string, harm: (path: string) => void, said: RegExp])[] = [
   ["is emptied", (path) => truncateSync(path, 0), /relay\.db was truncated while in use/],
-  ["loses its second half", (path) => truncateSync(path, 8 * pageSize), /relay\.db was truncated while in use/],
-  ["loses its log's contents", (path) => truncateSync(`${path}-wal`, 0), /relay\.db-wal was truncated while in use/],
-  ["loses half of its log", (path) => truncateSync(`${path}-wal`, 20_000), /relay\.db-wal was truncated while in use/],
+  [
+    "loses its second half",
+    (path) => truncateSync(path, 8 * pageSize),
+    /relay\.db was truncated while in use/,
+  ],
+  [
+    "loses its log's contents",
+    (path) => truncateSync(`${path}-wal`, 0),
+    /relay\.db-wal was truncated while in use/,
+  ],
+  [
+    "loses half of its log",
+    (path) => truncateSync(`${path}-wal`, 20_000),
+    /relay\.db-wal was truncated while in use/,
+  ],
   ["is deleted", (path) => rmSync(path), /relay\.db was deleted or replaced while in use/],
   ["loses its log", (path) => rmSync(`${path}-wal`), /relay\.db-wal was deleted or replaced/],
   ["loses its index", (path) => rmSync(`${path}-shm`), /relay\.db-shm was deleted or replaced/],
-  ["loses its folder", (path) => renameSync(join(path, ".."), join(path, "../../away")), /relay\.db was deleted or replaced/],
+  [
+    "loses its folder",
+    (path) => renameSync(join(path, ".."), join(path, "../../away")),
+    /relay\.db was deleted or replaced/,
+  ],
   [
     "is replaced by a copy",
     (path) => {
@@ -137,18 +185,21 @@ const harms: readonly (readonly [what: string, harm: (path: string) => void, sai
   ],
 ];
 
-test.each(harms)("a file that %s while in use: nothing is acknowledged from then on", async (_what, harm, said) => {
-  const { path, store, failures } = await running("harmed");
-  expect(store.isInPlace()).toBe(true);
-  harm(path);
-  await expect(store.accept(anEvent({ wamid: "v", id: "after" }))).rejects.toMatchObject({
-    name: "StoreUnavailable",
-    message: expect.stringMatching(said),
-  });
-  expect(store.isInPlace()).toBe(false);
-  expect(failures.length).toBeGreaterThan(0);
-  await store.close();
-});
+test.each(harms)(
+  "a file that %s while in use: nothing is acknowledged from then on",
+  async (_what, harm, said) => {
+    const { path, store, failures } = await running("harmed");
+    expect(store.isInPlace()).toBe(true);
+    harm(path);
+    await expect(store.accept(anEvent({ wamid: "v", id: "after" }))).rejects.toMatchObject({
+      name: "StoreUnavailable",
+      message: expect.stringMatching(said),
+    });
+    expect(store.isInPlace()).toBe(false);
+    expect(failures.length).toBeGreaterThan(0);
+    await store.close();
+  },
+);
 
 test("a checkpoint of another program, which empties the log, is no fault", async () => {
   const { store, failures, checkpoint } = await running("checkpoint");
@@ -167,8 +218,11 @@ test("which codes of SQLite are faults of the disk or file", () => {
     "FULL IOERR IOERR_SHORT_READ IOERR_FSYNC READONLY READONLY_DBMOVED BUSY BUSY_SNAPSHOT LOCKED CORRUPT CORRUPT_INDEX NOTADB CANTOPEN NOMEM PERM AUTH PROTOCOL NOLFS INTERNAL INTERRUPT SCHEMA",
   );
   for (const code of faults) expect([code, isStorageFault({ code })]).toEqual([code, true]);
-  for (const code of codes("ERROR CONSTRAINT CONSTRAINT_UNIQUE TOOBIG MISMATCH MISUSE RANGE BUSYBODY")) {
+  for (const code of codes(
+    "ERROR CONSTRAINT CONSTRAINT_UNIQUE TOOBIG MISMATCH MISUSE RANGE BUSYBODY",
+  )) {
     expect([code, isStorageFault({ code })]).toEqual([code, false]);
   }
-  for (const error of [null, undefined, "SQLITE_FULL", new Error("SQLITE_FULL"), { code: 10 }]) expect(isStorageFault(error)).toBe(false);
+  for (const error of [null, undefined, "SQLITE_FULL", new Error("SQLITE_FULL"), { code: 10 }])
+    expect(isStorageFault(error)).toBe(false);
 });

@@ -15,15 +15,17 @@ beforeEach(() => {
 
 /** The errors of opening the file for writing and for reading. */
 function refusals(): (string | null)[] {
-  return [() => openForWriting(path, "a test", "an-instance"), () => openForReading(path)].map((open) => {
-    try {
-      open().close();
-      return null;
-    } catch (error) {
-      expect(error).toBeInstanceOf(StoreRefused);
-      return (error as Error).message;
-    }
-  });
+  return [() => openForWriting(path, "a test", "an-instance"), () => openForReading(path)].map(
+    (open) => {
+      try {
+        open().close();
+        return null;
+      } catch (error) {
+        expect(error).toBeInstanceOf(StoreRefused);
+        return (error as Error).message;
+      }
+    },
+  );
 }
 
 function change(sql: string): void {
@@ -57,7 +59,9 @@ function withSchema(by: 1 | -1): string {
 }
 
 function former(id: number, version: number, name: string): string {
-  change(`CREATE TABLE events (seq INTEGER PRIMARY KEY); PRAGMA application_id = ${id}; PRAGMA user_version = ${version}`);
+  change(
+    `CREATE TABLE events (seq INTEGER PRIMARY KEY); PRAGMA application_id = ${id}; PRAGMA user_version = ${version}`,
+  );
   return `is a store of wamid-relay ${name}; move it away or give storage.path another file, and register open messages again`;
 }
 
@@ -65,7 +69,10 @@ const refused: readonly [what: string, make: () => string][] = [
   ["a newer schema", () => withSchema(1)],
   ["an older schema", () => withSchema(-1)],
   ["0.x", () => former(0x77616d64, 9, "0.x, which 1.x cannot read")],
-  ["1.x before its release", () => former(0x77616d31, 1, "1.x before its release, which this version cannot read")],
+  [
+    "1.x before its release",
+    () => former(0x77616d31, 1, "1.x before its release, which this version cannot read"),
+  ],
   [
     "another program",
     () => {

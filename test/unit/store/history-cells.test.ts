@@ -42,7 +42,12 @@ function write(runner: SqliteRunner, cells: readonly Counted[]): void {
 }
 
 const cell: fc.Arbitrary<Counted> = fc.record({
-  series: fc.constantFrom("events" as const, "attempts" as const, "delivery" as const, "oldest" as const),
+  series: fc.constantFrom(
+    "events" as const,
+    "attempts" as const,
+    "delivery" as const,
+    "oldest" as const,
+  ),
   subject: fc.constantFrom("one", "two", "three"),
   label: fc.constantFrom("1", "2", "3"),
   at: fc.integer({ min: now - 5 * hourMs, max: now }),
@@ -53,17 +58,26 @@ const cell: fc.Arbitrary<Counted> = fc.record({
 
 test("a series and the last hour are those of all accounts and writers", () => {
   fc.assert(
-    fc.property(fc.array(cell), fc.constantFrom("minute" as const, "hour" as const), (cells, step) => {
-      const runner = open();
-      write(runner, cells);
-      for (const given of [{ name: "events" }, { name: "events", source: "two" }, { name: "delivery" }, { name: "oldest" }] as const) {
-        const query = seriesQuery({ ...given, from: now - 4 * hourMs, to: now, step }, now);
-        expect(runner.now(readSeries(query))).toEqual(seriesOf(cells, query));
-      }
-      const sums = createLastHourSums(now);
-      for (const { series, ...one } of cells) sums.add(series as "events", one);
-      expect(runner.now(readLastHour(now))).toEqual(sums.result());
-    }),
+    fc.property(
+      fc.array(cell),
+      fc.constantFrom("minute" as const, "hour" as const),
+      (cells, step) => {
+        const runner = open();
+        write(runner, cells);
+        for (const given of [
+          { name: "events" },
+          { name: "events", source: "two" },
+          { name: "delivery" },
+          { name: "oldest" },
+        ] as const) {
+          const query = seriesQuery({ ...given, from: now - 4 * hourMs, to: now, step }, now);
+          expect(runner.now(readSeries(query))).toEqual(seriesOf(cells, query));
+        }
+        const sums = createLastHourSums(now);
+        for (const { series, ...one } of cells) sums.add(series as "events", one);
+        expect(runner.now(readLastHour(now))).toEqual(sums.result());
+      },
+    ),
   );
 });
 
@@ -76,7 +90,9 @@ test("a series by the hour is the same however many of its minutes have become h
       const query = { from: now - 5 * hourMs, to: now, step: "hour" } as const;
       for (const limit of limits) runner.transact(rollUp(later, limit));
       for (const name of ["events", "attempts", "delivery", "oldest"] as const)
-        expect(runner.now(readSeries(seriesQuery({ name, ...query }, now)))).toEqual(seriesOf(cells, seriesQuery({ name, ...query }, now)));
+        expect(runner.now(readSeries(seriesQuery({ name, ...query }, now)))).toEqual(
+          seriesOf(cells, seriesQuery({ name, ...query }, now)),
+        );
       // A late count is in a minute again until the next pass.
       write(runner, late);
       const all = [...cells, ...late];
@@ -91,7 +107,14 @@ test("a series by the hour is the same however many of its minutes have become h
 test("hours past their retention are deleted, and what is counted in them later is not read", () => {
   const runner = open();
   const at = (hours: number) => now - hours * hourMs;
-  const one = { series: "events", subject: "one", label: "1", n: 1, account: "main", writer: "a" } as const;
+  const one = {
+    series: "events",
+    subject: "one",
+    label: "1",
+    n: 1,
+    account: "main",
+    writer: "a",
+  } as const;
   const cells = [5, 4, 3, 1].map((hours) => ({ ...one, at: at(hours) }));
   write(runner, cells);
   runner.transact(rollUp(later, 100));
@@ -108,6 +131,8 @@ test("hours past their retention are deleted, and what is counted in them later 
 
 function seriesOf(cells: readonly Counted[], query: ReturnType<typeof seriesQuery>) {
   const sums = createSeriesSums(query);
-  for (const one of cells) if (one.series === query.name) sums.add({ ...one, at: Math.floor(one.at / minuteMs) * minuteMs });
+  for (const one of cells)
+    if (one.series === query.name)
+      sums.add({ ...one, at: Math.floor(one.at / minuteMs) * minuteMs });
   return sums.view();
 }

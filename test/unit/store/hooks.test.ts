@@ -18,7 +18,9 @@ test("regression: a registration's conflict is told to who asked, and does not c
   };
   const store = openSqliteStore(join(folder, "relay.db"), rulesFor([{ name: "all" }]), hooks);
   await store.register([{ account: "main", wamid: "w", reference: "one" }], start);
-  await expect(store.register([{ account: "main", wamid: "w", reference: "two" }], start)).rejects.toMatchObject({ code: "conflict" });
+  await expect(
+    store.register([{ account: "main", wamid: "w", reference: "two" }], start),
+  ).rejects.toMatchObject({ code: "conflict" });
   expect(failures).toEqual([]);
   expect(committed).toEqual([1]);
   await store.accept(anEvent({ wamid: "w" }));

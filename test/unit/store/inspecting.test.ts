@@ -1,7 +1,11 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { StoreReading } from "../../../src/store/read/reading.ts";
 import { openForReading } from "../../../src/store/sqlite/file.ts";
-import { createBrowsing, createInspecting, type FileInspecting } from "../../../src/store/sqlite/inspecting.ts";
+import {
+  createBrowsing,
+  createInspecting,
+  type FileInspecting,
+} from "../../../src/store/sqlite/inspecting.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { accept, delivered, settle } from "../../contract/contract-tools.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
@@ -37,7 +41,15 @@ test("it sees what was committed just before, each time", async () => {
     const event = await accept(subject.store, { wamid: `w${each}` });
     await settle(subject.store, "all", event, delivered);
     expect(await inspecting.stats()).toEqual({
-      dispositions: { routed: each, filtered: 0, ignored: 0, quarantined: 0, parked: 0, released: 0, unassigned: 0 },
+      dispositions: {
+        routed: each,
+        filtered: 0,
+        ignored: 0,
+        quarantined: 0,
+        parked: 0,
+        released: 0,
+        unassigned: 0,
+      },
       duplicates: 0,
       deliveries: { waiting: 0, held: 0, delivered: each, dead: 0 },
       attempts: { made: each, failed: 0 },
@@ -56,7 +68,8 @@ test("counts and audits at the same time, while events come in", async () => {
         inspecting.audit(order, () => {}),
       );
   }
-  for (const look of await Promise.all(looks)) expect((look as { balanced?: boolean }).balanced ?? true).toBe(true);
+  for (const look of await Promise.all(looks))
+    expect((look as { balanced?: boolean }).balanced ?? true).toBe(true);
   expect(await inspecting.audit(order, () => {})).toMatchObject({
     balanced: true,
     events: { received: 50 },
@@ -101,7 +114,10 @@ test("pages are the same in the thread, whatever they filter, and hold what was 
   for (let each = 1; each <= 3; each += 1) {
     const event = await accept(subject.store, { wamid: `w${each}` });
     await accept(subject.store, { runId: "run" });
-    await subject.store.register([{ account: "main", wamid: `w${each}`, reference: "order-1" }], start);
+    await subject.store.register(
+      [{ account: "main", wamid: `w${each}`, reference: "order-1" }],
+      start,
+    );
     if (each > 1) await settle(subject.store, "all", event, delivered);
     expect(aside.isAside?.()).toBe(true);
     const [events, , , , messages, runs] = await pagesOf(aside);
@@ -141,7 +157,9 @@ test("a short backlog is counted here, and a long one in the thread", async () =
 test("a page that fails leaves the thread able to answer the next", async () => {
   const { subject, inspecting } = await opened();
   await accept(subject.store, { wamid: "w1" });
-  await expect(inspecting.page("listDeliveries", { limit: {} as number })).rejects.toMatchObject({ name: "StoreUnavailable" });
+  await expect(inspecting.page("listDeliveries", { limit: {} as number })).rejects.toMatchObject({
+    name: "StoreUnavailable",
+  });
   expect(await inspecting.page("listDeliveries", { limit: 10 })).toHaveLength(1);
 });
 

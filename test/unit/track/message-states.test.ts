@@ -1,16 +1,24 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isStatus, messageStatuses, statusesOf } from "../../../src/model/statuses.ts";
-import { type MessageState, type Observation, stepMessage, unobserved } from "../../../src/model/tracking.ts";
+import {
+  type MessageState,
+  type Observation,
+  stepMessage,
+  unobserved,
+} from "../../../src/model/tracking.ts";
 
 const statuses = statusesOf(messageStatuses);
 const outbound = statuses
   .filter((status) => messageStatuses[status].direction === "outbound")
   .sort((a, b) => messageStatuses[a].rank - messageStatuses[b].rank);
 /** 0: none yet. */
-const height = (status: string | null) => (isStatus(messageStatuses, status) ? outbound.indexOf(status) + 1 : 0);
-const isInbound = (status: string | null) => isStatus(messageStatuses, status) && messageStatuses[status].direction === "inbound";
-const carriesError = (status: string | null) => isStatus(messageStatuses, status) && messageStatuses[status].error;
+const height = (status: string | null) =>
+  isStatus(messageStatuses, status) ? outbound.indexOf(status) + 1 : 0;
+const isInbound = (status: string | null) =>
+  isStatus(messageStatuses, status) && messageStatuses[status].direction === "inbound";
+const carriesError = (status: string | null) =>
+  isStatus(messageStatuses, status) && messageStatuses[status].error;
 
 const at = fc.integer({ min: 0, max: 20 });
 const word = fc.oneof(
@@ -32,7 +40,11 @@ function apply(events: readonly Observation[], from: MessageState = unobserved):
 }
 
 const shuffled = (events: fc.Arbitrary<Observation>) =>
-  fc.array(events, { maxLength: 12 }).chain((list) => fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })));
+  fc
+    .array(events, { maxLength: 12 })
+    .chain((list) =>
+      fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
+    );
 
 describe("examples", () => {
   test("the statuses of the service's document rank in its order, and failed between sent and delivered", () => {
@@ -47,7 +59,11 @@ describe("examples", () => {
       { status: "failed", error: "131026", at: 2 },
       { status: "delivered", error: null, at: 3 },
     ]);
-    expect(state).toEqual({ status: "delivered", error: "131026", times: { sent: 1, failed: 2, delivered: 3 } });
+    expect(state).toEqual({
+      status: "delivered",
+      error: "131026",
+      times: { sent: 1, failed: 2, delivered: 3 },
+    });
   });
 
   test("a repeated bare failed keeps the code and the very object; one with another code replaces it, without a transition", () => {
@@ -80,7 +96,11 @@ describe("for any events", () => {
           if (isInbound(state.status)) expect(step.state.status).toBe(state.status);
           else if (isInbound(step.state.status)) expect(state.status).toBeNull();
           else expect(height(step.state.status)).toBeGreaterThanOrEqual(height(state.status));
-          expect(step.transition).toEqual(state.status === step.state.status ? null : { from: state.status, to: step.state.status });
+          expect(step.transition).toEqual(
+            state.status === step.state.status
+              ? null
+              : { from: state.status, to: step.state.status },
+          );
           state = step.state;
         }
       }),
@@ -111,7 +131,9 @@ describe("for any events", () => {
   test("an error code is never erased: it is the last that a failed carried", () => {
     fc.assert(
       fc.property(fc.array(anySeen), (events) => {
-        const last = events.findLast((seen) => carriesError(seen.status) && seen.error !== null && seen.error !== "");
+        const last = events.findLast(
+          (seen) => carriesError(seen.status) && seen.error !== null && seen.error !== "",
+        );
         expect(apply(events).error).toBe(last?.error ?? null);
       }),
     );
@@ -122,7 +144,8 @@ describe("for any events", () => {
       fc.property(fc.array(anySeen), (events) => {
         const smallest: Record<string, number> = {};
         for (const { status, at } of events) {
-          if (isStatus(messageStatuses, status)) smallest[status] = Math.min(at, smallest[status] ?? at);
+          if (isStatus(messageStatuses, status))
+            smallest[status] = Math.min(at, smallest[status] ?? at);
         }
         expect(apply(events).times).toEqual(smallest);
       }),
@@ -155,7 +178,9 @@ describe("for an outbound message with one error code at most", () => {
       fc.property(shuffled(agreeing), ([events, other]) => {
         const state = apply(events);
         expect(apply(other)).toEqual(state);
-        expect(height(state.status)).toBe(Math.max(0, ...events.map((seen) => height(seen.status))));
+        expect(height(state.status)).toBe(
+          Math.max(0, ...events.map((seen) => height(seen.status))),
+        );
       }),
     );
   });

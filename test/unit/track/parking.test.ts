@@ -1,6 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { KeptVerdict, RouteVerdict } from "../../../src/model/states.ts";
-import { dropReplaced, expire, isReplaced, planningFailed, release, releaseTruncated } from "../../../src/track/planning.ts";
+import {
+  dropReplaced,
+  expire,
+  isReplaced,
+  planningFailed,
+  release,
+  releaseTruncated,
+} from "../../../src/track/planning.ts";
 
 const parked: KeptVerdict[] = [
   ["a", "park"],
@@ -21,7 +28,10 @@ describe("release of a parked event", () => {
   });
 
   test("filters an event that no route wants now", () => {
-    expect(release(parked, [skipA("reference")])).toMatchObject({ disposition: "filtered", verdicts: [skipA("reference"), skipB] });
+    expect(release(parked, [skipA("reference")])).toMatchObject({
+      disposition: "filtered",
+      verdicts: [skipA("reference"), skipB],
+    });
   });
 
   test("skips removed routes, and all routes when planning failed", () => {
@@ -31,7 +41,11 @@ describe("release of a parked event", () => {
 });
 
 test("an expired event is ignored, unless another route had it routed", () => {
-  expect(expire(parked)).toEqual({ disposition: "ignored", verdicts: [skipA("untracked"), skipB], released: [skipA("untracked")] });
+  expect(expire(parked)).toEqual({
+    disposition: "ignored",
+    verdicts: [skipA("untracked"), skipB],
+    released: [skipA("untracked")],
+  });
   expect(expire(routedToo).disposition).toBe("routed");
 });
 
@@ -47,12 +61,21 @@ describe("the end of a hydration", () => {
   });
 
   test("drops a replaced event and keeps what was routed before", () => {
-    expect(dropReplaced(parked)).toMatchObject({ disposition: "filtered", released: [skipA("hydrated")] });
+    expect(dropReplaced(parked)).toMatchObject({
+      disposition: "filtered",
+      released: [skipA("hydrated")],
+    });
     expect(dropReplaced(routedToo).disposition).toBe("routed");
   });
 
   test("delivers an event whose body cannot be read to every route that parked it", () => {
-    expect(releaseTruncated(parked, null)).toMatchObject({ disposition: "routed", released: [deliver("a")] });
-    expect(releaseTruncated(parked, [skipA("truncated")])).toMatchObject({ disposition: "filtered", released: [skipA("truncated")] });
+    expect(releaseTruncated(parked, null)).toMatchObject({
+      disposition: "routed",
+      released: [deliver("a")],
+    });
+    expect(releaseTruncated(parked, [skipA("truncated")])).toMatchObject({
+      disposition: "filtered",
+      released: [skipA("truncated")],
+    });
   });
 });

@@ -1,7 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RunStatus } from "../../../src/model/statuses.ts";
-import { type Observation, type RunState, stepRun, unobserved } from "../../../src/model/tracking.ts";
+import {
+  type Observation,
+  type RunState,
+  stepRun,
+  unobserved,
+} from "../../../src/model/tracking.ts";
 
 const seenOf = (...words: (RunStatus | null)[]): fc.Arbitrary<Observation> =>
   fc.record({
@@ -21,7 +26,11 @@ describe("examples", () => {
     expect(started.transition).toEqual({ from: null, to: "started" });
     const failed = stepRun(started.state, { status: "failed", error: "template withdrawn", at: 2 });
     expect(failed.transition).toEqual({ from: "started", to: "failed" });
-    expect(failed.state).toEqual({ status: "failed", error: "template withdrawn", times: { started: 1, failed: 2 } });
+    expect(failed.state).toEqual({
+      status: "failed",
+      error: "template withdrawn",
+      times: { started: 1, failed: 2 },
+    });
   });
 
   test("the first end stays, and the other leaves its time and error", () => {
@@ -29,7 +38,11 @@ describe("examples", () => {
       { status: "completed", error: null, at: 5 },
       { status: "failed", error: "late", at: 6 },
     ]);
-    expect(state).toEqual({ status: "completed", error: "late", times: { completed: 5, failed: 6 } });
+    expect(state).toEqual({
+      status: "completed",
+      error: "late",
+      times: { completed: 5, failed: 6 },
+    });
   });
 
   test("an error that comes with another word is not taken", () => {
@@ -49,12 +62,19 @@ describe("for any events", () => {
         let state: RunState = unobserved;
         for (const seen of events) {
           const step = stepRun(Object.freeze(state), seen);
-          if (state.status === "completed" || state.status === "failed") expect(step.state.status).toBe(state.status);
+          if (state.status === "completed" || state.status === "failed")
+            expect(step.state.status).toBe(state.status);
           if (state.status !== null) expect(step.state.status).not.toBeNull();
-          expect(step.transition).toEqual(state.status === step.state.status ? null : { from: state.status, to: step.state.status });
+          expect(step.transition).toEqual(
+            state.status === step.state.status
+              ? null
+              : { from: state.status, to: step.state.status },
+          );
           state = step.state;
         }
-        const firstEnd = events.find((seen) => seen.status === "completed" || seen.status === "failed");
+        const firstEnd = events.find(
+          (seen) => seen.status === "completed" || seen.status === "failed",
+        );
         if (firstEnd !== undefined) expect(state.status).toBe(firstEnd.status);
       }),
     );
@@ -75,15 +95,20 @@ describe("for any events", () => {
     expect(stepRun(state, { status: null, error: "ignored", at: 0 }).state).toBe(state);
   });
 
-  test.each(["completed", "failed"] as const)("with %s as the only kind of end, order does not matter", (end) => {
-    const lists = fc.array(seenOf("started", end, null), { maxLength: 10 });
-    fc.assert(
-      fc.property(
-        lists.chain((list) => fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length }))),
-        ([events, other]) => {
-          expect(apply(other)).toEqual(apply(events));
-        },
-      ),
-    );
-  });
+  test.each(["completed", "failed"] as const)(
+    "with %s as the only kind of end, order does not matter",
+    (end) => {
+      const lists = fc.array(seenOf("started", end, null), { maxLength: 10 });
+      fc.assert(
+        fc.property(
+          lists.chain((list) =>
+            fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
+          ),
+          ([events, other]) => {
+            expect(apply(other)).toEqual(apply(events));
+          },
+        ),
+      );
+    },
+  );
 });

@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
 import { messageStatuses, runStatuses, statusesOf } from "../../../src/model/statuses.ts";
-import { stepMessage, stepRun, type TrackedState, unobserved } from "../../../src/model/tracking.ts";
+import {
+  stepMessage,
+  stepRun,
+  type TrackedState,
+  unobserved,
+} from "../../../src/model/tracking.ts";
 import { readPage } from "../../harness/pages.ts";
 
 const page = readPage("docs/concepts/message-states.md");
@@ -21,15 +26,19 @@ function written(head: readonly string[], rows: readonly (readonly string[])[]):
 const yes = (is: boolean) => (is ? "yes" : "no");
 
 test("the statuses of messages in docs/concepts/message-states.md are those of model/statuses.ts", () => {
-  const rows = Object.entries(messageStatuses).map(([status, { rank, stage, direction, webhook, error }]) => [
-    `\`${status}\``,
-    direction,
-    String(rank),
-    stage,
-    yes(webhook),
-    yes(error),
-  ]);
-  expect(tableOf("| status | direction |")).toBe(written(["status", "direction", "rank", "stage", "webhook", "error code"], rows));
+  const rows = Object.entries(messageStatuses).map(
+    ([status, { rank, stage, direction, webhook, error }]) => [
+      `\`${status}\``,
+      direction,
+      String(rank),
+      stage,
+      yes(webhook),
+      yes(error),
+    ],
+  );
+  expect(tableOf("| status | direction |")).toBe(
+    written(["status", "direction", "rank", "stage", "webhook", "error code"], rows),
+  );
 });
 
 test("the statuses of runs in docs/concepts/message-states.md are those of model/statuses.ts", () => {
@@ -40,18 +49,24 @@ test("the statuses of runs in docs/concepts/message-states.md are those of model
     event === null ? "none" : `\`${event}\``,
     yes(error),
   ]);
-  expect(tableOf("| status | rank |")).toBe(written(["status", "rank", "stage", "webhook event", "error"], rows));
+  expect(tableOf("| status | rank |")).toBe(
+    written(["status", "rank", "stage", "webhook event", "error"], rows),
+  );
 });
 
 /** Rows: the status before; columns: the one observed; a cell: the status after it. */
 function transitions<Status extends string>(
   statuses: readonly Status[],
-  step: (state: TrackedState<Status>, seen: { status: Status; error: null; at: number }) => { readonly state: TrackedState<Status> },
+  step: (
+    state: TrackedState<Status>,
+    seen: { status: Status; error: null; at: number },
+  ) => { readonly state: TrackedState<Status> },
 ): string[][] {
   return [null, ...statuses].map((from) => [
     from ?? "(none)",
     ...statuses.map((status) => {
-      const after = step({ ...unobserved, status: from }, { status, error: null, at: 1 }).state.status;
+      const after = step({ ...unobserved, status: from }, { status, error: null, at: 1 }).state
+        .status;
       return after === null || after === from ? "=" : after;
     }),
   ]);
@@ -59,7 +74,9 @@ function transitions<Status extends string>(
 
 test("the transitions of messages in docs/concepts/message-states.md are those of the state machine", () => {
   const statuses = statusesOf(messageStatuses);
-  expect(tableOf("| message |")).toBe(written(["message", ...statuses], transitions(statuses, stepMessage)));
+  expect(tableOf("| message |")).toBe(
+    written(["message", ...statuses], transitions(statuses, stepMessage)),
+  );
 });
 
 test("the transitions of runs in docs/concepts/message-states.md are those of the state machine", () => {

@@ -4,7 +4,16 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { AutomationStep, EventRecord, RunRecord } from "../../../../src/sandbox/world.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
-import { type Account, day, hour, minute, type Sent, type Service, second, startService } from "../conformance/harness.ts";
+import {
+  type Account,
+  day,
+  hour,
+  minute,
+  type Sent,
+  type Service,
+  second,
+  startService,
+} from "../conformance/harness.ts";
 import { callPlainly } from "../conformance/plain-http.ts";
 import { startTestServer } from "../test-server.ts";
 
@@ -23,18 +32,30 @@ interface Setup {
   readonly signature?: object;
 }
 
-async function start(steps: readonly AutomationStep[], { on = service, phone = on.phone("0001"), data = {}, ...more }: Setup = {}) {
+async function start(
+  steps: readonly AutomationStep[],
+  { on = service, phone = on.phone("0001"), data = {}, ...more }: Setup = {},
+) {
   const account = more.account ?? (await on.account());
   await account.customerWrites(phone);
-  const { id, token } = await account.automation({ steps, ...(more.signature && { signature: more.signature }) });
-  const { body } = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, { phone, data });
+  const { id, token } = await account.automation({
+    steps,
+    ...(more.signature && { signature: more.signature }),
+  });
+  const { body } = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, {
+    phone,
+    data,
+  });
   return {
     account,
     phone,
     id,
     token,
     run: async () => (await account.box<RunRecord>("GET", `/runs/${body.runId}`)).body,
-    sent: async () => (await account.messages()).filter(({ origin }) => origin === "automation").map(({ text }) => text),
+    sent: async () =>
+      (await account.messages())
+        .filter(({ origin }) => origin === "automation")
+        .map(({ text }) => text),
     /** What was reported of the run. */
     async reported() {
       const { data: events } = (await account.box<{ data: EventRecord[] }>("GET", "/events")).body;
@@ -56,7 +77,11 @@ test("text and template go out with the run's data filled in, each after the one
     { type: "send", text: "Hola {{nombre}}, pedido {{ pedido }}{{nada}}." },
     { type: "send", templateId, variables: { pedido: "N.º {{pedido}}", fecha: "{{fecha}}" } },
   ] as const;
-  const { run, sent, reported } = await start(steps, { account, phone, data: { nombre: "Ana", pedido: "7" } });
+  const { run, sent, reported } = await start(steps, {
+    account,
+    phone,
+    data: { nombre: "Ana", pedido: "7" },
+  });
   expect(await sent()).toEqual([]);
   await service.advance(2 * second);
   expect(await sent()).toEqual(["Hola Ana, pedido 7."]);
@@ -65,12 +90,17 @@ test("text and template go out with the run's data filled in, each after the one
   expect(await sent()).toEqual(["Hola Ana, pedido 7.", "N.º 7 hoy"]);
   expect(await reported()).toEqual([["automation.completed", undefined]]);
   expect(await run()).toMatchObject({ status: "completed", error: null, left: [] });
-  expect((await account.box("GET", `/contacts/${phone}`)).body).toMatchObject({ conversation: { runId: null } });
+  expect((await account.box("GET", `/contacts/${phone}`)).body).toMatchObject({
+    conversation: { runId: null },
+  });
 });
 
 test("a run fails with the text with which its send is refused", async () => {
   const account = await service.account();
-  const [deleted, rejected] = [await account.template(), await account.template({ status: "rejected" })];
+  const [deleted, rejected] = [
+    await account.template(),
+    await account.template({ status: "rejected" }),
+  ];
   await account.box("DELETE", `/templates/${deleted}`);
   const approved = await account.template();
   for (const [templateId, ending] of [
@@ -78,9 +108,17 @@ test("a run fails with the text with which its send is refused", async () => {
     [rejected, "0001"],
     [approved, "0005"],
   ] as const) {
-    const { phone, run, reported } = await start([{ type: "send", templateId }], { account, phone: service.phone(ending) });
+    const { phone, run, reported } = await start([{ type: "send", templateId }], {
+      account,
+      phone: service.phone(ending),
+    });
     await service.advance(second);
-    const { error } = (await account.api<{ error: string }>("POST", "/messages", { to: phone, template: { id: templateId } })).body;
+    const { error } = (
+      await account.api<{ error: string }>("POST", "/messages", {
+        to: phone,
+        template: { id: templateId },
+      })
+    ).body;
     expect(await reported()).toEqual([["automation.failed", error]]);
     expect(await run()).toMatchObject({ status: "failed", error });
   }
@@ -97,12 +135,17 @@ test("a run waits for a message that will fail, and fails with it, once", async 
     ["0000", "El teléfono no tiene una cuenta en la red (código 131026)."],
     ["0004", "El mensaje no se pudo entregar (código 131047)."],
   ] as const) {
-    const { run, reported, account } = await start([{ type: "send", text: "hola" }], { phone: service.phone(ending) });
+    const { run, reported, account } = await start([{ type: "send", text: "hola" }], {
+      phone: service.phone(ending),
+    });
     await service.advance(200);
     expect(await run()).toMatchObject({ status: "running", left: [] });
     await service.advance(minute);
     const sent = (await account.messages()).at(-1);
-    await account.box("POST", `/messages/${sent?.id}/status`, { status: "failed", errorCode: 131026 });
+    await account.box("POST", `/messages/${sent?.id}/status`, {
+      status: "failed",
+      errorCode: 131026,
+    });
     await service.advance(minute);
     expect(await reported()).toEqual([["automation.failed", error]]);
   }
@@ -124,12 +167,18 @@ test("a message that fails while the run is further on fails it too; another run
   await account.api<Sent>("POST", "/messages", { to: phone, text: "api" });
   const fail = async (text: string) => {
     const message = (await account.messages()).find((one) => one.text === text);
-    await account.box("POST", `/messages/${message?.id}/status`, { status: "failed", errorCode: "131049" });
+    await account.box("POST", `/messages/${message?.id}/status`, {
+      status: "failed",
+      errorCode: "131049",
+    });
     return run();
   };
   expect(await fail("uno")).toMatchObject({ status: "running" });
   expect(await fail("api")).toMatchObject({ status: "running" });
-  expect(await fail("dos")).toMatchObject({ status: "failed", error: "El mensaje no se pudo entregar (código 131049)." });
+  expect(await fail("dos")).toMatchObject({
+    status: "failed",
+    error: "El mensaje no se pudo entregar (código 131049).",
+  });
   await service.advance(2 * hour);
   expect(await sent()).not.toContain("tres");
 });
@@ -176,7 +225,10 @@ test("within 24 hours of a human's reply a run sends nothing and says so; after 
   await account.box("POST", "/colleague/replies", { phone, text: "Le atiende Carla" });
   const stopped = await start([{ type: "send", templateId }], { account, phone });
   await service.advance(second);
-  expect(await stopped.run()).toMatchObject({ status: "failed", error: expect.stringContaining("24 horas") });
+  expect(await stopped.run()).toMatchObject({
+    status: "failed",
+    error: expect.stringContaining("24 horas"),
+  });
   const steps = [
     { type: "wait", ms: day },
     { type: "send", templateId },
@@ -205,7 +257,9 @@ test("past the month's quota of steps or requests a run fails with a text that s
 test("the contact limit is refused as messaging refuses it, and leaves no run", async () => {
   const account = await service.account({ contactLimit: 0 });
   const { id } = await account.automation();
-  expect((await account.api("POST", `/automations/${id}/runs`, { phone: service.phone() })).status).toBe(402);
+  expect(
+    (await account.api("POST", `/automations/${id}/runs`, { phone: service.phone() })).status,
+  ).toBe(402);
   expect(await account.runs()).toEqual([]);
 });
 
@@ -222,14 +276,27 @@ test("a customer's message starts the oldest published automation that waits for
   // One at a time: the next message finds it in progress.
   await account.customerWrites(phone, "¿hola?");
   await service.advance(second);
-  expect((await account.messages()).map(({ text }) => text)).toEqual(["hola", "¿hola?", "Recibimos: hola"]);
+  expect((await account.messages()).map(({ text }) => text)).toEqual([
+    "hola",
+    "¿hola?",
+    "Recibimos: hola",
+  ]);
   expect(await account.runs()).toHaveLength(1);
 });
 
-const exits = { onSuccess: [{ type: "fail", error: "success" }], onError: [{ type: "fail", error: "error" }] } as const;
+const exits = {
+  onSuccess: [{ type: "fail", error: "success" }],
+  onError: [{ type: "fail", error: "error" }],
+} as const;
 /** Which exit was taken is the error with which the run fails. */
 const request = (url: string, body: unknown = {}) =>
-  ({ type: "request", url, body, onSuccess: [...exits.onSuccess], onError: [...exits.onError] }) satisfies AutomationStep;
+  ({
+    type: "request",
+    url,
+    body,
+    onSuccess: [...exits.onSuccess],
+    onError: [...exits.onError],
+  }) satisfies AutomationStep;
 
 async function exitOf({ run }: Awaited<ReturnType<typeof start>>, on = service) {
   return until("the exit", async () => {
@@ -249,16 +316,29 @@ test("a request has the automation's way to sign, over the body as the data fill
   };
   const body = { pedido: "{{pedido}}", lineas: ["¡{{nombre}}!", 2], nada: null };
   const data = { pedido: "7", nombre: "Ñandú" };
-  const asked = await start([request(`${receiver.url}/pedidos?de={{x}}`, body)], { signature, data });
+  const asked = await start([request(`${receiver.url}/pedidos?de={{x}}`, body)], {
+    signature,
+    data,
+  });
   expect(await exitOf(asked)).toBe("success");
   const [seen] = receiver.seen;
   if (seen === undefined) return expect.unreachable();
-  expect(seen).toMatchObject({ method: "POST", path: "/pedidos?de={{x}}", headers: { "content-type": "application/json" } });
-  expect(JSON.parse(seen.body.toString())).toEqual({ pedido: "7", lineas: ["¡Ñandú!", 2], nada: null });
+  expect(seen).toMatchObject({
+    method: "POST",
+    path: "/pedidos?de={{x}}",
+    headers: { "content-type": "application/json" },
+  });
+  expect(JSON.parse(seen.body.toString())).toEqual({
+    pedido: "7",
+    lineas: ["¡Ñandú!", 2],
+    nada: null,
+  });
   // The machine of these tests stands still, days before the sandbox's time.
   const time = String(createManualClock().now() / 1000);
   expect(seen.headers["x-time"]).toBe(time);
-  expect(seen.headers["x-sig"]).toBe(createHmac("sha512", asked.token).update(`${time}.${seen.body}`).digest("base64"));
+  expect(seen.headers["x-sig"]).toBe(
+    createHmac("sha512", asked.token).update(`${time}.${seen.body}`).digest("base64"),
+  );
 });
 
 test("2xx takes the success exit, and everything else the other; nothing is followed or tried again", async () => {
@@ -268,8 +348,18 @@ test("2xx takes the success exit, and everything else the other; nothing is foll
   const account = await service.account();
   const seen: [number, string][] = [];
   for (const status of [200, 204, 299, 301, 404, 500])
-    seen.push([status, await exitOf(await start([request(`${receiver.url}/${status}`)], { account }))]);
-  expect(seen.map(([, exit]) => exit)).toEqual(["success", "success", "success", "error", "error", "error"]);
+    seen.push([
+      status,
+      await exitOf(await start([request(`${receiver.url}/${status}`)], { account })),
+    ]);
+  expect(seen.map(([, exit]) => exit)).toEqual([
+    "success",
+    "success",
+    "success",
+    "error",
+    "error",
+    "error",
+  ]);
   expect(receiver.seen).toHaveLength(6);
   expect(await exitOf(await start([request("http://127.0.0.1:1/")], { account }))).toBe("error");
 });
@@ -277,7 +367,10 @@ test("2xx takes the success exit, and everything else the other; nothing is foll
 test("a receiver that hangs or drips has 10 s of the machine's time, whatever the speed", async () => {
   const clock = createManualClock();
   const on = await startService({ clock, speed: 1_000 });
-  for (const answer of [() => {}, (response: ServerResponse) => void response.writeHead(200).write("…")]) {
+  for (const answer of [
+    () => {},
+    (response: ServerResponse) => void response.writeHead(200).write("…"),
+  ]) {
     const receiver = await startTestServer(answer);
     const asked = await start([request(receiver.url)], { on });
     await on.advance(hour);
@@ -303,13 +396,20 @@ test("an exit that leads nowhere goes on with the next step", async () => {
 test("a signature that the token is no key for is refused with the automation", async () => {
   const account = await service.account();
   const order = { name: "x", signature: { service: "acme", secretEncoding: "hex" } };
-  expect(await account.box("POST", "/automations", order)).toMatchObject({ status: 400, body: { error: "the secret is not hex" } });
+  expect(await account.box("POST", "/automations", order)).toMatchObject({
+    status: 400,
+    body: { error: "the secret is not hex" },
+  });
 });
 
 test("an incoming webhook needs no key, takes every other field as a variable, and counts as a call, refused or not", async () => {
   const account = await service.account();
-  const hooked = await account.automation({ trigger: "incoming-webhook", steps: [{ type: "wait", ms: minute }] });
-  const call = (body: unknown, url = hooked.hookUrl) => callPlainly<{ runId: string }>("POST", url, { body });
+  const hooked = await account.automation({
+    trigger: "incoming-webhook",
+    steps: [{ type: "wait", ms: minute }],
+  });
+  const call = (body: unknown, url = hooked.hookUrl) =>
+    callPlainly<{ runId: string }>("POST", url, { body });
   const phone = service.phone();
   const answer = await call({ phone, name: "Ana", pedido: "7", total: 12.5, lineas: [{ a: 1 }] });
   expect(answer.status).toBe(201);
@@ -321,7 +421,10 @@ test("an incoming webhook needs no key, takes every other field as a variable, a
   expect((await account.usage()).apiCalls.used).toBe(5);
   const manual = await account.box<{ hookId: string }>("POST", "/automations", { name: "manual" });
   for (const id of [manual.body.hookId, "nonsense"]) {
-    expect(await call({ phone }, hooked.hookUrl.replace(/[^/]+$/, id))).toMatchObject({ status: 404, body: { cause: null } });
+    expect(await call({ phone }, hooked.hookUrl.replace(/[^/]+$/, id))).toMatchObject({
+      status: 404,
+      body: { cause: null },
+    });
   }
   expect((await account.usage()).apiCalls.used).toBe(5);
 });

@@ -1,4 +1,5 @@
-// messaging-service-api.md, "Authentication", and "Endpoints": Management of API keys and webhook URLs.
+// messaging-service-api.md, "Authentication", and "Endpoints": Management of API keys and webhook
+// URLs.
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Account, minute, type Service, second, startService } from "./harness.ts";
 import { startReceiver } from "./receiver.ts";
@@ -28,7 +29,8 @@ test("Management of API keys and webhook URLs: both are created in the account s
   const { key } = await addKey(account);
   expect((await service.api("GET", "/me", { key })).status).toBe(200);
   expect((await account.webhook("http://127.0.0.1:9/hook")).url).toBe("http://127.0.0.1:9/hook");
-  for (const path of ["/keys", "/api-keys", "/webhooks"]) expectError(await account.api("POST", path, {}), 404);
+  for (const path of ["/keys", "/api-keys", "/webhooks"])
+    expectError(await account.api("POST", path, {}), 404);
 });
 
 test("Authentication: every request carries Authorization: Bearer and the key", async () => {
@@ -66,7 +68,9 @@ test("Authentication: keys are per account, and all keys of an account add up in
     expect((await call(account.key)).status).toBe(200);
     expect((await call(second.key)).status).toBe(200);
   }
-  expect([(await call(account.key)).status, (await call(second.key)).status]).toStrictEqual([429, 429]);
+  expect([(await call(account.key)).status, (await call(second.key)).status]).toStrictEqual([
+    429, 429,
+  ]);
   expect((await call(other.key)).status).toBe(200);
   expect((await account.usage()).apiCalls.used).toBe(300);
 });
@@ -90,14 +94,20 @@ test("Authentication: a key missing, misspelled or revoked gives 401", async () 
   const { id, key } = await addKey(account);
   await account.box("DELETE", `/keys/${id}`);
   expectError(await service.api("GET", "/me"), 401);
-  for (const wrong of [`${account.key}x`, account.key.slice(0, -1), account.key.toUpperCase(), key]) {
+  for (const wrong of [
+    `${account.key}x`,
+    account.key.slice(0, -1),
+    account.key.toUpperCase(),
+    key,
+  ]) {
     expectError(await service.api("GET", "/me", { key: wrong }), 401);
   }
 });
 
 test("Authentication: more than 20 bad keys a minute from one address block it for one minute, also for valid keys", async () => {
   const { key } = await service.account();
-  const good = (from?: string) => service.api("GET", "/me", { key, ...(from === undefined ? {} : { from }) });
+  const good = (from?: string) =>
+    service.api("GET", "/me", { key, ...(from === undefined ? {} : { from }) });
   const bad = () => service.api("GET", "/me", { key: "acme_live_wrong" });
   for (let count = 0; count < 20; count++) expectError(await bad(), 401);
   // 20 are not more than 20.
@@ -116,7 +126,8 @@ test("Authentication: more than 20 bad keys a minute from one address block it f
 test("Authentication: 20 bad keys in each minute block nobody", async () => {
   const { key } = await service.account();
   for (let round = 0; round < 3; round++) {
-    for (let count = 0; count < 20; count++) expectError(await service.api("GET", "/me", { key: "acme_live_wrong" }), 401);
+    for (let count = 0; count < 20; count++)
+      expectError(await service.api("GET", "/me", { key: "acme_live_wrong" }), 401);
     await service.advance(minute);
   }
   expect((await service.api("GET", "/me", { key })).status).toBe(200);
@@ -126,16 +137,24 @@ test("Authentication: webhook events are signed over the raw body with the webho
   await using receiver = await startReceiver();
   const account = await service.account();
   const [first, second] = [receiver.url(), receiver.url()];
-  const secrets = [(await account.webhook(first)).secret, (await account.webhook(second, { secret: "otro secreto" })).secret];
+  const secrets = [
+    (await account.webhook(first)).secret,
+    (await account.webhook(second, { secret: "otro secreto" })).secret,
+  ];
   expect(secrets[1]).toBe("otro secreto");
-  await account.box("POST", "/events", { event: "message.status", data: { texto: 'ñandú \u2028 🐦 / " < >', n: 1.5 } });
+  await account.box("POST", "/events", {
+    event: "message.status",
+    data: { texto: 'ñandú \u2028 🐦 / " < >', n: 1.5 },
+  });
   const posts = [(await receiver.arrivals(first, 1))[0], (await receiver.arrivals(second, 1))[0]];
   for (const [place, posted] of posts.entries()) {
     if (posted === undefined) return expect.unreachable();
     expect(signatureHeaders(posted)).toHaveLength(1);
     expect(isSignedBy(secrets[place] ?? "", posted)).toBe(true);
     expect(isSignedBy(secrets[1 - place] ?? "", posted)).toBe(false);
-    expect(isSignedBy(secrets[place] ?? "", { ...posted, raw: Buffer.from(`${posted.raw} `) })).toBe(false);
+    expect(
+      isSignedBy(secrets[place] ?? "", { ...posted, raw: Buffer.from(`${posted.raw} `) }),
+    ).toBe(false);
   }
 });
 

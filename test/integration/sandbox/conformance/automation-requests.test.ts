@@ -1,4 +1,5 @@
-// messaging-service-api.md, "Endpoints": Automation incoming webhook, Automation outgoing HTTP request.
+// messaging-service-api.md, "Endpoints": Automation incoming webhook, Automation outgoing HTTP
+// request.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
@@ -13,11 +14,15 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-const callHook = (url: string, body: object = { phone: service.phone(), pedido: "A-7" }) => callPlainly("POST", url, { body });
+const callHook = (url: string, body: object = { phone: service.phone(), pedido: "A-7" }) =>
+  callPlainly("POST", url, { body });
 
 test("Automation incoming webhook: a call to it starts the automation", async () => {
   const account = await service.account();
-  const { hookUrl } = await account.automation({ trigger: "incoming-webhook", steps: [{ type: "wait", ms: 1_000 }] });
+  const { hookUrl } = await account.automation({
+    trigger: "incoming-webhook",
+    steps: [{ type: "wait", ms: 1_000 }],
+  });
   const answer = await callHook(hookUrl);
   expect(answer.status, answer.text).toBeLessThan(300);
   expect(await account.runs()).toHaveLength(1);
@@ -47,18 +52,32 @@ test("Automation incoming webhook: calls to it share the per-minute cap", async 
   expect(await account.runs()).toHaveLength(10);
 });
 
-/** A run of an automation that posts `body` to a receiver; the text of its next message tells which exit was taken. */
-async function request(on: Service, account: Account, answering: Answering | undefined, body: unknown = { pedido: "{{pedido}}" }) {
+/**
+ * A run of an automation that posts `body` to a receiver; the text of its next message tells which
+ * exit was taken.
+ */
+async function request(
+  on: Service,
+  account: Account,
+  answering: Answering | undefined,
+  body: unknown = { pedido: "{{pedido}}" },
+) {
   const receiver = await startReceiver();
   const url = receiver.url(answering);
   const exit = (name: string) => [{ type: "fail", error: name }];
   const automation = await account.automation({
-    steps: [{ type: "request", url, body, onSuccess: exit("exit success"), onError: exit("exit error") }],
+    steps: [
+      { type: "request", url, body, onSuccess: exit("exit success"), onError: exit("exit error") },
+    ],
   });
-  const answer = await account.api<{ runId: string }>("POST", `/automations/${automation.id}/runs`, {
-    phone: on.phone(),
-    data: { pedido: "A-7" },
-  });
+  const answer = await account.api<{ runId: string }>(
+    "POST",
+    `/automations/${automation.id}/runs`,
+    {
+      phone: on.phone(),
+      data: { pedido: "A-7" },
+    },
+  );
   expect(answer.status, answer.text).toBe(201);
   await on.advance(second);
   const exitTaken = async () => {
@@ -77,7 +96,11 @@ async function request(on: Service, account: Account, answering: Answering | und
 }
 
 test("Automation outgoing HTTP request: a POST with the body that the author defined", async () => {
-  await using asked = await request(service, await service.account(), undefined, { pedido: "{{pedido}}", de: ["la", "tienda"], n: 1 });
+  await using asked = await request(service, await service.account(), undefined, {
+    pedido: "{{pedido}}",
+    de: ["la", "tienda"],
+    n: 1,
+  });
   const posted = await asked.posted();
   expect(posted?.method).toBe("POST");
   expect(posted?.body).toStrictEqual({ pedido: "A-7", de: ["la", "tienda"], n: 1 });
@@ -93,7 +116,12 @@ test("Automation outgoing HTTP request: signed with the automation's token, in a
   expect(isSignedBy(asked.automation.token, posted)).toBe(true);
   // Another automation's token does not prove it, nor does this one prove another body.
   expect(isSignedBy((await account.automation()).token, posted)).toBe(false);
-  expect(isSignedBy(asked.automation.token, { ...posted, raw: Buffer.concat([posted.raw, Buffer.from(" ")]) })).toBe(false);
+  expect(
+    isSignedBy(asked.automation.token, {
+      ...posted,
+      raw: Buffer.concat([posted.raw, Buffer.from(" ")]),
+    }),
+  ).toBe(false);
 });
 
 test("Automation outgoing HTTP request: two exits: success for an answer, error for a refusal or nobody there", async () => {
@@ -101,11 +129,16 @@ test("Automation outgoing HTTP request: two exits: success for an answer, error 
   await using good = await request(service, account, (response) => response.writeHead(204).end());
   await using bad = await request(service, account, (response) => response.writeHead(500).end());
   await using gone = await request(service, account, (response) => response.destroy());
-  expect(await Promise.all([good.exit(), bad.exit(), gone.exit()])).toStrictEqual(["exit success", "exit error", "exit error"]);
+  expect(await Promise.all([good.exit(), bad.exit(), gone.exit()])).toStrictEqual([
+    "exit success",
+    "exit error",
+    "exit error",
+  ]);
 });
 
 test("Automation outgoing HTTP request: the receiver must answer within 10 seconds", async () => {
-  // The receiver has the machine's time, so this sandbox stands on a machine whose time the test moves.
+  // The receiver has the machine's time, so this sandbox stands on a machine whose time the test
+  // moves.
   const machine = createManualClock();
   const service = await startService({ clock: machine });
   try {

@@ -12,7 +12,11 @@ afterAll(() => service.close());
 
 const waits = { steps: [{ type: "wait", ms: 5_000 }] };
 
-function start(account: Account, id: string, body: object = { phone: service.phone(), name: "Ana", data: {} }) {
+function start(
+  account: Account,
+  id: string,
+  body: object = { phone: service.phone(), name: "Ana", data: {} },
+) {
   return account.api<{ runId: string }>("POST", `/automations/${id}/runs`, body);
 }
 
@@ -62,11 +66,17 @@ test("POST /automations/{id}/runs: phone, name and data reach the automation as 
       { name: "pedido", example: "?" },
     ],
   });
-  const { id } = await account.automation({ steps: [{ type: "send", templateId, variables: { pedido: "{{numero}}" } }] });
+  const { id } = await account.automation({
+    steps: [{ type: "send", templateId, variables: { pedido: "{{numero}}" } }],
+  });
   const phone = service.phone();
-  expect((await start(account, id, { phone, name: "Ana", data: { numero: "A-7" } })).status).toBe(201);
+  expect((await start(account, id, { phone, name: "Ana", data: { numero: "A-7" } })).status).toBe(
+    201,
+  );
   await service.advance(minute);
-  expect((await account.messages()).map(({ phone: to, text }) => [to, text])).toStrictEqual([[phone, "Ana: pedido A-7"]]);
+  expect((await account.messages()).map(({ phone: to, text }) => [to, text])).toStrictEqual([
+    [phone, "Ana: pedido A-7"],
+  ]);
 });
 
 test("POST /automations/{id}/runs: data holds text only, and the phone is an international one", async () => {
@@ -141,12 +151,17 @@ test("POST /automations/{id}/runs: a phone without an account fails the run late
   const account = await service.account();
   const url = receiver.url();
   await account.webhook(url, { events: ["automation.failed", "automation.completed"] });
-  const { id } = await account.automation({ steps: [{ type: "send", templateId: await account.template() }] });
+  const { id } = await account.automation({
+    steps: [{ type: "send", templateId: await account.template() }],
+  });
   const answer = await start(account, id, { phone: service.phone("0000"), data: {} });
   expect(answer.status).toBe(201);
   await service.advance(minute);
   const [event] = await receiver.arrivals(url, 1);
-  expect(event?.body).toMatchObject({ event: "automation.failed", data: { runId: answer.body.runId, error: expect.any(String) } });
+  expect(event?.body).toMatchObject({
+    event: "automation.failed",
+    data: { runId: answer.body.runId, error: expect.any(String) },
+  });
   await service.delivered();
   expect(receiver.at(url)).toHaveLength(1);
 });

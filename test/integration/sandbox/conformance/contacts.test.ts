@@ -21,12 +21,17 @@ interface Page {
 /** An account with so many contacts, and their phones in the order of their making. */
 async function withContacts(count: number) {
   const account = await service.account();
-  return { account, phones: await addContacts(account, count), page: (query: string) => pageOf(account, query) };
+  return {
+    account,
+    phones: await addContacts(account, count),
+    page: (query: string) => pageOf(account, query),
+  };
 }
 
 async function addContacts(account: Account, count: number): Promise<string[]> {
   const phones = Array.from({ length: count }, () => service.phone());
-  for (const phone of phones) await account.box("PUT", `/contacts/${encodeURIComponent(phone)}`, {});
+  for (const phone of phones)
+    await account.box("PUT", `/contacts/${encodeURIComponent(phone)}`, {});
   return phones;
 }
 
@@ -41,7 +46,8 @@ test("GET /contacts: limit is 50 by default, 1 to 200, outside of which it is 40
   expect((await page("")).data).toHaveLength(50);
   expect((await page("?limit=1")).data).toHaveLength(1);
   expect((await page("?limit=200")).data).toHaveLength(200);
-  for (const limit of ["0", "201", "-1", "1.5", "muchos", ""]) expectProblem(await account.api("GET", `/contacts?limit=${limit}`), "limit");
+  for (const limit of ["0", "201", "-1", "1.5", "muchos", ""])
+    expectProblem(await account.api("GET", `/contacts?limit=${limit}`), "limit");
 });
 
 test("GET /contacts: after takes the next of the page before; what is no UUID is 400", async () => {
@@ -50,7 +56,8 @@ test("GET /contacts: after takes the next of the page before; what is no UUID is
   expect(first.next).toMatch(uuid);
   const second = await page(`?limit=2&after=${first.next}`);
   expect([...first.data, ...second.data].map(({ phone }) => phone)).toStrictEqual(phones);
-  for (const after of ["2", "abc", `${first.next}0`]) expectProblem(await account.api("GET", `/contacts?after=${after}`), "after");
+  for (const after of ["2", "abc", `${first.next}0`])
+    expectProblem(await account.api("GET", `/contacts?after=${after}`), "after");
 });
 
 test("GET /contacts: phone gives a list with that contact, or an empty list, without a walk", async () => {
@@ -58,8 +65,14 @@ test("GET /contacts: phone gives a list with that contact, or an empty list, wit
   // The last one: it is on no first page.
   const last = phones.at(-1) ?? "";
   const found = await page(`?phone=${encodeURIComponent(last)}`);
-  expect(found).toStrictEqual({ data: [expect.objectContaining({ phone: last, id: expect.stringMatching(uuid) })], next: null });
-  expect(await page(`?phone=${encodeURIComponent(service.phone())}`)).toStrictEqual({ data: [], next: null });
+  expect(found).toStrictEqual({
+    data: [expect.objectContaining({ phone: last, id: expect.stringMatching(uuid) })],
+    next: null,
+  });
+  expect(await page(`?phone=${encodeURIComponent(service.phone())}`)).toStrictEqual({
+    data: [],
+    next: null,
+  });
 });
 
 test("GET /contacts: the answer is exactly {data, next}", async () => {
@@ -128,7 +141,8 @@ test("POST /contacts: creates a contact; phone is required, in international for
   expect((await pageOf(account)).data.map((contact) => contact.phone)).toStrictEqual([phone]);
   expectProblem(await account.api("POST", "/contacts", {}), "phone");
   expectProblem(await account.api("POST", "/contacts", { phone: 5491112345678 }), "phone");
-  for (const wrong of ["1112345678", "hola", ""]) expectInvalid(await account.api("POST", "/contacts", { phone: wrong }));
+  for (const wrong of ["1112345678", "hola", ""])
+    expectInvalid(await account.api("POST", "/contacts", { phone: wrong }));
   expect((await pageOf(account)).data).toHaveLength(1);
 });
 
@@ -151,7 +165,13 @@ test("POST /contacts: 402 when the contact limit of the plan is reached, for new
   const phones = [service.phone(), service.phone(), service.phone()];
   const create = (phone = "") => account.api("POST", "/contacts", { phone });
   for (const phone of phones.slice(0, 2)) expect((await create(phone)).status).toBeLessThan(300);
-  expectUpgrade(await create(phones[2]), 402, { reason: "limit", plan: "escala", limit: 2, used: 2, suggested: "enterprise" });
+  expectUpgrade(await create(phones[2]), 402, {
+    reason: "limit",
+    plan: "escala",
+    limit: 2,
+    used: 2,
+    suggested: "enterprise",
+  });
   expect((await pageOf(account)).data).toHaveLength(2);
   expect((await create(phones[0])).status).toBeLessThan(300);
 });

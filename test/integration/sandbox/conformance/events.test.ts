@@ -44,7 +44,12 @@ test("Events: each URL gets the event kinds that it is subscribed to", async () 
       .at(url)
       .map(({ body }) => body.event)
       .sort();
-  expect(kinds(all)).toStrictEqual(["automation.completed", "automation.failed", "message.status", "other.kind"]);
+  expect(kinds(all)).toStrictEqual([
+    "automation.completed",
+    "automation.failed",
+    "message.status",
+    "other.kind",
+  ]);
   expect(kinds(statuses)).toStrictEqual(["message.status"]);
   expect(kinds(failures)).toStrictEqual(["automation.completed", "automation.failed"]);
 });
@@ -55,7 +60,9 @@ test("Events: message.status at each change to sent, delivered, read and failed,
   const url = receiver.url();
   await account.webhook(url);
   const template = { id: await account.template() };
-  const send = async (ending: string) => (await account.api<Sent>("POST", "/messages", { to: service.phone(ending), template })).body.wamid;
+  const send = async (ending: string) =>
+    (await account.api<Sent>("POST", "/messages", { to: service.phone(ending), template })).body
+      .wamid;
   const [good, bad] = [await send("0001"), await send("0000")];
   await service.advance(minute);
   await account.box("POST", `/messages/${encodeURIComponent(good)}/status`, { status: "read" });
@@ -64,7 +71,9 @@ test("Events: message.status at each change to sent, delivered, read and failed,
   const posts = receiver.at(url).map(({ body }) => body);
   for (const { event } of posts) expect(event).toBe("message.status");
   const of = (wamid: string) =>
-    posts.filter(({ data }) => data["wamid"] === wamid).toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+    posts
+      .filter(({ data }) => data["wamid"] === wamid)
+      .toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   const words = (wamid: string) => of(wamid).map(({ data }) => data["status"]);
   // The document does not name the field; `status` is the sandbox's choice.
   expect(words(good)).toStrictEqual(["sent", "delivered", "read"]);
@@ -82,17 +91,31 @@ test("Events: message.status for all messages: from the API, from the chat and f
   await account.webhook(url);
   const templateId = await account.template();
   const [api, chat] = [service.phone("0003"), service.phone("0003")];
-  const sent = await account.api<Sent>("POST", "/messages", { to: api, template: { id: templateId } });
+  const sent = await account.api<Sent>("POST", "/messages", {
+    to: api,
+    template: { id: templateId },
+  });
   await account.customerWrites(chat);
-  const replied = await account.box<{ wamid: string }>("POST", "/colleague/replies", { phone: chat, text: "Buen día" });
-  await account.box("POST", "/campaigns", { name: "Promo", templateId, phones: [service.phone("0003"), service.phone("0003")] });
+  const replied = await account.box<{ wamid: string }>("POST", "/colleague/replies", {
+    phone: chat,
+    text: "Buen día",
+  });
+  await account.box("POST", "/campaigns", {
+    name: "Promo",
+    templateId,
+    phones: [service.phone("0003"), service.phone("0003")],
+  });
   await service.advance(minute);
   const wamids = (await receiver.arrivals(url, 4)).map(({ body }) => String(body.data["wamid"]));
   expect(wamids).toContain(sent.body.wamid);
   expect(wamids).toContain(replied.body.wamid);
-  const fromCampaign = (await account.messages()).filter(({ origin }) => origin === "campaign").map(({ wamid }) => wamid);
+  const fromCampaign = (await account.messages())
+    .filter(({ origin }) => origin === "campaign")
+    .map(({ wamid }) => wamid);
   expect(fromCampaign).toHaveLength(2);
-  expect(new Set(wamids)).toStrictEqual(new Set([sent.body.wamid, replied.body.wamid, ...fromCampaign]));
+  expect(new Set(wamids)).toStrictEqual(
+    new Set([sent.body.wamid, replied.body.wamid, ...fromCampaign]),
+  );
 });
 
 test("Events: automation.failed with runId and error when a run fails", async () => {
@@ -101,10 +124,16 @@ test("Events: automation.failed with runId and error when a run fails", async ()
   const url = receiver.url();
   await account.webhook(url);
   const { id } = await account.automation({ steps: [{ type: "fail", error: "No hay stock" }] });
-  const { body } = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, { phone: service.phone(), data: {} });
+  const { body } = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, {
+    phone: service.phone(),
+    data: {},
+  });
   await service.advance(minute);
   const [posted] = await receiver.arrivals(url, 1);
-  expect(posted?.body).toMatchObject({ event: "automation.failed", data: { runId: body.runId, error: "No hay stock" } });
+  expect(posted?.body).toMatchObject({
+    event: "automation.failed",
+    data: { runId: body.runId, error: "No hay stock" },
+  });
 });
 
 test("Events: automation.completed when a run completes", async () => {
@@ -113,7 +142,10 @@ test("Events: automation.completed when a run completes", async () => {
   const url = receiver.url();
   await account.webhook(url);
   const { id } = await account.automation({ steps: [{ type: "wait", ms: 1_000 }] });
-  const { body } = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, { phone: service.phone(), data: {} });
+  const { body } = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, {
+    phone: service.phone(),
+    data: {},
+  });
   await service.delivered();
   expect(receiver.at(url)).toStrictEqual([]);
   await service.advance(minute);
@@ -130,10 +162,19 @@ test("Events: the envelope has id, event, createdAt and data; ids grow", async (
   await account.webhook(url);
   const made: string[] = [];
   for (let n = 0; n < 5; n++) {
-    made.push((await account.box<{ id: string }>("POST", "/events", { event: "message.status", data: { n } })).body.id);
+    made.push(
+      (
+        await account.box<{ id: string }>("POST", "/events", {
+          event: "message.status",
+          data: { n },
+        })
+      ).body.id,
+    );
     await service.advance(1_000);
   }
-  const posts = (await receiver.arrivals(url, 5)).map(({ body }) => body).toSorted((a, b) => Number(a.data["n"]) - Number(b.data["n"]));
+  const posts = (await receiver.arrivals(url, 5))
+    .map(({ body }) => body)
+    .toSorted((a, b) => Number(a.data["n"]) - Number(b.data["n"]));
   expect(posts.map(({ id }) => id)).toStrictEqual(made);
   expect(made.toSorted()).toStrictEqual(made);
   for (const post of posts)
@@ -174,7 +215,9 @@ test("Events: data over 256 KB arrives as {truncated: true, id: null, size}, cou
     return (await receiver.arrivals(url, before + 1)).at(-1)?.body;
   };
   /** Data whose JSON weighs so many bytes. */
-  const weighing = (bytes: number, letter = "a") => ({ text: letter.repeat((bytes - 11) / Buffer.byteLength(letter)) });
+  const weighing = (bytes: number, letter = "a") => ({
+    text: letter.repeat((bytes - 11) / Buffer.byteLength(letter)),
+  });
   const exact = weighing(256 * kb);
   expect(JSON.stringify(exact)).toHaveLength(256 * kb);
   expect((await emit(exact))?.data).toStrictEqual(exact);
@@ -186,7 +229,11 @@ test("Events: data over 256 KB arrives as {truncated: true, id: null, size}, cou
     data: { truncated: true, id: null, size: 256 * kb + 1 },
   });
   // Fewer than 256 K characters, but more bytes.
-  expect((await emit(weighing(280 * kb + 11, "ñ")))?.data).toStrictEqual({ truncated: true, id: null, size: 280 * kb + 11 });
+  expect((await emit(weighing(280 * kb + 11, "ñ")))?.data).toStrictEqual({
+    truncated: true,
+    id: null,
+    size: 280 * kb + 11,
+  });
 });
 
 test("Events: once the monthly quota of deliveries is used up, following events are dropped, also after renewal", async () => {
@@ -194,7 +241,8 @@ test("Events: once the monthly quota of deliveries is used up, following events 
   const account = await service.account();
   const url = receiver.url();
   await account.webhook(url);
-  const emit = (n: number) => account.box("POST", "/events", { event: "message.status", data: { n } });
+  const emit = (n: number) =>
+    account.box("POST", "/events", { event: "message.status", data: { n } });
   const arrived = async () => {
     await service.delivered();
     return receiver.at(url).map(({ body }) => body.data["n"]);
@@ -202,13 +250,16 @@ test("Events: once the monthly quota of deliveries is used up, following events 
   await account.box("PUT", "/usage", { webhookDeliveries: 499_999 });
   for (const n of [1, 2, 3]) await emit(n);
   expect(await arrived()).toStrictEqual([1]);
-  expect((await account.usage()).webhookDeliveries).toStrictEqual({ used: 500_000, limit: 500_000 });
-  const events = (await account.box<{ data: { deliveries: { status: string }[] }[] }>("GET", "/events")).body.data;
-  expect(events.flatMap(({ deliveries }) => deliveries.map(({ status }) => status)).sort()).toStrictEqual([
-    "delivered",
-    "dropped",
-    "dropped",
-  ]);
+  expect((await account.usage()).webhookDeliveries).toStrictEqual({
+    used: 500_000,
+    limit: 500_000,
+  });
+  const events = (
+    await account.box<{ data: { deliveries: { status: string }[] }[] }>("GET", "/events")
+  ).body.data;
+  expect(
+    events.flatMap(({ deliveries }) => deliveries.map(({ status }) => status)).sort(),
+  ).toStrictEqual(["delivered", "dropped", "dropped"]);
   await service.advance(31 * 24 * hour);
   expect((await account.usage()).webhookDeliveries.used).toBe(0);
   expect(await arrived()).toStrictEqual([1]);
@@ -236,7 +287,9 @@ test("Events: each event to each URL is one delivery", async () => {
 test("Events: a delivery that failed is tried again, and its retries add nothing to the count", async () => {
   await using receiver = await startReceiver();
   const account = await service.account();
-  const url = receiver.url((response, _posted, count) => response.writeHead(count < 3 ? 500 : 200).end());
+  const url = receiver.url((response, _posted, count) =>
+    response.writeHead(count < 3 ? 500 : 200).end(),
+  );
   await account.webhook(url);
   await account.box("POST", "/events", { event: "message.status", data: { n: 1 } });
   await until("two retries", async () => {
@@ -255,7 +308,10 @@ test("Events: polling GET /messages/{id} and webhooks tell the same, and may be 
   const account = await service.account();
   const url = receiver.url();
   await account.webhook(url);
-  const { body } = await account.api<Sent>("POST", "/messages", { to: service.phone("0001"), template: { id: await account.template() } });
+  const { body } = await account.api<Sent>("POST", "/messages", {
+    to: service.phone("0001"),
+    template: { id: await account.template() },
+  });
   const polled: string[] = [];
   for (let step = 0; step < 50; step++) {
     await service.advance(200);

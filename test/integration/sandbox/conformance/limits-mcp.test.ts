@@ -1,4 +1,5 @@
-// messaging-service-api.md, "Limits": Automations and MCP, and what of MCP "Authentication" and "Responses at the limit" say.
+// messaging-service-api.md, "Limits": Automations and MCP, and what of MCP "Authentication" and
+// "Responses at the limit" say.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Account, minute, type Service, second, startService } from "./harness.ts";
 import { callPlainly } from "./plain-http.ts";
@@ -31,10 +32,17 @@ let ids = 0;
 /** One JSON-RPC message of an AI app; where the MCP server is, is the sandbox's choice. */
 function rpc(token: string, method: string, params: object = {}) {
   ids += 1;
-  const headers = { authorization: `Bearer ${token}`, accept: "application/json, text/event-stream" };
-  return callPlainly<RpcAnswer>("POST", `${service.root}/mcp`, { headers, body: { jsonrpc: "2.0", id: ids, method, params } });
+  const headers = {
+    authorization: `Bearer ${token}`,
+    accept: "application/json, text/event-stream",
+  };
+  return callPlainly<RpcAnswer>("POST", `${service.root}/mcp`, {
+    headers,
+    body: { jsonrpc: "2.0", id: ids, method, params },
+  });
 }
-const toolCall = (token: string) => rpc(token, "tools/call", { name: "list_templates", arguments: {} });
+const toolCall = (token: string) =>
+  rpc(token, "tools/call", { name: "list_templates", arguments: {} });
 
 async function app(account: Account, name = "Asistente"): Promise<string> {
   const answer = await account.box<{ token: string }>("POST", "/apps", { name });
@@ -44,16 +52,23 @@ async function app(account: Account, name = "Asistente"): Promise<string> {
 
 async function callsAMinute(plan: Plan): Promise<number> {
   const token = await app(await onPlan(plan));
-  for (let admitted = 0; admitted <= 130; admitted++) if ((await toolCall(token)).status === 429) return admitted;
+  for (let admitted = 0; admitted <= 130; admitted++)
+    if ((await toolCall(token)).status === 429) return admitted;
   throw new Error("never refused");
 }
 
-/** Of automations started by the customer, which every plan has: how many steps or requests of three are done with two left. */
+/**
+ * Of automations started by the customer, which every plan has: how many steps or requests of three
+ * are done with two left.
+ */
 async function done(plan: Plan, quota: "automationSteps" | "automationRequests", used: number) {
   await using receiver = await startReceiver();
   const account = await onPlan(plan);
   const url = receiver.url();
-  await account.automation({ trigger: "customer-message", steps: [{ type: "request", url, body: {} }] });
+  await account.automation({
+    trigger: "customer-message",
+    steps: [{ type: "request", url, body: {} }],
+  });
   await account.box("PUT", "/usage", { [quota]: used });
   for (let count = 1; count <= 3; count++) {
     await account.customerWrites(service.phone());
@@ -66,34 +81,61 @@ async function done(plan: Plan, quota: "automationSteps" | "automationRequests",
 }
 
 test("Automations and MCP: automation steps per month: 2,000 on the free trial", async () => {
-  expect(await done("trial", "automationSteps", 1_998)).toStrictEqual({ posts: 2, used: 2_000, limit: 2_000 });
+  expect(await done("trial", "automationSteps", 1_998)).toStrictEqual({
+    posts: 2,
+    used: 2_000,
+    limit: 2_000,
+  });
 });
 
 test("Automations and MCP: automation steps per month: 25,000 on growth", async () => {
-  expect(await done("growth", "automationSteps", 24_998)).toStrictEqual({ posts: 2, used: 25_000, limit: 25_000 });
+  expect(await done("growth", "automationSteps", 24_998)).toStrictEqual({
+    posts: 2,
+    used: 25_000,
+    limit: 25_000,
+  });
 });
 
 test("Automations and MCP: automation steps per month: 200,000 on escala", async () => {
-  expect(await done("escala", "automationSteps", 199_998)).toStrictEqual({ posts: 2, used: 200_000, limit: 200_000 });
+  expect(await done("escala", "automationSteps", 199_998)).toStrictEqual({
+    posts: 2,
+    used: 200_000,
+    limit: 200_000,
+  });
 });
 
 test("Automations and MCP: automation HTTP requests per month: 200 on the free trial", async () => {
-  expect(await done("trial", "automationRequests", 198)).toStrictEqual({ posts: 2, used: 200, limit: 200 });
+  expect(await done("trial", "automationRequests", 198)).toStrictEqual({
+    posts: 2,
+    used: 200,
+    limit: 200,
+  });
 });
 
 test("Automations and MCP: automation HTTP requests per month: 5,000 on growth", async () => {
-  expect(await done("growth", "automationRequests", 4_998)).toStrictEqual({ posts: 2, used: 5_000, limit: 5_000 });
+  expect(await done("growth", "automationRequests", 4_998)).toStrictEqual({
+    posts: 2,
+    used: 5_000,
+    limit: 5_000,
+  });
 });
 
 test("Automations and MCP: automation HTTP requests per month: 50,000 on escala", async () => {
-  expect(await done("escala", "automationRequests", 49_998)).toStrictEqual({ posts: 2, used: 50_000, limit: 50_000 });
+  expect(await done("escala", "automationRequests", 49_998)).toStrictEqual({
+    posts: 2,
+    used: 50_000,
+    limit: 50_000,
+  });
 });
 
 test("Automations and MCP: automation steps and HTTP requests are unlimited on enterprise", async () => {
   await using receiver = await startReceiver();
   const account = await onPlan("enterprise");
   const url = receiver.url();
-  await account.automation({ trigger: "customer-message", steps: [{ type: "request", url, body: {} }] });
+  await account.automation({
+    trigger: "customer-message",
+    steps: [{ type: "request", url, body: {} }],
+  });
   await account.box("PUT", "/usage", { automationSteps: 9_000_000, automationRequests: 9_000_000 });
   await account.customerWrites(service.phone());
   await service.advance(second);
@@ -112,7 +154,12 @@ test("Automations and MCP: connected AI apps: 3 on the free trial, 10 on growth,
   ] as const) {
     const account = await onPlan(plan);
     for (let n = 0; n < limit; n++) await app(account, `App ${n}`);
-    expectUpgrade(await account.box("POST", "/apps", { name: "Una más" }), 402, { reason: "limit", plan, limit, used: limit });
+    expectUpgrade(await account.box("POST", "/apps", { name: "Una más" }), 402, {
+      reason: "limit",
+      plan,
+      limit,
+      used: limit,
+    });
   }
   const account = await onPlan("enterprise");
   for (let n = 0; n < 60; n++) await app(account, `App ${n}`);
@@ -147,10 +194,17 @@ test("Authentication: AI apps connect through an MCP server", async () => {
   const account = await service.account();
   await account.template({ name: "Aviso de entrega" });
   const token = await app(account);
-  const info = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "prueba", version: "1" } };
+  const info = {
+    protocolVersion: "2025-06-18",
+    capabilities: {},
+    clientInfo: { name: "prueba", version: "1" },
+  };
   const hello = await rpc(token, "initialize", info);
   expect(hello.status, hello.text).toBe(200);
-  expect(hello.body).toMatchObject({ jsonrpc: "2.0", result: { protocolVersion: "2025-06-18", capabilities: { tools: {} } } });
+  expect(hello.body).toMatchObject({
+    jsonrpc: "2.0",
+    result: { protocolVersion: "2025-06-18", capabilities: { tools: {} } },
+  });
   const tools = await rpc(token, "tools/list");
   expect(tools.text).toContain("list_templates");
   const called = await toolCall(token);
@@ -166,7 +220,11 @@ test("Responses at the limit: MCP answers 429 with a JSON-RPC error of code -320
   const refused = await toolCall(token);
   expect(refused.status).toBe(429);
   expect(refused.headers["retry-after"]).toBe("60");
-  expect(refused.body).toStrictEqual({ jsonrpc: "2.0", id: ids, error: { code: -32000, message: expect.any(String) } });
+  expect(refused.body).toStrictEqual({
+    jsonrpc: "2.0",
+    id: ids,
+    error: { code: -32000, message: expect.any(String) },
+  });
   expectSpanish(refused.body.error?.message);
   await service.advance(60 * second);
   expect((await toolCall(token)).status).toBe(200);

@@ -1,4 +1,5 @@
-// messaging-service-api.md, "Limits": Monthly quotas and maximums, and what of them "Responses at the limit" says.
+// messaging-service-api.md, "Limits": Monthly quotas and maximums, and what of them "Responses at
+// the limit" says.
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Account, minute, type Service, second, startService, type Usage } from "./harness.ts";
 import { callPlainly } from "./plain-http.ts";
@@ -13,9 +14,19 @@ beforeEach(() => service.box("DELETE", "/blocks"));
 afterAll(() => service.close());
 
 const me = (account: Account) => account.api("GET", "/me");
-const usedUp = { reason: "limit", resource: "apiCalls", plan: "escala", limit: 300_000, used: 300_000, suggested: "enterprise" };
+const usedUp = {
+  reason: "limit",
+  resource: "apiCalls",
+  plan: "escala",
+  limit: 300_000,
+  used: 300_000,
+  suggested: "enterprise",
+};
 
-/** Milliseconds from the sandbox's time to the next day 1, 00:00 in Argentina, which is 03:00 UTC all year. */
+/**
+ * Milliseconds from the sandbox's time to the next day 1, 00:00 in Argentina, which is 03:00 UTC
+ * all year.
+ */
 async function untilRenewal(): Promise<number> {
   const now = await service.now();
   const here = new Date(now - 3 * 3_600_000);
@@ -24,7 +35,12 @@ async function untilRenewal(): Promise<number> {
 
 test("Limits: monthly quotas are renewed on day 1 at 00:00 Argentina time", async () => {
   const account = await service.account();
-  await account.box("PUT", "/usage", { apiCalls: 300_000, webhookDeliveries: 400_000, automationSteps: 30, automationRequests: 20 });
+  await account.box("PUT", "/usage", {
+    apiCalls: 300_000,
+    webhookDeliveries: 400_000,
+    automationSteps: 30,
+    automationRequests: 20,
+  });
   const before = (await account.usage()).month;
   await service.advance((await untilRenewal()) - minute);
   expectUpgrade(await me(account), 429, usedUp);
@@ -47,7 +63,11 @@ test("Limits: monthly quotas are renewed on day 1 at 00:00 Argentina time", asyn
 test("Monthly quotas and maximums: 300,000 API calls on escala", async () => {
   const [account, other] = [await service.account(), await service.account()];
   await account.box("PUT", "/usage", { apiCalls: 299_998 });
-  expect([(await me(account)).status, (await me(account)).status, (await me(account)).status]).toStrictEqual([200, 200, 429]);
+  expect([
+    (await me(account)).status,
+    (await me(account)).status,
+    (await me(account)).status,
+  ]).toStrictEqual([200, 200, 429]);
   expect((await account.usage()).apiCalls).toStrictEqual({ used: 300_000, limit: 300_000 });
   expect((await me(other)).status).toBe(200);
 });
@@ -59,27 +79,43 @@ test("Monthly quotas and maximums: API calls are unlimited on enterprise", async
   expect((await account.usage()).apiCalls).toStrictEqual({ used: 10_000_001, limit: null });
 });
 
-async function deliveredAfter(plan: "escala" | "enterprise", webhookDeliveries: number, count: number) {
+async function deliveredAfter(
+  plan: "escala" | "enterprise",
+  webhookDeliveries: number,
+  count: number,
+) {
   await using receiver = await startReceiver();
   const account = await service.account({ plan });
   const url = receiver.url();
   await account.webhook(url);
   await account.box("PUT", "/usage", { webhookDeliveries });
-  for (let n = 0; n < count; n++) await account.box("POST", "/events", { event: "message.status", data: { n } });
+  for (let n = 0; n < count; n++)
+    await account.box("POST", "/events", { event: "message.status", data: { n } });
   await service.delivered();
   return { arrived: receiver.at(url).length, usage: (await account.usage()).webhookDeliveries };
 }
 
 test("Monthly quotas and maximums: 500,000 webhook deliveries on escala", async () => {
-  expect(await deliveredAfter("escala", 499_997, 5)).toStrictEqual({ arrived: 3, usage: { used: 500_000, limit: 500_000 } });
+  expect(await deliveredAfter("escala", 499_997, 5)).toStrictEqual({
+    arrived: 3,
+    usage: { used: 500_000, limit: 500_000 },
+  });
 });
 
 test("Monthly quotas and maximums: webhook deliveries are unlimited on enterprise", async () => {
-  expect(await deliveredAfter("enterprise", 5_000_000, 5)).toStrictEqual({ arrived: 5, usage: { used: 5_000_005, limit: null } });
+  expect(await deliveredAfter("enterprise", 5_000_000, 5)).toStrictEqual({
+    arrived: 5,
+    usage: { used: 5_000_005, limit: null },
+  });
 });
 
 /** Makes so many by `POST /sandbox…`, and one more: gives the answer to that one. */
-async function oneTooMany(account: Account, path: string, most: number, body: (n: number) => object = () => ({})) {
+async function oneTooMany(
+  account: Account,
+  path: string,
+  most: number,
+  body: (n: number) => object = () => ({}),
+) {
   for (let n = 0; n < most; n++) {
     const answer = await account.box("POST", path, body(n));
     expect(answer.status, `number ${n + 1}: ${answer.text}`).toBe(201);
@@ -177,7 +213,10 @@ test("Responses at the limit: a monthly quota answers 429 with error and cause, 
   await account.box("PUT", "/usage", { apiCalls: 300_000 });
   const answer = await me(account);
   expect(answer.status).toBe(429);
-  expect(answer.body).toStrictEqual({ error: expect.any(String), cause: { type: "upgrade", ...usedUp } });
+  expect(answer.body).toStrictEqual({
+    error: expect.any(String),
+    cause: { type: "upgrade", ...usedUp },
+  });
   expect(answer.headers).not.toHaveProperty("retry-after");
   expect(answer.headers).not.toHaveProperty("x-ratelimit-limit");
 });
@@ -199,7 +238,8 @@ test("Responses at the limit: retrying a used-up quota is useless until day 1 or
 
 test("Responses at the limit: invalid keys answer 429 with exactly {error}", async () => {
   const account = await service.account();
-  for (let count = 0; count < 20; count++) expect((await service.api("GET", "/me", { key: "acme_live_wrong" })).status).toBe(401);
+  for (let count = 0; count < 20; count++)
+    expect((await service.api("GET", "/me", { key: "acme_live_wrong" })).status).toBe(401);
   expectBareError(await service.api("GET", "/me", { key: "acme_live_wrong" }), 429);
   expectBareError(await me(account), 429);
   await service.advance(minute);

@@ -1,4 +1,5 @@
-// messaging-service-api.md, "Limits": Per-minute caps, and what of them "Responses at the limit" says.
+// messaging-service-api.md, "Limits": Per-minute caps, and what of them "Responses at the limit"
+// says.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Account, minute, type Service, second, startService } from "./harness.ts";
 import { expectBareError } from "./shapes.ts";
@@ -73,19 +74,25 @@ test("Per-minute caps: requests, all routes together: 300 on escala", async () =
 });
 
 test("Per-minute caps: requests: 1,200 on enterprise", async () => {
-  const { admitted, refused } = await untilRefused(me(await service.account({ plan: "enterprise" })));
+  const { admitted, refused } = await untilRefused(
+    me(await service.account({ plan: "enterprise" })),
+  );
   expect(admitted).toBe(1_200);
   expect(refused.headers["x-ratelimit-limit"]).toBe("1200");
 });
 
 test("Per-minute caps: messages with POST /messages: 60 on escala", async () => {
-  const { admitted, refused } = await untilRefused(await sender(await service.account({ plan: "escala" })));
+  const { admitted, refused } = await untilRefused(
+    await sender(await service.account({ plan: "escala" })),
+  );
   expect(admitted).toBe(60);
   expect(refused.headers["x-ratelimit-limit"]).toBe("60");
 });
 
 test("Per-minute caps: messages with POST /messages: 300 on enterprise", async () => {
-  const { admitted, refused } = await untilRefused(await sender(await service.account({ plan: "enterprise" })));
+  const { admitted, refused } = await untilRefused(
+    await sender(await service.account({ plan: "enterprise" })),
+  );
   expect(admitted).toBe(300);
   expect(refused.headers["x-ratelimit-limit"]).toBe("300");
 });
@@ -153,7 +160,9 @@ test("Responses at the limit: bulk sends go through campaigns, which do not coun
   });
   expect(campaign.status, campaign.text).toBe(201);
   await service.advance(5 * second);
-  expect((await account.messages()).filter(({ origin }) => origin === "campaign")).toHaveLength(500);
+  expect((await account.messages()).filter(({ origin }) => origin === "campaign")).toHaveLength(
+    500,
+  );
   expect((await account.usage()).apiCalls.used).toBe(0);
   expect((await untilRefused(await sender(account))).admitted).toBe(60);
   expect((await untilRefused(me(account))).admitted).toBe(240);
@@ -161,7 +170,12 @@ test("Responses at the limit: bulk sends go through campaigns, which do not coun
 
 test("Responses at the limit: bulk sends run in batches", async () => {
   const account = await service.account();
-  await account.box("POST", "/campaigns", { name: "Masiva", templateId: await account.template(), phones: phones(300), perSecond: 20 });
+  await account.box("POST", "/campaigns", {
+    name: "Masiva",
+    templateId: await account.template(),
+    phones: phones(300),
+    perSecond: 20,
+  });
   const counts: number[] = [];
   for (let step = 0; step < 20; step++) {
     await service.advance(second);

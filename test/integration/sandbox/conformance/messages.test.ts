@@ -1,6 +1,15 @@
 // messaging-service-api.md, "Endpoints": POST /messages and GET /messages/{id}.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Account, day, hour, minute, type Sent, type Service, second, startService } from "./harness.ts";
+import {
+  type Account,
+  day,
+  hour,
+  minute,
+  type Sent,
+  type Service,
+  second,
+  startService,
+} from "./harness.ts";
 import { expectError, expectInvalid, expectProblem, expectUpgrade, uuid } from "./shapes.ts";
 
 let service: Service;
@@ -17,7 +26,9 @@ async function ready() {
 }
 
 async function contactsOf(account: Account) {
-  return (await account.api<{ data: { phone: string }[] }>("GET", "/contacts")).body.data.map(({ phone }) => phone);
+  return (await account.api<{ data: { phone: string }[] }>("GET", "/contacts")).body.data.map(
+    ({ phone }) => phone,
+  );
 }
 
 test("Endpoints: every endpoint needs the Authorization header", async () => {
@@ -52,35 +63,43 @@ test("POST /messages: sends exactly one message, with either text or template", 
 test("POST /messages: to is required, text, and 6 to 32 characters long", async () => {
   const { account, template, post } = await ready();
   expectProblem(await post({ template }), "to");
-  for (const to of [5491112345678, null, ["+5491112345678"]]) expectProblem(await post({ to, template }), "to");
+  for (const to of [5491112345678, null, ["+5491112345678"]])
+    expectProblem(await post({ to, template }), "to");
   // No phone has 31 digits: 32 characters are one that is written with room between them.
   const spaced = "+54 (9) (11) - (12) (34) (56) 78";
   expect(spaced).toHaveLength(32);
-  for (const to of ["", "+1234", spaced.replace("- ", "-  ")]) expectInvalid(await post({ to, template }));
+  for (const to of ["", "+1234", spaced.replace("- ", "-  ")])
+    expectInvalid(await post({ to, template }));
   expect(await account.messages()).toStrictEqual([]);
   for (const to of ["+12345", spaced]) expect((await post({ to, template })).status, to).toBe(201);
 });
 
 test("POST /messages: to starts with + and has the country code", async () => {
   const { account, template, post } = await ready();
-  for (const to of ["5491112345678", "011 4321-0000", "+54abc1234567", "hola que tal"]) expectInvalid(await post({ to, template }));
+  for (const to of ["5491112345678", "011 4321-0000", "+54abc1234567", "hola que tal"])
+    expectInvalid(await post({ to, template }));
   expect(await account.messages()).toStrictEqual([]);
   expect((await post({ to: service.phone(), template })).status).toBe(201);
 });
 
 test("POST /messages: phoneNumberId chooses the sending number; without it the first connected one sends", async () => {
   const { account, template, post } = await ready();
-  const second = (await account.box<{ phoneNumberId: string }>("POST", "/numbers", {})).body.phoneNumberId;
+  const second = (await account.box<{ phoneNumberId: string }>("POST", "/numbers", {})).body
+    .phoneNumberId;
   const sender = async (more: object) => {
     const { body } = await post({ to: service.phone(), template, ...more });
-    return (await account.box<{ phoneNumberId: string }>("GET", `/messages/${body.id}`)).body.phoneNumberId;
+    return (await account.box<{ phoneNumberId: string }>("GET", `/messages/${body.id}`)).body
+      .phoneNumberId;
   };
   expect(await sender({})).toBe(account.phoneNumberId);
   expect(await sender({ phoneNumberId: second })).toBe(second);
   expect(await sender({ phoneNumberId: account.phoneNumberId })).toBe(account.phoneNumberId);
   await account.box("PATCH", `/numbers/${account.phoneNumberId}`, { isConnected: false });
   expect(await sender({})).toBe(second);
-  expectError(await post({ to: service.phone(), template, phoneNumberId: account.phoneNumberId }), 409);
+  expectError(
+    await post({ to: service.phone(), template, phoneNumberId: account.phoneNumberId }),
+    409,
+  );
   expectProblem(await post({ to: service.phone(), template, phoneNumberId: 5 }), "phoneNumberId");
 });
 
@@ -98,10 +117,15 @@ test("POST /messages: template has an id (UUID) and variables that map names to 
   const to = service.phone();
   expectProblem(await post({ to, template: {} }), "template");
   expectProblem(await post({ to, template: { id: "aviso" } }), "template");
-  expectProblem(await post({ to, template: { ...template, variables: { nombre: 5 } } }), "template");
+  expectProblem(
+    await post({ to, template: { ...template, variables: { nombre: 5 } } }),
+    "template",
+  );
   expectProblem(await post({ to, template: "aviso" }), "template");
   expect(await account.messages()).toStrictEqual([]);
-  expect((await post({ to, template: { ...template, variables: { nombre: "Ana" } } })).status).toBe(201);
+  expect((await post({ to, template: { ...template, variables: { nombre: "Ana" } } })).status).toBe(
+    201,
+  );
 });
 
 test("POST /messages: text and template together, or neither, give 400", async () => {
@@ -134,7 +158,12 @@ test("POST /messages: text outside the 24-hour window gives 409, to the millisec
 
 test("POST /messages: variables not sent come from the contact, then the fallback, then the example", async () => {
   const { account, post } = await ready();
-  const variable = (name: string, more: object = {}) => ({ name, label: name, example: `ejemplo de ${name}`, ...more });
+  const variable = (name: string, more: object = {}) => ({
+    name,
+    label: name,
+    example: `ejemplo de ${name}`,
+    ...more,
+  });
   const id = await account.template({
     body: "{{nombre}}|{{pedido}}|{{ciudad}}|{{barrio}}|{{calle}}",
     variables: [
@@ -146,7 +175,10 @@ test("POST /messages: variables not sent come from the contact, then the fallbac
     ],
   });
   const text = async (to: string, variables?: Record<string, string>) => {
-    const sent = await post({ to, template: { id, ...(variables === undefined ? {} : { variables }) } });
+    const sent = await post({
+      to,
+      template: { id, ...(variables === undefined ? {} : { variables }) },
+    });
     expect(sent.status, sent.text).toBe(201);
     return (await account.message(sent.body.id)).text;
   };
@@ -158,9 +190,9 @@ test("POST /messages: variables not sent come from the contact, then the fallbac
   expect(await text(known)).toBe("Ana|viejo|Rosario|f-barrio|ejemplo de calle");
   // What is sent comes before everything else.
   expect(await text(known, { pedido: "A-7" })).toBe("Ana|A-7|Rosario|f-barrio|ejemplo de calle");
-  expect(await text(known, { nombre: "Doña Ana", ciudad: "Salta", barrio: "Centro", calle: "Mitre" })).toBe(
-    "Doña Ana|viejo|Salta|Centro|Mitre",
-  );
+  expect(
+    await text(known, { nombre: "Doña Ana", ciudad: "Salta", barrio: "Centro", calle: "Mitre" }),
+  ).toBe("Doña Ana|viejo|Salta|Centro|Mitre");
   // A contact that has nothing.
   expect(await text(service.phone())).toBe("cliente|f-pedido|f-ciudad|f-barrio|ejemplo de calle");
 });
@@ -171,7 +203,13 @@ test("POST /messages: an unknown phone becomes a contact, 402 when the contact l
   const [first, second] = [service.phone(), service.phone()];
   const post = (to: string) => account.api("POST", "/messages", { to, template });
   expect((await post(first)).status).toBe(201);
-  expectUpgrade(await post(second), 402, { reason: "limit", plan: "escala", limit: 1, used: 1, suggested: "enterprise" });
+  expectUpgrade(await post(second), 402, {
+    reason: "limit",
+    plan: "escala",
+    limit: 1,
+    used: 1,
+    suggested: "enterprise",
+  });
   expect(await contactsOf(account)).toStrictEqual([first]);
   expect(await account.messages()).toHaveLength(1);
   // A phone that is a contact already can still be written to.
@@ -184,15 +222,22 @@ test("POST /messages: the message appears in the chat, in the contact's conversa
   const inbound = await account.customerWrites(to);
   const sent = await post({ to, text: "Ya lo vemos" });
   expect(sent.body.conversationId).toBe((await account.message(inbound.id)).conversationId);
-  expect(await account.message(sent.body.id)).toMatchObject({ phone: to, text: "Ya lo vemos", conversationId: sent.body.conversationId });
+  expect(await account.message(sent.body.id)).toMatchObject({
+    phone: to,
+    text: "Ya lo vemos",
+    conversationId: sent.body.conversationId,
+  });
 });
 
 test("POST /messages: counts against both per-minute caps", async () => {
   const account = await service.account();
   const template = { id: await account.template() };
   const to = service.phone();
-  for (let count = 0; count < 60; count++) expect((await account.api("POST", "/messages", { to, template })).status).toBe(201);
-  expect((await account.api("POST", "/messages", { to, template })).headers["x-ratelimit-limit"]).toBe("60");
+  for (let count = 0; count < 60; count++)
+    expect((await account.api("POST", "/messages", { to, template })).status).toBe(201);
+  expect(
+    (await account.api("POST", "/messages", { to, template })).headers["x-ratelimit-limit"],
+  ).toBe("60");
   // 60 of the 300 requests are spent: 240 are left.
   let admitted = 0;
   while ((await account.api("GET", "/me")).status === 200) admitted += 1;
@@ -237,10 +282,19 @@ test("GET /messages/{id}: gives the current status and, when failed, the errorCo
     (await post({ to: service.phone("0001"), template })).body,
     (await post({ to: service.phone("0000"), template })).body,
   ];
-  const read = async (id: string) => (await account.api<Record<string, unknown>>("GET", `/messages/${id}`)).body;
-  expect([(await read(good.id))["status"], (await read(bad.id))["status"]]).toStrictEqual(["pending", "pending"]);
+  const read = async (id: string) =>
+    (await account.api<Record<string, unknown>>("GET", `/messages/${id}`)).body;
+  expect([(await read(good.id))["status"], (await read(bad.id))["status"]]).toStrictEqual([
+    "pending",
+    "pending",
+  ]);
   await service.advance(minute);
-  expect(await read(good.id)).toMatchObject({ id: good.id, wamid: good.wamid, status: "delivered", conversationId: good.conversationId });
+  expect(await read(good.id)).toMatchObject({
+    id: good.id,
+    wamid: good.wamid,
+    status: "delivered",
+    conversationId: good.conversationId,
+  });
   expect(await read(bad.id)).toMatchObject({ status: "failed", errorCode: expect.anything() });
   await account.box("POST", `/messages/${good.id}/status`, { status: "read" });
   expect(await read(good.id)).toMatchObject({ status: "read" });

@@ -1,4 +1,5 @@
-// messaging-service-api.md: "Messaging Service API Specification", "What the service does", "Versioning".
+// messaging-service-api.md: "Messaging Service API Specification", "What the service does",
+// "Versioning".
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Account, day, type Sent, type Service, startService } from "./harness.ts";
 import { startReceiver } from "./receiver.ts";
@@ -14,7 +15,9 @@ test("Messaging Service API Specification: every path is below /api/v1, and noth
   const { key, api } = await service.account();
   expect((await api("GET", "/me")).status).toBe(200);
   for (const path of ["/me", "/api/me", "/v1/me"]) {
-    const answer = await fetch(service.root + path, { headers: { authorization: `Bearer ${key}` } });
+    const answer = await fetch(service.root + path, {
+      headers: { authorization: `Bearer ${key}` },
+    });
     expect(answer.status, path).toBe(404);
   }
 });
@@ -33,7 +36,10 @@ test("What the service does: a message is free text or an approved template", as
   const to = service.phone();
   await account.customerWrites(to);
   const text = await account.api<Sent>("POST", "/messages", { to, text: "Buen día" });
-  const template = await account.api<Sent>("POST", "/messages", { to, template: { id: await account.template({ body: "Su turno" }) } });
+  const template = await account.api<Sent>("POST", "/messages", {
+    to,
+    template: { id: await account.template({ body: "Su turno" }) },
+  });
   expect([text.status, template.status]).toStrictEqual([201, 201]);
   expect((await account.message(text.body.id)).text).toBe("Buen día");
   expect((await account.message(template.body.id)).text).toBe("Su turno");
@@ -45,10 +51,15 @@ test("What the service does: one conversation per contact, where sent and receiv
   await account.customerWrites(to, "¿Hay turnos?");
   const first = await account.api<Sent>("POST", "/messages", { to, text: "Sí" });
   const second = await account.api<Sent>("POST", "/messages", { to, text: "A las 10" });
-  const elsewhere = await account.api<Sent>("POST", "/messages", { to: other, template: { id: await account.template() } });
+  const elsewhere = await account.api<Sent>("POST", "/messages", {
+    to: other,
+    template: { id: await account.template() },
+  });
   expect(second.body.conversationId).toBe(first.body.conversationId);
   expect(elsewhere.body.conversationId).not.toBe(first.body.conversationId);
-  const chat = (await account.messages()).filter(({ conversationId }) => conversationId === first.body.conversationId);
+  const chat = (await account.messages()).filter(
+    ({ conversationId }) => conversationId === first.body.conversationId,
+  );
   expect(chat.map(({ text }) => text).sort()).toStrictEqual(["A las 10", "Sí", "¿Hay turnos?"]);
   const again = await account.customerWrites(to, "Gracias");
   expect((await account.message(again.id)).conversationId).toBe(first.body.conversationId);
@@ -58,11 +69,19 @@ test("What the service does: one conversation per contact, where sent and receiv
 test("What the service does: templates and campaigns are listed, automations are started", async () => {
   const account = await service.account();
   const id = await account.template();
-  await account.box("POST", "/campaigns", { name: "Promo", templateId: id, phones: [service.phone()] });
+  await account.box("POST", "/campaigns", {
+    name: "Promo",
+    templateId: id,
+    phones: [service.phone()],
+  });
   expect((await account.api<{ data: unknown[] }>("GET", "/templates")).body.data).toHaveLength(1);
   expect((await account.api<{ data: unknown[] }>("GET", "/campaigns")).body.data).toHaveLength(1);
   const automation = await account.automation({ steps: [] });
-  const run = await account.api("POST", `/automations/${automation.id}/runs`, { phone: service.phone(), name: "Ana", data: {} });
+  const run = await account.api("POST", `/automations/${automation.id}/runs`, {
+    phone: service.phone(),
+    name: "Ana",
+    data: {},
+  });
   expect(run.status).toBe(201);
 });
 
@@ -71,10 +90,15 @@ test("What the service does: status changes and automation results come by signe
   const account = await service.account();
   const url = receiver.url();
   await account.webhook(url);
-  const sent = await account.api<Sent>("POST", "/messages", { to: service.phone("0001"), template: { id: await account.template() } });
+  const sent = await account.api<Sent>("POST", "/messages", {
+    to: service.phone("0001"),
+    template: { id: await account.template() },
+  });
   await account
     .automation({ steps: [] })
-    .then(({ id }) => account.api("POST", `/automations/${id}/runs`, { phone: service.phone(), data: {} }));
+    .then(({ id }) =>
+      account.api("POST", `/automations/${id}/runs`, { phone: service.phone(), data: {} }),
+    );
   await service.advance(day);
   const events = (await receiver.arrivals(url, 3)).map(({ body }) => body.event).sort();
   expect(events).toStrictEqual(["automation.completed", "message.status", "message.status"]);
@@ -91,9 +115,24 @@ test("What the service does: a key never sees another account's records", async 
   await theirs.box("POST", "/campaigns", { name: "Suya", templateId, phones: [to] });
 
   expectError(await mine.api("GET", `/messages/${sent.body.id}`), 404);
-  expectError(await mine.api("POST", "/messages", { to: service.phone(), template: { id: templateId } }), 404);
-  expectError(await mine.api("POST", `/automations/${automation.id}/runs`, { phone: to, name: "Ana", data: {} }), 404);
-  for (const path of ["/contacts", `/contacts?phone=${encodeURIComponent(to)}`, "/templates", "/campaigns"]) {
+  expectError(
+    await mine.api("POST", "/messages", { to: service.phone(), template: { id: templateId } }),
+    404,
+  );
+  expectError(
+    await mine.api("POST", `/automations/${automation.id}/runs`, {
+      phone: to,
+      name: "Ana",
+      data: {},
+    }),
+    404,
+  );
+  for (const path of [
+    "/contacts",
+    `/contacts?phone=${encodeURIComponent(to)}`,
+    "/templates",
+    "/campaigns",
+  ]) {
     expect((await mine.api<{ data: unknown[] }>("GET", path)).body.data, path).toStrictEqual([]);
     // The same list is not empty for its owner: the key, and not the path, makes the difference.
     expect((await theirs.api<{ data: unknown[] }>("GET", path)).body.data, path).toHaveLength(1);
@@ -106,7 +145,9 @@ test("What the service does: ids are UUIDs that grow over time, records of one i
   const messages: string[] = [];
   for (let count = 0; count < 20; count++) {
     if (count % 5 === 0) await service.advance(1_000);
-    messages.push((await account.api<Sent>("POST", "/messages", { to: service.phone(), template })).body.id);
+    messages.push(
+      (await account.api<Sent>("POST", "/messages", { to: service.phone(), template })).body.id,
+    );
   }
   const newContacts = (await contacts(account)).map(({ id }) => id);
   for (const ids of [messages, newContacts]) {
@@ -128,7 +169,9 @@ test("What the service does: the plans trial and growth have neither API nor web
   ] as const) {
     await service.box("PATCH", `/accounts/${account.name}`, { plan });
     expect((await account.api("GET", "/me")).status, plan).toBe(api);
-    expect((await account.box("POST", "/webhooks", { url: receiver.url() })).status, plan).toBe(webhook);
+    expect((await account.box("POST", "/webhooks", { url: receiver.url() })).status, plan).toBe(
+      webhook,
+    );
   }
 });
 
@@ -162,5 +205,6 @@ test("Versioning: the version is part of the path: /api/v1 answers, /api/v2 does
 });
 
 async function contacts(account: Account) {
-  return (await account.api<{ data: { id: string; phone: string }[] }>("GET", "/contacts")).body.data;
+  return (await account.api<{ data: { id: string; phone: string }[] }>("GET", "/contacts")).body
+    .data;
 }

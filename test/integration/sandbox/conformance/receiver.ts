@@ -22,7 +22,10 @@ export type Answering = (response: ServerResponse, posted: Posted, count: number
 
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
-/** Where webhook events and the requests of automations arrive. Answers 200 unless told otherwise per path. */
+/**
+ * Where webhook events and the requests of automations arrive. Answers 200 unless told otherwise
+ * per path.
+ */
 export async function startReceiver() {
   const arrived: Posted[] = [];
   const answers = new Map<string, Answering>();
@@ -32,7 +35,13 @@ export async function startReceiver() {
     request.on("end", () => {
       const raw = Buffer.concat(chunks);
       const path = request.url ?? "";
-      const posted: Posted = { method: request.method ?? "", path, headers: request.headers, raw, body: JSON.parse(raw.toString("utf8")) };
+      const posted: Posted = {
+        method: request.method ?? "",
+        path,
+        headers: request.headers,
+        raw,
+        body: JSON.parse(raw.toString("utf8")),
+      };
       arrived.push(posted);
       const answering = answers.get(path);
       if (answering === undefined) response.end();

@@ -18,9 +18,13 @@ interface MessageRecord extends Sent {
 
 async function send(to: string) {
   const account = await service.account();
-  const sent = await account.api<Sent>("POST", "/messages", { to, template: { id: await account.template() } });
+  const sent = await account.api<Sent>("POST", "/messages", {
+    to,
+    template: { id: await account.template() },
+  });
   expect(sent.status, sent.text).toBe(201);
-  const read = async () => (await account.api<MessageRecord>("GET", `/messages/${sent.body.id}`)).body;
+  const read = async () =>
+    (await account.api<MessageRecord>("GET", `/messages/${sent.body.id}`)).body;
   return { account, sent: sent.body, read };
 }
 
@@ -114,14 +118,23 @@ test("Template: id is what template.id takes when sending", async () => {
   const account = await service.account();
   await account.template();
   const { body } = await account.api<{ data: { id: string }[] }>("GET", "/templates");
-  const answer = await account.api("POST", "/messages", { to: service.phone(), template: { id: body.data[0]?.id } });
+  const answer = await account.api("POST", "/messages", {
+    to: service.phone(),
+    template: { id: body.data[0]?.id },
+  });
   expect(answer.status).toBe(201);
 });
 
 test("Template: a variable's name is its key in template.variables", async () => {
   const account = await service.account();
-  const id = await account.template({ body: "Código {{codigo}}", variables: [{ name: "codigo", label: "Código", example: "0" }] });
-  const sent = await account.api<Sent>("POST", "/messages", { to: service.phone(), template: { id, variables: { codigo: "4711" } } });
+  const id = await account.template({
+    body: "Código {{codigo}}",
+    variables: [{ name: "codigo", label: "Código", example: "0" }],
+  });
+  const sent = await account.api<Sent>("POST", "/messages", {
+    to: service.phone(),
+    template: { id, variables: { codigo: "4711" } },
+  });
   expect((await account.message(sent.body.id)).text).toBe("Código 4711");
 });
 
@@ -135,7 +148,10 @@ test("Template: without a category it is UTILITY, the one value seen", async () 
 test("Contact: has a UUID, a phone number, a first name and free attributes", async () => {
   const account = await service.account();
   const phone = service.phone();
-  await account.box("PUT", `/contacts/${encodeURIComponent(phone)}`, { name: "Ana", attributes: { ciudad: "Rosario" } });
+  await account.box("PUT", `/contacts/${encodeURIComponent(phone)}`, {
+    name: "Ana",
+    attributes: { ciudad: "Rosario" },
+  });
   const { body } = await account.api<{ data: { id: string; phone: string }[] }>("GET", "/contacts");
   expect(body.data).toHaveLength(1);
   expect(body.data[0]?.id).toMatch(uuid);
@@ -147,20 +163,40 @@ test("Contact: has a UUID, a phone number, a first name and free attributes", as
 
 test("Campaign: a bulk send, listed with its totals of deliveries, reads and replies", async () => {
   const account = await service.account();
-  const phones = [service.phone("0001"), service.phone("0001"), service.phone("0007"), service.phone("0000")];
-  await account.box("POST", "/campaigns", { name: "Promo", templateId: await account.template(), phones });
+  const phones = [
+    service.phone("0001"),
+    service.phone("0001"),
+    service.phone("0007"),
+    service.phone("0000"),
+  ];
+  await account.box("POST", "/campaigns", {
+    name: "Promo",
+    templateId: await account.template(),
+    phones,
+  });
   const totals = async () =>
-    (await account.api<{ data: { deliveries: number; reads: number; replies: number }[] }>("GET", "/campaigns")).body.data[0];
+    (
+      await account.api<{ data: { deliveries: number; reads: number; replies: number }[] }>(
+        "GET",
+        "/campaigns",
+      )
+    ).body.data[0];
   await service.advance(10 * minute);
   expect(await totals()).toMatchObject({ deliveries: 3, reads: 1, replies: 0 });
-  await account.box("POST", `/customers/${encodeURIComponent(phones[0] ?? "")}/replies`, { text: "Me interesa" });
+  await account.box("POST", `/customers/${encodeURIComponent(phones[0] ?? "")}/replies`, {
+    text: "Me interesa",
+  });
   expect(await totals()).toMatchObject({ deliveries: 3, reads: 1, replies: 1 });
 });
 
 test("Automation run: created by POST /automations/{id}/runs and known by its runId", async () => {
   const account = await service.account();
   const { id } = await account.automation({ steps: [{ type: "wait", ms: 1_000 }] });
-  const answer = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, { phone: service.phone(), name: "Ana", data: {} });
+  const answer = await account.api<{ runId: string }>("POST", `/automations/${id}/runs`, {
+    phone: service.phone(),
+    name: "Ana",
+    data: {},
+  });
   expect(answer.body.runId).toMatch(uuid);
   expect((await account.runs()).map((run) => run.id)).toStrictEqual([answer.body.runId]);
 });
@@ -189,7 +225,8 @@ test("Event envelope: exactly id, event, createdAt and data", async () => {
   const url = receiver.url();
   await account.webhook(url);
   const data = { anything: ["goes", { deep: true }] };
-  for (const event of ["message.status", "automation.failed", "something.else"]) await account.box("POST", "/events", { event, data });
+  for (const event of ["message.status", "automation.failed", "something.else"])
+    await account.box("POST", "/events", { event, data });
   const posts = await receiver.arrivals(url, 3);
   const now = await service.now();
   for (const { body } of posts) {
@@ -199,6 +236,10 @@ test("Event envelope: exactly id, event, createdAt and data", async () => {
     expect(body.createdAt).toBe(new Date(now).toISOString());
     expect(body.data).toStrictEqual(data);
   }
-  expect(posts.map(({ body }) => body.event).sort()).toStrictEqual(["automation.failed", "message.status", "something.else"]);
+  expect(posts.map(({ body }) => body.event).sort()).toStrictEqual([
+    "automation.failed",
+    "message.status",
+    "something.else",
+  ]);
   expect(new Set(posts.map(({ body }) => body.id)).size).toBe(3);
 });

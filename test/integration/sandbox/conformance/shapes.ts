@@ -8,7 +8,8 @@ export const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 /** A sentence and not a code: several words, the first with a capital. */
 const sentence = /^[A-ZÁÉÍÓÚÑ¡¿].*\S \S/;
 /** Words that Spanish cannot do without, and English does not have. */
-const spanish = /\b(el|la|los|las|de|del|que|no|por|para|una?|con|en|se|es|esta|este|ya|hay|demasiad[oa]s)\b/i;
+const spanish =
+  /\b(el|la|los|las|de|del|que|no|por|para|una?|con|en|se|es|esta|este|ya|hay|demasiad[oa]s)\b/i;
 
 export function expectSpanish(text: unknown): void {
   expect(text).toMatch(sentence);
@@ -40,7 +41,9 @@ interface Problem {
   readonly message: string;
 }
 
-/** 400 with a JSON text in `error.message` that lists problems; one of them must be about `field`. */
+/**
+ * 400 with a JSON text in `error.message` that lists problems; one of them must be about `field`.
+ */
 export function expectProblem(answer: Answer<unknown>, field: string): Problem[] {
   expect(answer.status, answer.text).toBe(400);
   const { error } = answer.body as { error: { message: string } };
@@ -59,7 +62,10 @@ export function expectProblem(answer: Answer<unknown>, field: string): Problem[]
   return problems;
 }
 
-/** 400 in whichever of its two shapes: the document does not say which one a rule of the service has. Gives the text. */
+/**
+ * 400 in whichever of its two shapes: the document does not say which one a rule of the service
+ * has. Gives the text.
+ */
 export function expectInvalid(answer: Answer<unknown>): string {
   expect(answer.status, answer.text).toBe(400);
   const { error } = answer.body as { error: unknown };
@@ -69,13 +75,28 @@ export function expectInvalid(answer: Answer<unknown>): string {
   return problems.map(({ message }) => message).join("; ");
 }
 
-/** The cause of an error that a plan would mend ("Errors", "Plan error detail"), with its `error` text. */
-export function expectUpgrade(answer: Answer<unknown>, status: 402 | 429, cause: Readonly<Record<string, unknown>>): void {
+/**
+ * The cause of an error that a plan would mend ("Errors", "Plan error detail"), with its `error`
+ * text.
+ */
+export function expectUpgrade(
+  answer: Answer<unknown>,
+  status: 402 | 429,
+  cause: Readonly<Record<string, unknown>>,
+): void {
   expect(answer.status, answer.text).toBe(status);
   const body = answer.body as { error: string; cause: Record<string, unknown> };
   expect(Object.keys(body).sort()).toStrictEqual(["cause", "error"]);
   expectSpanish(body.error);
-  expect(Object.keys(body.cause).sort()).toStrictEqual(["limit", "plan", "reason", "resource", "suggested", "type", "used"]);
+  expect(Object.keys(body.cause).sort()).toStrictEqual([
+    "limit",
+    "plan",
+    "reason",
+    "resource",
+    "suggested",
+    "type",
+    "used",
+  ]);
   expect(body.cause).toMatchObject({ type: "upgrade", ...cause });
 }
 
@@ -85,8 +106,8 @@ export function signatureHeaders(posted: Posted): string[] {
 }
 
 /**
- * Whether the post is signed by this secret over its raw bytes: HMAC-SHA256, hex, bare or after `sha256=`. The document shows
- * neither algorithm nor encoding; this is what the sandbox chooses.
+ * Whether the post is signed by this secret over its raw bytes: HMAC-SHA256, hex, bare or after
+ * `sha256=`. The document shows neither algorithm nor encoding; this is what the sandbox chooses.
  */
 export function isSignedBy(secret: string, posted: Posted): boolean {
   const [name] = signatureHeaders(posted);

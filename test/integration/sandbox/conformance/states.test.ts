@@ -10,10 +10,16 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** Sends to a phone of that ending and watches the record by polling; gives the statuses in the order seen, and when each was seen first. */
+/**
+ * Sends to a phone of that ending and watches the record by polling; gives the statuses in the
+ * order seen, and when each was seen first.
+ */
 async function life(ending: string, { forMs = 70 * second, everyMs = 200 } = {}) {
   const account = await service.account({ plan: "enterprise" });
-  const sent = await account.api<Sent>("POST", "/messages", { to: service.phone(ending), template: { id: await account.template() } });
+  const sent = await account.api<Sent>("POST", "/messages", {
+    to: service.phone(ending),
+    template: { id: await account.template() },
+  });
   const seen = [{ status: sent.body.status, afterMs: 0 }];
   for (let afterMs = everyMs; afterMs <= forMs; afterMs += everyMs) {
     await service.advance(everyMs);
@@ -25,7 +31,10 @@ async function life(ending: string, { forMs = 70 * second, everyMs = 200 } = {})
 
 test("Message status: pending is the status in the answer of POST /messages", async () => {
   const account = await service.account();
-  const sent = await account.api<Sent>("POST", "/messages", { to: service.phone(), template: { id: await account.template() } });
+  const sent = await account.api<Sent>("POST", "/messages", {
+    to: service.phone(),
+    template: { id: await account.template() },
+  });
   expect(sent.body.status).toBe("pending");
   expect((await account.api<Sent>("GET", `/messages/${sent.body.id}`)).body.status).toBe("pending");
 });
@@ -52,12 +61,17 @@ test("Message status: a message leaves and reaches the phone within seconds", as
 test("Message status: with read receipts off it stays delivered", async () => {
   const { account, sent } = await life("0001");
   await service.advance(2 * day);
-  expect((await account.api<Sent>("GET", `/messages/${sent.body.id}`)).body.status).toBe("delivered");
+  expect((await account.api<Sent>("GET", `/messages/${sent.body.id}`)).body.status).toBe(
+    "delivered",
+  );
 });
 
 test("Message status: failed for a number without an account on the network, with an errorCode", async () => {
   const { account, sent } = await life("0000");
-  const { body } = await account.api<{ status: string; errorCode: unknown }>("GET", `/messages/${sent.body.id}`);
+  const { body } = await account.api<{ status: string; errorCode: unknown }>(
+    "GET",
+    `/messages/${sent.body.id}`,
+  );
   expect(body.status).toBe("failed");
   expect(String(body.errorCode)).toMatch(/^\w+$/);
 });
@@ -67,7 +81,11 @@ test("Message status: received is a message that the customer sent", async () =>
   const inbound = await account.customerWrites(service.phone(), "Hola, ¿están abiertos?");
   expect((await account.message(inbound.id)).text).toBe("Hola, ¿están abiertos?");
   const record = async () => (await account.api<Sent>("GET", `/messages/${inbound.id}`)).body;
-  expect(await record()).toMatchObject({ id: inbound.id, wamid: inbound.wamid, status: "received" });
+  expect(await record()).toMatchObject({
+    id: inbound.id,
+    wamid: inbound.wamid,
+    status: "received",
+  });
   await service.advance(hour);
   expect(await record()).toMatchObject({ status: "received" });
 });
@@ -85,7 +103,8 @@ test("Conversation rules: starting a second automation in a conversation gives 4
   const account = await service.account();
   const [phone, other] = [service.phone(), service.phone()];
   const [first, second] = [await account.automation(waiting), await account.automation(waiting)];
-  const start = (id: string, to: string) => account.api("POST", `/automations/${id}/runs`, { phone: to, data: {} });
+  const start = (id: string, to: string) =>
+    account.api("POST", `/automations/${id}/runs`, { phone: to, data: {} });
   expect((await start(first.id, phone)).status).toBe(201);
   expectError(await start(first.id, phone), 409);
   expectError(await start(second.id, phone), 409);
@@ -95,21 +114,29 @@ test("Conversation rules: starting a second automation in a conversation gives 4
   expect((await start(second.id, phone)).status).toBe(201);
 });
 
-const greeting = { trigger: "customer-message", steps: [{ type: "send", text: "Gracias por escribir" }] };
+const greeting = {
+  trigger: "customer-message",
+  steps: [{ type: "send", text: "Gracias por escribir" }],
+};
 
 test("Conversation rules: after a human reply automations keep still in that conversation for 24 hours", async () => {
   const account = await service.account();
   const [phone, other] = [service.phone(), service.phone()];
   await account.automation(greeting);
   const replies = async (to: string) =>
-    (await account.messages()).filter((message) => message.phone === to && message.text === "Gracias por escribir").length;
+    (await account.messages()).filter(
+      (message) => message.phone === to && message.text === "Gracias por escribir",
+    ).length;
   const runs = async () => (await account.runs()).length;
 
   await account.customerWrites(phone);
   await service.advance(second);
   expect(await replies(phone)).toBe(1);
 
-  const human = await account.box("POST", "/colleague/replies", { phone, text: "Le atiende Carla" });
+  const human = await account.box("POST", "/colleague/replies", {
+    phone,
+    text: "Le atiende Carla",
+  });
   expect(human.status).toBe(201);
   await service.advance(day - 1);
   await account.customerWrites(phone);
@@ -137,7 +164,10 @@ test("Conversation rules: a customer message in those 24 hours reaches the team 
   await account.customerWrites(phone, "¿Sigue ahí?");
   await service.advance(hour);
   expect(await account.runs()).toHaveLength(1);
-  expect((await account.messages()).map(({ text, status }) => [text, status])).toContainEqual(["¿Sigue ahí?", "received"]);
+  expect((await account.messages()).map(({ text, status }) => [text, status])).toContainEqual([
+    "¿Sigue ahí?",
+    "received",
+  ]);
 });
 
 test("Conversation rules: a run in progress sends nothing more once a human has replied", async () => {
@@ -152,7 +182,9 @@ test("Conversation rules: a run in progress sends nothing more once a human has 
   await service.advance(second);
   await account.box("POST", "/colleague/replies", { phone, text: "Le atiende Carla" });
   await service.advance(hour);
-  expect((await account.messages()).map(({ text }) => text)).not.toContain("¿Puedo ayudar en algo más?");
+  expect((await account.messages()).map(({ text }) => text)).not.toContain(
+    "¿Puedo ayudar en algo más?",
+  );
 });
 
 test("Conversation rules: the human reply itself appears in the chat and its status is reported", async () => {
@@ -165,5 +197,6 @@ test("Conversation rules: the human reply itself appears in the chat and its sta
   await account.box("POST", "/colleague/replies", { phone, text: "Le atiende Carla" });
   await service.advance(minute);
   const reply = (await account.messages()).find(({ text }) => text === "Le atiende Carla");
-  for (const { body } of await receiver.arrivals(url, 2)) expect(body.data["wamid"]).toBe(reply?.wamid);
+  for (const { body } of await receiver.arrivals(url, 2))
+    expect(body.data["wamid"]).toBe(reply?.wamid);
 });

@@ -9,7 +9,8 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 async function listed(account: Account) {
-  return (await account.api<{ data: { id: string; name: string }[] }>("GET", "/templates")).body.data;
+  return (await account.api<{ data: { id: string; name: string }[] }>("GET", "/templates")).body
+    .data;
 }
 
 test("GET /templates: not paginated: all approved templates, newest first", async () => {
@@ -40,5 +41,7 @@ test("GET /templates: the answer is exactly {data: [...]}", async () => {
   expect(empty.status).toBe(200);
   expect(empty.body).toStrictEqual({ data: [] });
   await account.template();
-  expect((await account.api("GET", "/templates")).body).toStrictEqual({ data: [expect.any(Object)] });
+  expect((await account.api("GET", "/templates")).body).toStrictEqual({
+    data: [expect.any(Object)],
+  });
 });

@@ -10,8 +10,14 @@ beforeEach(async () => {
 });
 afterEach(() => downstream.close());
 
-const body = (id: string) => JSON.stringify({ id, event: "message.status", data: { wamid: "wamid.x", status: "sent" } });
-const deliver = (deliveryId: string, path = "/all", headers: Record<string, string> = {}, text = body("e1")) =>
+const body = (id: string) =>
+  JSON.stringify({ id, event: "message.status", data: { wamid: "wamid.x", status: "sent" } });
+const deliver = (
+  deliveryId: string,
+  path = "/all",
+  headers: Record<string, string> = {},
+  text = body("e1"),
+) =>
   fetch(downstream.url + path, {
     method: "POST",
     headers: { "webhook-id": deliveryId, ...headers },
@@ -22,15 +28,32 @@ test("keeps what arrived, in order, and tells attempts, routes and duplicates ap
   await deliver("d2", "/other?x=1");
   await deliver("d1");
   expect(
-    downstream.arrivals.map(({ number, path, deliveryId, attempt, answered }) => [number, path, deliveryId, attempt, answered]),
+    downstream.arrivals.map(({ number, path, deliveryId, attempt, answered }) => [
+      number,
+      path,
+      deliveryId,
+      attempt,
+      answered,
+    ]),
   ).toEqual([
     [1, "/all", "d1", 1, 200],
     [2, "/other", "d2", 1, 200],
     [3, "/all", "d1", 2, 200],
   ]);
-  expect(downstream.arrivals[0]).toMatchObject({ eventId: "e1", wamid: "wamid.x", signature: "unchecked" });
+  expect(downstream.arrivals[0]).toMatchObject({
+    eventId: "e1",
+    wamid: "wamid.x",
+    signature: "unchecked",
+  });
   expect(downstream.arrivals[0]?.body?.toString()).toBe(body("e1"));
-  expect(downstream.counts()).toEqual({ arrivals: 3, taken: 2, duplicates: 1, failed: 0, badSignatures: 0, withoutId: 0 });
+  expect(downstream.counts()).toEqual({
+    arrivals: 3,
+    taken: 2,
+    duplicates: 1,
+    failed: 0,
+    badSignatures: 0,
+    withoutId: 0,
+  });
   expect(downstream.counts("/other")).toMatchObject({ arrivals: 1, taken: 1 });
   expect(downstream.counts("/never")).toMatchObject({ arrivals: 0 });
 });
@@ -44,7 +67,12 @@ test("fails as told, on one path or all, until it recovers; an attempt after fai
   await expect(deliver("d3", "/other")).rejects.toThrow();
   downstream.recover();
   expect((await deliver("d1")).status).toBe(200);
-  expect(downstream.counts("/all")).toMatchObject({ arrivals: 2, taken: 1, duplicates: 0, failed: 1 });
+  expect(downstream.counts("/all")).toMatchObject({
+    arrivals: 2,
+    taken: 1,
+    duplicates: 0,
+    failed: 1,
+  });
   expect(downstream.arrivals.map(({ answered }) => answered)).toEqual([503, 200, null, 200]);
 });
 
@@ -76,7 +104,13 @@ test("checks Standard Webhooks signatures as the reference library makes them", 
   await deliver("d3", "/signed");
   await deliver("d4", "/plain", signed("d4", new Webhook("just text", { format: "raw" })));
   await deliver("d5", "/signed", signed("d5", new Webhook(secret)), `${body("e1")} `);
-  expect(downstream.arrivals.map(({ signature }) => signature)).toEqual(["valid", "invalid", "absent", "valid", "invalid"]);
+  expect(downstream.arrivals.map(({ signature }) => signature)).toEqual([
+    "valid",
+    "invalid",
+    "absent",
+    "valid",
+    "invalid",
+  ]);
   expect(downstream.counts().badSignatures).toBe(3);
 });
 

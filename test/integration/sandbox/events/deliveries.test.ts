@@ -23,7 +23,9 @@ test("a 100 Continue that the sandbox did not ask for is no answer", async () =>
 });
 
 test("a redirect is a failure, and is not followed", async () => {
-  const server = await startTestServer((response) => response.writeHead(307, { location: "/elsewhere" }).end());
+  const server = await startTestServer((response) =>
+    response.writeHead(307, { location: "/elsewhere" }).end(),
+  );
   await using stage = createStage({ speed: 100_000 });
   stage.addWebhook(`${server.url}/hook`);
   stage.status("wamid.A", "sent");
@@ -33,7 +35,9 @@ test("a redirect is a failure, and is not followed", async () => {
 });
 
 test("Retry-After is honoured", async () => {
-  const server = await startTestServer((response, _, count) => response.writeHead(count === 1 ? 429 : 200, { "retry-after": "7" }).end());
+  const server = await startTestServer((response, _, count) =>
+    response.writeHead(count === 1 ? 429 : 200, { "retry-after": "7" }).end(),
+  );
   const clock = createManualClock();
   await using stage = createStage({ clock, speed: 1 });
   stage.addWebhook(server.url);
@@ -59,7 +63,9 @@ test("a receiver has ten seconds of the machine's time, whatever the sandbox's c
   await baseClock.advance(9_999);
   expect(stage.deliveries()).toMatchObject([{ tries: 0 }]);
   await baseClock.advance(1);
-  expect(stage.deliveries()).toMatchObject([{ tries: 1, status: "waiting", answered: null, reason: "no answer within 10000 ms" }]);
+  expect(stage.deliveries()).toMatchObject([
+    { tries: 1, status: "waiting", answered: null, reason: "no answer within 10000 ms" },
+  ]);
   downstream.recover();
   clock.advance(1_000);
   await stage.posting.idle();
@@ -100,7 +106,9 @@ test("an answer without end counts by its status, and does not keep its connecti
 });
 
 test("what is no HTTP is a failure", async () => {
-  const { url } = await startRaw((socket) => void socket.once("data", () => socket.end("no HTTP at all\r\n\r\n")));
+  const { url } = await startRaw(
+    (socket) => void socket.once("data", () => socket.end("no HTTP at all\r\n\r\n")),
+  );
   await using stage = createStage({ speed: 100_000 });
   stage.addWebhook(url);
   stage.status("wamid.A", "sent");
@@ -115,8 +123,14 @@ test("a URL that hangs does not hold up another on the same host", async () => {
   stage.addWebhook(`${downstream.url}/hangs`);
   stage.addWebhook(`${downstream.url}/works`);
   for (let number = 0; number < 300; number += 1) stage.status(`wamid.${number}`, "sent");
-  await until("all at the one that works", () => downstream.counts("/works").taken + downstream.counts("/works").withoutId >= 300);
-  await until("all places of the one that hangs are used", () => downstream.counts("/hangs").arrivals >= 64);
+  await until(
+    "all at the one that works",
+    () => downstream.counts("/works").taken + downstream.counts("/works").withoutId >= 300,
+  );
+  await until(
+    "all places of the one that hangs are used",
+    () => downstream.counts("/hangs").arrivals >= 64,
+  );
   expect(downstream.counts("/hangs").arrivals).toBe(64);
   downstream.recover();
   await stage.posting.idle();
@@ -146,7 +160,8 @@ test("the first tries of a message's events arrive in order, one after the other
   await using stage = createStage({ clock: createManualClock() });
   stage.addWebhook(`${server.url}/a`);
   stage.addWebhook(`${server.url}/b`);
-  for (const status of steps) for (let number = 0; number < 150; number += 1) stage.status(`wamid.${number}`, status);
+  for (const status of steps)
+    for (let number = 0; number < 150; number += 1) stage.status(`wamid.${number}`, status);
   await until("all first tries", () => stage.deliveries().every(({ tries }) => tries === 1));
   expect(faults).toEqual([]);
   expect(seen.size).toBe(300);

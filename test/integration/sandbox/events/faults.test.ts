@@ -7,16 +7,24 @@ import { createStage, secret } from "./stage.ts";
 
 /** What one request was: by hand from its bytes. */
 function read({ headers, body }: SeenRequest) {
-  const isRight = headers["x-acme-signature"] === createHmac("sha256", secret).update(body).digest("hex");
+  const isRight =
+    headers["x-acme-signature"] === createHmac("sha256", secret).update(body).digest("hex");
   const parsed = parseEnvelope(body);
   const id = parsed.ok ? parsed.envelope.id : null;
-  const data = parsed.ok ? (parsed.envelope.data as { status?: string; wamid?: string; truncated?: boolean }) : {};
+  const data = parsed.ok
+    ? (parsed.envelope.data as { status?: string; wamid?: string; truncated?: boolean })
+    : {};
   return { ...data, isRight, id };
 }
 
-/** `messages` times sent, delivered, read against a receiver that takes what is rightly signed; as it arrived. */
+/**
+ * `messages` times sent, delivered, read against a receiver that takes what is rightly signed; as
+ * it arrived.
+ */
 async function run(faults: Partial<EventFaults>, messages: number, seed = "1") {
-  const server = await startTestServer((response, request) => response.writeHead(read(request).isRight ? 200 : 401).end());
+  const server = await startTestServer((response, request) =>
+    response.writeHead(read(request).isRight ? 200 : 401).end(),
+  );
   await using stage = createStage({ faults, seed, speed: 100, plan: "enterprise" });
   stage.addWebhook(server.url);
   for (const status of ["sent", "delivered", "read"] as const) {
@@ -35,7 +43,9 @@ const delivered = { status: "delivered", reason: null, tries: 1 };
 test("drop: never posted, and recorded with its reason", async () => {
   const { seen, deliveries } = await run({ drop: 1 }, 5);
   expect(seen).toEqual([]);
-  expect(deliveries).toEqual(Array.from({ length: 15 }, () => ({ status: "dropped", reason: "fault: drop", tries: 0 })));
+  expect(deliveries).toEqual(
+    Array.from({ length: 15 }, () => ({ status: "dropped", reason: "fault: drop", tries: 0 })),
+  );
 });
 
 test("truncate: whatever the size; what is remembered of the event stays whole", async () => {
@@ -55,25 +65,48 @@ test("malformed: one rightly signed body that is no envelope beside each", async
 });
 
 test("shares hold over 600 events, and the same seed spoils the same ones", async () => {
-  const shares = { duplicate: 0.15, drop: 0.1, truncate: 0.2, wrongSignature: 0.1, malformed: 0.15, reorder: 0.2 };
+  const shares = {
+    duplicate: 0.15,
+    drop: 0.1,
+    truncate: 0.2,
+    wrongSignature: 0.1,
+    malformed: 0.15,
+    reorder: 0.2,
+  };
   const one = await run(shares, 200, "a seed");
   const { seen, deliveries } = one;
   const posted = deliveries.filter(({ status }) => status === "delivered").length;
   /** Within four standard deviations. */
   const near = (what: string, count: number, of: number, share: number) =>
-    expect(Math.abs(count - of * share), `${what}: ${count} of ${of}`).toBeLessThan(4 * Math.sqrt(of * share * (1 - share)));
-  expect(deliveries.every(({ status }) => status === "delivered" || status === "dropped")).toBe(true);
+    expect(Math.abs(count - of * share), `${what}: ${count} of ${of}`).toBeLessThan(
+      4 * Math.sqrt(of * share * (1 - share)),
+    );
+  expect(deliveries.every(({ status }) => status === "delivered" || status === "dropped")).toBe(
+    true,
+  );
   near("dropped", deliveries.filter(({ status }) => status === "dropped").length, 600, shares.drop);
   near("malformed", seen.filter(({ id }) => id === null).length, posted, shares.malformed);
-  near("wrongly signed", seen.filter(({ isRight }) => !isRight).length, posted, shares.wrongSignature);
+  near(
+    "wrongly signed",
+    seen.filter(({ isRight }) => !isRight).length,
+    posted,
+    shares.wrongSignature,
+  );
   const right = seen.filter(({ id, isRight }) => isRight && id !== null);
   near("duplicated", right.length - posted, posted, shares.duplicate);
-  near("truncated", new Set(right.filter(({ truncated }) => truncated).map(({ id }) => id)).size, posted, shares.truncate);
+  near(
+    "truncated",
+    new Set(right.filter(({ truncated }) => truncated).map(({ id }) => id)).size,
+    posted,
+    shares.truncate,
+  );
 
   const other = await run(shares, 200, "a seed");
   const counts = ({ seen, deliveries }: typeof one) => ({
     statuses: deliveries.map(({ status }) => status),
-    bodies: seen.map(({ id, isRight, truncated }) => `${id === null ? "malformed" : truncated} ${isRight}`).sort(),
+    bodies: seen
+      .map(({ id, isRight, truncated }) => `${id === null ? "malformed" : truncated} ${isRight}`)
+      .sort(),
   });
   expect(counts(other)).toEqual(counts(one));
 });

@@ -6,7 +6,10 @@ import { until } from "../../../harness/until.ts";
 import { startTestServer } from "../test-server.ts";
 import { createStage, type StageOptions } from "./stage.ts";
 
-/** A receiver that answers with the statuses given, then 200; null: not until `answer`. The sandbox's time stands still. */
+/**
+ * A receiver that answers with the statuses given, then 200; null: not until `answer`. The
+ * sandbox's time stands still.
+ */
 async function open(answers: readonly (number | null)[] = [], options: StageOptions = {}) {
   const open: ServerResponse[] = [];
   const server = await startTestServer((response, _, count) => {
@@ -21,7 +24,8 @@ async function open(answers: readonly (number | null)[] = [], options: StageOpti
     clock,
     webhook: stage.addWebhook(server.url),
     delivery: (place = 0) => stage.deliveries()[place],
-    seen: () => server.seen.map(({ body }) => Object.values(JSON.parse(body.toString()).data).join(" ")),
+    seen: () =>
+      server.seen.map(({ body }) => Object.values(JSON.parse(body.toString()).data).join(" ")),
     async arrived(count: number) {
       await until(`${count} posts`, () => server.seen.length >= count);
       await settled();
@@ -33,46 +37,57 @@ async function open(answers: readonly (number | null)[] = [], options: StageOpti
   };
 }
 
-test.each(["deleted", "disabled"])("what waits for a webhook that was %s is dropped at once, and stays so", async (how) => {
-  await using stage = await open([500]);
-  const { webhook, world, posting } = stage;
-  stage.status("A", "sent");
-  await stage.tried(1);
-  const idle = posting.idle();
-  if (how === "deleted") world.webhooks.delete(webhook.id);
-  else world.webhooks.put(Object.assign(webhook, { isEnabled: false }));
-  posting.webhookChanged(webhook.id);
-  expect(stage.delivery()).toMatchObject({ status: "dropped", reason: `webhook ${how}`, tries: 1 });
-  await idle;
-  world.webhooks.put(Object.assign(webhook, { isEnabled: true }));
-  await stage.clock.advance(3_600_000);
-  stage.status("A", "delivered");
-  await stage.arrived(2);
-  expect(stage.seen()).toEqual(["A sent", "A delivered"]);
-});
+test.each(["deleted", "disabled"])(
+  "what waits for a webhook that was %s is dropped at once, and stays so",
+  async (how) => {
+    await using stage = await open([500]);
+    const { webhook, world, posting } = stage;
+    stage.status("A", "sent");
+    await stage.tried(1);
+    const idle = posting.idle();
+    if (how === "deleted") world.webhooks.delete(webhook.id);
+    else world.webhooks.put(Object.assign(webhook, { isEnabled: false }));
+    posting.webhookChanged(webhook.id);
+    expect(stage.delivery()).toMatchObject({
+      status: "dropped",
+      reason: `webhook ${how}`,
+      tries: 1,
+    });
+    await idle;
+    world.webhooks.put(Object.assign(webhook, { isEnabled: true }));
+    await stage.clock.advance(3_600_000);
+    stage.status("A", "delivered");
+    await stage.arrived(2);
+    expect(stage.seen()).toEqual(["A sent", "A delivered"]);
+  },
+);
 
 test.each([
   [200, { status: "delivered" }],
   [500, { status: "dropped", reason: "webhook deleted" }],
-])("what is in flight while its webhook is deleted ends with its answer %i, and is not tried again", async (status, expected) => {
-  await using stage = await open([null]);
-  stage.status("A", "sent");
-  await stage.arrived(1);
-  stage.world.webhooks.delete(stage.webhook.id);
-  stage.posting.webhookChanged(stage.webhook.id);
-  expect(stage.delivery()?.status).toBe("waiting");
-  stage.answer(status);
-  await stage.posting.idle();
-  expect(stage.delivery()).toMatchObject(expected);
-  await stage.clock.advance(3_600_000);
-  await stage.arrived(1);
-});
+])(
+  "what is in flight while its webhook is deleted ends with its answer %i, and is not tried again",
+  async (status, expected) => {
+    await using stage = await open([null]);
+    stage.status("A", "sent");
+    await stage.arrived(1);
+    stage.world.webhooks.delete(stage.webhook.id);
+    stage.posting.webhookChanged(stage.webhook.id);
+    expect(stage.delivery()?.status).toBe("waiting");
+    stage.answer(status);
+    await stage.posting.idle();
+    expect(stage.delivery()).toMatchObject(expected);
+    await stage.clock.advance(3_600_000);
+    await stage.arrived(1);
+  },
+);
 
 test("an event that the world has forgotten is not posted", async () => {
   await using stage = await open([500]);
   stage.status("A", "sent");
   await stage.tried(1);
-  for (const table of [stage.world.events, stage.world.deliveries]) for (const { id } of table.all()) table.delete(id);
+  for (const table of [stage.world.events, stage.world.deliveries])
+    for (const { id } of table.all()) table.delete(id);
   await stage.clock.advance(1_000);
   await stage.posting.idle();
   await stage.arrived(1);
@@ -90,7 +105,11 @@ test("a URL has room for so many; a plan without webhooks stores events and coun
   stage.account.plan = "growth";
   const used = stage.account.usage.webhookDeliveries;
   stage.status("D", "sent");
-  expect([stage.world.events.size, stage.deliveries().length, stage.account.usage.webhookDeliveries]).toEqual([4, 3, used]);
+  expect([
+    stage.world.events.size,
+    stage.deliveries().length,
+    stage.account.usage.webhookDeliveries,
+  ]).toEqual([4, 3, used]);
 });
 
 test("what had not ended is taken up after a restart, first tries in line, retries beside it", async () => {
@@ -123,7 +142,13 @@ test("what had not ended is taken up after a restart, first tries in line, retri
   second.answer(200);
   await second.posting.idle();
   expect(second.seen()).toEqual(["A delivered", "A sent", "A read"]);
-  expect(second.deliveries().map(({ status }) => status)).toEqual(["delivered", "delivered", "delivered", "delivered", "dropped"]);
+  expect(second.deliveries().map(({ status }) => status)).toEqual([
+    "delivered",
+    "delivered",
+    "delivered",
+    "delivered",
+    "dropped",
+  ]);
   expect(second.delivery(4)).toMatchObject({ reason: "event forgotten" });
 });
 
@@ -175,7 +200,10 @@ test("fault reorder: an earlier event that ends meanwhile has overtaken nobody",
 
 test("faults are met once, a retry is right; every post is observed, with its order", async () => {
   const posts: ObservedPost[] = [];
-  await using stage = await open([401, 500], { faults: { wrongSignature: 1, truncate: 1 }, onPost: (post) => posts.push(post) });
+  await using stage = await open([401, 500], {
+    faults: { wrongSignature: 1, truncate: 1 },
+    onPost: (post) => posts.push(post),
+  });
   stage.status("A", "sent");
   await stage.tried(1);
   await stage.clock.advance(1_000);
@@ -185,7 +213,8 @@ test("faults are met once, a retry is right; every post is observed, with its or
     ["event", 500, stage.webhook.url],
     ["event", 200, stage.webhook.url],
   ]);
-  for (const { body } of posts) expect(JSON.parse(body.toString()).data).toMatchObject({ truncated: true, id: null });
+  for (const { body } of posts)
+    expect(JSON.parse(body.toString()).data).toMatchObject({ truncated: true, id: null });
   stage.setFaults({ malformed: 1 });
   stage.status("A", "read");
   await stage.posting.idle();
@@ -209,7 +238,11 @@ test("began and ended tell which post was over before another began; what closin
   stage.answer(200);
   await stage.posting.idle();
   const [a, c, b] = posts as [ObservedPost, ObservedPost, ObservedPost];
-  expect([a, c, b].map(({ body }) => JSON.parse(body.toString()).data.wamid)).toEqual(["A", "C", "B"]);
+  expect([a, c, b].map(({ body }) => JSON.parse(body.toString()).data.wamid)).toEqual([
+    "A",
+    "C",
+    "B",
+  ]);
   expect(a.ended).toBeLessThan(b.began);
   expect(b.began).toBeLessThan(c.began);
   expect(c.ended).toBeLessThan(b.ended);

@@ -28,7 +28,10 @@ interface Scheme {
   readonly check: (request: SeenRequest) => readonly [string, string];
 }
 
-/** With all that a signature may contain. The other schemes: test/unit/signature/verify-properties.test.ts. */
+/**
+ * With all that a signature may contain. The other schemes:
+ * test/unit/signature/verify-properties.test.ts.
+ */
 const schemes: Record<string, Scheme> = {
   "standard-webhooks": {
     settings: { preset: "standard-webhooks" },
@@ -38,7 +41,10 @@ const schemes: Record<string, Scheme> = {
       expect(id).toBe(JSON.parse(body.toString()).id);
       const key = Buffer.from(whsec.slice("whsec_".length), "base64");
       const time = seconds(text(headers, "webhook-timestamp"));
-      return [text(headers, "webhook-signature"), `v1,${mac(key, `${id}.${time}.${body}`, "base64")}`];
+      return [
+        text(headers, "webhook-signature"),
+        `v1,${mac(key, `${id}.${time}.${body}`, "base64")}`,
+      ];
     },
   },
   hubspot: {
@@ -46,24 +52,35 @@ const schemes: Record<string, Scheme> = {
     check({ headers, body, method, path }) {
       const time = text(headers, "x-hubspot-request-timestamp");
       seconds(String(Number(time) / 1000));
-      return [text(headers, "x-hubspot-signature-v3"), mac(secret, `${method}https://relay.example${path}${body}${time}`, "base64")];
+      return [
+        text(headers, "x-hubspot-signature-v3"),
+        mac(secret, `${method}https://relay.example${path}${body}${time}`, "base64"),
+      ];
     },
   },
 };
 
-test.each(Object.entries(schemes))("an event is signed as the webhook says: %s", async (_, scheme) => {
-  const server = await startTestServer((response) => response.writeHead(204).end());
-  await using stage = createStage();
-  stage.addWebhook(`${server.url}/hooks/main?of=acme`, { signature: scheme.settings, secret: scheme.secret ?? secret });
-  stage.status("wamid.ñ", "failed", 131026);
-  await stage.posting.idle();
-  const request = server.seen[0] as SeenRequest;
-  expect(request).toMatchObject({ method: "POST", path: "/hooks/main?of=acme" });
-  expect(request.headers["content-type"]).toBe("application/json");
-  const [came, right] = scheme.check(request);
-  expect(came).toBe(right);
-  expect(JSON.parse(request.body.toString())).toMatchObject({ data: { wamid: "wamid.ñ", status: "failed", errorCode: 131026 } });
-});
+test.each(Object.entries(schemes))(
+  "an event is signed as the webhook says: %s",
+  async (_, scheme) => {
+    const server = await startTestServer((response) => response.writeHead(204).end());
+    await using stage = createStage();
+    stage.addWebhook(`${server.url}/hooks/main?of=acme`, {
+      signature: scheme.settings,
+      secret: scheme.secret ?? secret,
+    });
+    stage.status("wamid.ñ", "failed", 131026);
+    await stage.posting.idle();
+    const request = server.seen[0] as SeenRequest;
+    expect(request).toMatchObject({ method: "POST", path: "/hooks/main?of=acme" });
+    expect(request.headers["content-type"]).toBe("application/json");
+    const [came, right] = scheme.check(request);
+    expect(came).toBe(right);
+    expect(JSON.parse(request.body.toString())).toMatchObject({
+      data: { wamid: "wamid.ñ", status: "failed", errorCode: 131026 },
+    });
+  },
+);
 
 test("a rotated secret signs the very next post, retries too; so do a new URL and another way to sign", async () => {
   await using stage = createStage();
@@ -85,7 +102,12 @@ test("a rotated secret signs the very next post, retries too; so do a new URL an
   Object.assign(webhook, { url: elsewhere.url });
   stage.status("wamid.B", "sent");
   await stage.posting.idle();
-  const [first, second, moved, third] = server.seen as [SeenRequest, SeenRequest, SeenRequest, SeenRequest];
+  const [first, second, moved, third] = server.seen as [
+    SeenRequest,
+    SeenRequest,
+    SeenRequest,
+    SeenRequest,
+  ];
   expect(server.seen).toHaveLength(4);
   expect(elsewhere.seen).toHaveLength(1);
   expect(moved.path).toBe("/new");
@@ -99,7 +121,9 @@ test("a rotated secret signs the very next post, retries too; so do a new URL an
 });
 
 test("each try is signed anew: the timestamp is that of the try", async () => {
-  const server = await startTestServer((response, _, count) => response.writeHead(count === 1 ? 500 : 200).end());
+  const server = await startTestServer((response, _, count) =>
+    response.writeHead(count === 1 ? 500 : 200).end(),
+  );
   const baseClock = createManualClock();
   await using stage = createStage({ baseClock, speed: 1 });
   stage.addWebhook(server.url, { signature: { preset: "slack", timestampUnit: "ms" } });
@@ -107,7 +131,9 @@ test("each try is signed anew: the timestamp is that of the try", async () => {
   await until("the first answer", () => stage.deliveries()[0]?.tries === 1);
   await baseClock.advance(1_000);
   await stage.posting.idle();
-  const [first, second] = server.seen.map(({ headers }) => Number(headers["x-slack-request-timestamp"])) as [number, number];
+  const [first, second] = server.seen.map(({ headers }) =>
+    Number(headers["x-slack-request-timestamp"]),
+  ) as [number, number];
   expect(second - first).toBe(1_000);
   const { headers, body } = server.seen[1] as SeenRequest;
   expect(headers["x-slack-signature"]).toBe(`v0=${mac(secret, `v0:${second}:${body}`, "hex")}`);

@@ -82,7 +82,12 @@ export function createStage(options: StageOptions = {}) {
       return webhook;
     },
     status(wamid: string, status: MessageStatus, errorCode?: string | number): void {
-      const message = { account: "main", wamid: wamid as Wamid, status, ...(errorCode === undefined ? {} : { errorCode }) };
+      const message = {
+        account: "main",
+        wamid: wamid as Wamid,
+        status,
+        ...(errorCode === undefined ? {} : { errorCode }),
+      };
       publisher.messageStatus(message as MessageRecord);
     },
     deliveries: (): readonly DeliveryRecord[] => world.deliveries.list("main"),

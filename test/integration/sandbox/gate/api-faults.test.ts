@@ -34,20 +34,33 @@ test.each(["before", "after"] as const)("500 and 502 %s the work", async (when) 
   ]);
   for (const { headers } of answers) expect(headers["content-type"]).toMatch(/^application\/json/);
   expect(await gate.sent()).toBe(when === "after" ? 2 : 0);
-  expect([(await gate.me()).status, (await gate.send()).status, (await gate.send()).status]).toEqual([200, 502, 201]);
+  expect([
+    (await gate.me()).status,
+    (await gate.send()).status,
+    (await gate.send()).status,
+  ]).toEqual([200, 502, 201]);
   // They came with a valid key, so all count.
-  expect(await gate.account.usage()).toMatchObject({ apiCalls: { used: 5 }, perMinute: { messages: { last: 4 } } });
+  expect(await gate.account.usage()).toMatchObject({
+    apiCalls: { used: 5 },
+    perMinute: { messages: { last: 4 } },
+  });
 });
 
-test.each(["before", "after"] as const)("429 is always before the work (asked for: %s)", async (when) => {
-  await using gate = await open();
-  gate.faults({ answer: 429, when, times: 1, retryAfter: 7 });
-  const answer = await gate.send();
-  expect(answer).toMatchObject({ status: 429, headers: { "retry-after": "7", "x-ratelimit-limit": "300" } });
-  expect(answer.body).toEqual({ error: expect.any(String) });
-  expect(await gate.sent()).toBe(0);
-  expect((await gate.send()).status).toBe(201);
-});
+test.each(["before", "after"] as const)(
+  "429 is always before the work (asked for: %s)",
+  async (when) => {
+    await using gate = await open();
+    gate.faults({ answer: 429, when, times: 1, retryAfter: 7 });
+    const answer = await gate.send();
+    expect(answer).toMatchObject({
+      status: 429,
+      headers: { "retry-after": "7", "x-ratelimit-limit": "300" },
+    });
+    expect(answer.body).toEqual({ error: expect.any(String) });
+    expect(await gate.sent()).toBe(0);
+    expect((await gate.send()).status).toBe(201);
+  },
+);
 
 test("a body that is not what the document says, also of what the service refused", async () => {
   await using gate = await open();
@@ -57,29 +70,40 @@ test("a body that is not what the document says, also of what the service refuse
   const after = await gate.send();
   expect([after.status, after.body, await gate.sent()]).toEqual([201, undefined, 1]);
   expect(after.headers["content-type"]).toMatch(/^application\/json/);
-  expect(await gate.account.api("GET", "/messages/1")).toMatchObject({ status: 404, body: undefined });
+  expect(await gate.account.api("GET", "/messages/1")).toMatchObject({
+    status: 404,
+    body: undefined,
+  });
 });
 
-test.each(["before", "after"] as const)("reset: the connection breaks %s the work", async (when) => {
-  await using gate = await open();
-  gate.faults({ answer: "reset", when, times: 1 });
-  await expect(gate.send()).rejects.toMatchObject({ code: "ECONNRESET" });
-  expect(await gate.sent()).toBe(when === "after" ? 1 : 0);
-  expect((await gate.send()).status).toBe(201);
-});
+test.each(["before", "after"] as const)(
+  "reset: the connection breaks %s the work",
+  async (when) => {
+    await using gate = await open();
+    gate.faults({ answer: "reset", when, times: 1 });
+    await expect(gate.send()).rejects.toMatchObject({ code: "ECONNRESET" });
+    expect(await gate.sent()).toBe(when === "after" ? 1 : 0);
+    expect((await gate.send()).status).toBe(201);
+  },
+);
 
-test.each(["before", "after"] as const)("hang: no answer %s the work, until the sandbox closes", async (when) => {
-  const gate = await open();
-  gate.faults({ answer: "hang", when, endpoint: "POST /messages" });
-  let ended = false;
-  const rejected = expect(gate.send().finally(() => (ended = true))).rejects.toMatchObject({ code: "ECONNRESET" });
-  await until("the call arrived", async () => (await gate.account.usage()).apiCalls.used === 1);
-  // The others are answered meanwhile.
-  expect((await gate.me()).status).toBe(200);
-  expect([ended, await gate.sent()]).toEqual([false, when === "after" ? 1 : 0]);
-  await gate.service.close();
-  await rejected;
-});
+test.each(["before", "after"] as const)(
+  "hang: no answer %s the work, until the sandbox closes",
+  async (when) => {
+    const gate = await open();
+    gate.faults({ answer: "hang", when, endpoint: "POST /messages" });
+    let ended = false;
+    const rejected = expect(gate.send().finally(() => (ended = true))).rejects.toMatchObject({
+      code: "ECONNRESET",
+    });
+    await until("the call arrived", async () => (await gate.account.usage()).apiCalls.used === 1);
+    // The others are answered meanwhile.
+    expect((await gate.me()).status).toBe(200);
+    expect([ended, await gate.sent()]).toEqual([false, when === "after" ? 1 : 0]);
+    await gate.service.close();
+    await rejected;
+  },
+);
 
 test("a fault meets its endpoint only, whatever the parameter is called; one without an endpoint meets all", async () => {
   await using gate = await open();
@@ -91,7 +115,9 @@ test("a fault meets its endpoint only, whatever the parameter is called; one wit
   ];
   gate.faults({ answer: 500, endpoint: "GET /messages/{messageId}" });
   expect(await statuses()).toEqual([200, 500, 201, 404]);
-  expect(() => gate.faults({ answer: 500, endpoint: "GET /messages" })).toThrow("is no endpoint of the API: POST /messages, ");
+  expect(() => gate.faults({ answer: 500, endpoint: "GET /messages" })).toThrow(
+    "is no endpoint of the API: POST /messages, ",
+  );
   gate.faults({ answer: 500 });
   expect(await statuses()).toEqual([500, 500, 500, 500]);
 });

@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { EventRecord, MessageRecord } from "../../../../src/sandbox/world.ts";
-import { type Account, day, type Sent, type Service, startService } from "../conformance/harness.ts";
+import {
+  type Account,
+  day,
+  type Sent,
+  type Service,
+  startService,
+} from "../conformance/harness.ts";
 
 let service: Service;
 beforeAll(async () => {
@@ -15,11 +21,18 @@ async function open(setup: Parameters<Service["account"]>[0] = {}) {
   return {
     account,
     template,
-    send: async (ending: string) => (await account.api<Sent>("POST", "/messages", { to: service.phone(ending), template })).body,
-    message: async ({ id }: { id: string }) => (await account.box<MessageRecord>("GET", `/messages/${id}`)).body,
+    send: async (ending: string) =>
+      (await account.api<Sent>("POST", "/messages", { to: service.phone(ending), template })).body,
+    message: async ({ id }: { id: string }) =>
+      (await account.box<MessageRecord>("GET", `/messages/${id}`)).body,
     /** All that was reported of the message, as `status` or `status code`. */
     async reported({ wamid }: Sent) {
-      const { data } = (await account.box<{ data: EventRecord[] }>("GET", `/events?wamid=${encodeURIComponent(wamid)}`)).body;
+      const { data } = (
+        await account.box<{ data: EventRecord[] }>(
+          "GET",
+          `/events?wamid=${encodeURIComponent(wamid)}`,
+        )
+      ).body;
       return data.map(({ body }) => {
         const { status, errorCode } = JSON.parse(body).data;
         return errorCode === undefined ? status : `${status} ${JSON.stringify(errorCode)}`;
@@ -35,7 +48,11 @@ test.each([
   ["0001 has read receipts off", ["sent", "delivered"], "delivered"],
   ["0002 stays pending for ever", [], "pending"],
   ["0003 is switched off", ["sent"], "sent"],
-  ["0004 fails, and another device gets it afterwards", ["sent", "failed 131047", "delivered"], "delivered"],
+  [
+    "0004 fails, and another device gets it afterwards",
+    ["sent", "failed 131047", "delivered"],
+    "delivered",
+  ],
   ["0007 is read before it is delivered, and stays read", ["sent", "read", "delivered"], "read"],
   ["0008 meets the marketing limit, its code as text", ['failed "131049"'], "failed"],
 ])("%s", async (name, seen, status) => {
@@ -67,11 +84,19 @@ test("0006 is rejected once per phone and account", async () => {
 async function planned(speed: number) {
   await using sandbox = await startSandbox({ seed: "lives", speed });
   sandbox.clock.freeze();
-  const phones = Array.from({ length: 1_000 }, (_, place) => `+549112230${String(place).padStart(4, "0")}`);
+  const phones = Array.from(
+    { length: 1_000 },
+    (_, place) => `+549112230${String(place).padStart(4, "0")}`,
+  );
   await sandbox.control("POST", "/campaigns", { name: "lives", phones, perSecond: 10_000 });
   sandbox.clock.advance(0);
   return new Map(
-    sandbox.messages().map(({ phone, statusAt, future }) => [phone, future.map(({ at, status }) => ({ status, after: at - statusAt }))]),
+    sandbox
+      .messages()
+      .map(({ phone, statusAt, future }) => [
+        phone,
+        future.map(({ at, status }) => ({ status, after: at - statusAt })),
+      ]),
   );
 }
 
@@ -117,7 +142,12 @@ test("a status may be set, also backwards: it ends the life, pending is not repo
     expect([body.status, body.errorCode, body.future]).toEqual([status, errorCode, []]);
   }
   await service.advance(day);
-  expect(await reported(sent)).toEqual(["read", "failed 131000", 'failed "rate_limited"', 'failed "rate_limited"']);
+  expect(await reported(sent)).toEqual([
+    "read",
+    "failed 131000",
+    'failed "rate_limited"',
+    'failed "rate_limited"',
+  ]);
 });
 
 test("what the customer wrote has no status to set, nor has a message of another account's", async () => {
@@ -141,7 +171,11 @@ test("who writes is let in at the contact limit, and gives a name once", async (
 test("POST /contacts: 201 for a new one, 200 for one whose attributes are added to", async () => {
   const { account } = await open();
   const phone = "+5491122331234";
-  const made = await account.api<object>("POST", "/contacts", { phone, name: "Ana", attributes: { ciudad: "Salta" } });
+  const made = await account.api<object>("POST", "/contacts", {
+    phone,
+    name: "Ana",
+    attributes: { ciudad: "Salta" },
+  });
   expect([made.status, made.body]).toEqual([
     201,
     {
@@ -153,9 +187,16 @@ test("POST /contacts: 201 for a new one, 200 for one whose attributes are added 
       createdAt: new Date(await service.now()).toISOString(),
     },
   ]);
-  const updated = await account.api("POST", "/contacts", { phone: "+54 9 11 2233-1234", attributes: { pedido: "7" } });
-  expect([updated.status, updated.body]).toEqual([200, { ...made.body, attributes: { ciudad: "Salta", pedido: "7" } }]);
-  const after = async (id: string) => (await account.api<{ data: unknown[] }>("GET", `/contacts?after=${id}`)).body.data.length;
+  const updated = await account.api("POST", "/contacts", {
+    phone: "+54 9 11 2233-1234",
+    attributes: { pedido: "7" },
+  });
+  expect([updated.status, updated.body]).toEqual([
+    200,
+    { ...made.body, attributes: { ciudad: "Salta", pedido: "7" } },
+  ]);
+  const after = async (id: string) =>
+    (await account.api<{ data: unknown[] }>("GET", `/contacts?after=${id}`)).body.data.length;
   expect(await after("00000000-0000-0000-0000-000000000000")).toBe(1);
   expect(await after("ffffffff-ffff-ffff-ffff-ffffffffffff")).toBe(0);
 });

@@ -13,22 +13,38 @@ export interface CallbackPost {
   readonly items: readonly Item[];
 }
 
-/** A receiver of Meta's webhooks: does the handshake, checks signatures, and reads all items of each request. */
-export async function openCallback({ appSecret = "app secret", verifyToken = "verify token", port = 0 } = {}) {
+/**
+ * A receiver of Meta's webhooks: does the handshake, checks signatures, and reads all items of each
+ * request.
+ */
+export async function openCallback({
+  appSecret = "app secret",
+  verifyToken = "verify token",
+  port = 0,
+} = {}) {
   const posts: CallbackPost[] = [];
-  const handshakes: { readonly query: Readonly<Record<string, string>>; readonly answered: number }[] = [];
+  const handshakes: {
+    readonly query: Readonly<Record<string, string>>;
+    readonly answered: number;
+  }[] = [];
   let answer: (post: number) => number = () => 200;
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? "", "http://callback");
     const body = Buffer.concat(await request.toArray());
     if (request.method === "GET") {
-      const isRight = url.searchParams.get("hub.mode") === "subscribe" && url.searchParams.get("hub.verify_token") === verifyToken;
+      const isRight =
+        url.searchParams.get("hub.mode") === "subscribe" &&
+        url.searchParams.get("hub.verify_token") === verifyToken;
       const answered = isRight ? 200 : 403;
       handshakes.push({ query: Object.fromEntries(url.searchParams), answered });
-      response.writeHead(answered, { "content-type": "text/plain" }).end(isRight ? url.searchParams.get("hub.challenge") : "");
+      response
+        .writeHead(answered, { "content-type": "text/plain" })
+        .end(isRight ? url.searchParams.get("hub.challenge") : "");
       return;
     }
-    const right = Buffer.from(`sha256=${createHmac("sha256", appSecret).update(body).digest("hex")}`);
+    const right = Buffer.from(
+      `sha256=${createHmac("sha256", appSecret).update(body).digest("hex")}`,
+    );
     const given = Buffer.from(String(request.headers["x-hub-signature-256"]));
     const isSigned = given.length === right.length && timingSafeEqual(given, right);
     const answered = isSigned ? answer(posts.length + 1) : 401;

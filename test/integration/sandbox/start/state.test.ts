@@ -1,6 +1,10 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Sandbox, SandboxRefused, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import {
+  type Sandbox,
+  SandboxRefused,
+  startSandbox,
+} from "../../../../src/sandbox/start-sandbox.ts";
 import type { AutomationStep } from "../../../../src/sandbox/world.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
@@ -18,18 +22,29 @@ test("everything goes on after a restart: records, key, secret, usage, clock, li
   const file = stateFile();
   const clock = createManualClock();
   const first = await startSandbox({ file, clock, seed: "state" });
-  await first.call("POST", "/contacts", { phone: "+5491155557777", name: "Ana", attributes: { fecha: "hoy" } });
+  await first.call("POST", "/contacts", {
+    phone: "+5491155557777",
+    name: "Ana",
+    attributes: { fecha: "hoy" },
+  });
   await send(first, "+5491155550001");
   first.clock.advance(3_600_000);
   await send(first, "+5491155550001");
   const { used } = (await usageOf(first)).apiCalls;
-  const [{ body: contacts }, { body: webhooks }] = [await first.call("GET", "/contacts"), await first.call("GET", "/templates")];
+  const [{ body: contacts }, { body: webhooks }] = [
+    await first.call("GET", "/contacts"),
+    await first.call("GET", "/templates"),
+  ];
   const [messages, now] = [first.messages(), first.clock.now()];
   expect(messages.map(({ status }) => status)).toEqual(["delivered", "pending"]);
   await first.close();
 
   await using second = await startSandbox({ file, clock, seed: "state" });
-  expect([second.key, second.secret, second.phoneNumberId]).toEqual([first.key, first.secret, first.phoneNumberId]);
+  expect([second.key, second.secret, second.phoneNumberId]).toEqual([
+    first.key,
+    first.secret,
+    first.phoneNumberId,
+  ]);
   expect(second.messages()).toEqual(messages);
   expect(second.clock.now()).toBe(now);
   expect((await second.call("GET", "/contacts")).body).toEqual(contacts);
@@ -82,18 +97,30 @@ test("a delivery that waited is posted after the restart, and options add what i
   second.clock.advance(86_400_000);
   await second.idle(longestWaitMs);
   expect(downstream.counts().taken).toBe(1);
-  expect(second.webhooks().map(({ url }) => url)).toEqual([downstream.url, `${downstream.url}/more`]);
-  expect((await second.control("GET", "/keys")).body).toMatchObject({ data: [{ key: first.key }, { key: "acme_live_another" }] });
-  expect(second.webhooks().map(({ secret }) => secret)).toEqual(["another-secret", "another-secret"]);
+  expect(second.webhooks().map(({ url }) => url)).toEqual([
+    downstream.url,
+    `${downstream.url}/more`,
+  ]);
+  expect((await second.control("GET", "/keys")).body).toMatchObject({
+    data: [{ key: first.key }, { key: "acme_live_another" }],
+  });
+  expect(second.webhooks().map(({ secret }) => secret)).toEqual([
+    "another-secret",
+    "another-secret",
+  ]);
   expect([second.key, second.plan()]).toEqual(["acme_live_another", "enterprise"]);
 });
 
 test("another secret must be in the encodings of the signatures that it is for; the text does not quote it", async () => {
   const file = stateFile();
-  const webhooks = [{ url: "http://127.0.0.1:9/hook", signature: { preset: "standard-webhooks" as const } }];
+  const webhooks = [
+    { url: "http://127.0.0.1:9/hook", signature: { preset: "standard-webhooks" as const } },
+  ];
   await (await startSandbox({ file, webhooks })).close();
   const restarted = startSandbox({ file, secret: "whsec_not base64!" });
-  await expect(restarted).rejects.toThrow(new SandboxRefused("webhooks: the secret is not base64 (after whsec_)"));
+  await expect(restarted).rejects.toThrow(
+    new SandboxRefused("webhooks: the secret is not base64 (after whsec_)"),
+  );
 });
 
 test("a campaign goes on after a restart, and so do its replies", async () => {
@@ -113,7 +140,9 @@ test("a campaign goes on after a restart, and so do its replies", async () => {
   second.customerWrites(answered, "¿hola?");
   second.customerWrites(silent, "sí");
   await clock.advance(600_000);
-  expect((await second.call("GET", "/campaigns")).body).toMatchObject({ data: [{ sent: 100, deliveries: 100, replies: 2 }] });
+  expect((await second.call("GET", "/campaigns")).body).toMatchObject({
+    data: [{ sent: 100, deliveries: 100, replies: 2 }],
+  });
   expect(new Set(second.messages().map(({ phone }) => phone)).size).toBe(100);
   expect((await second.control("GET", "")).body).toMatchObject({ counts: { recipients: 0 } });
 });
@@ -122,7 +151,9 @@ test("runs go on after a restart: a wait half over, a message on its way, a requ
   const file = stateFile();
   const clock = createManualClock();
   // The first is cut off in the midst of its answer.
-  const receiver = await startTestServer((response, _, count) => void (count === 1 ? response.write("gra") : response.end()));
+  const receiver = await startTestServer(
+    (response, _, count) => void (count === 1 ? response.write("gra") : response.end()),
+  );
   const first = await startSandbox({ file, clock });
   const start = async (phone: string, step: AutomationStep) => {
     const { body } = await first.control("POST", "/automations", { name: "one", steps: [step] });

@@ -8,11 +8,20 @@ import { createSender, type SenderSettings } from "../../../../src/sandbox/traff
 import { startTestServer } from "../test-server.ts";
 
 const secret = "a secret of the webhook";
-const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) =>
-  void response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
+const json = (
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+) =>
+  void response
+    .writeHead(status, { "content-type": "application/json", ...headers })
+    .end(JSON.stringify(body));
 const accepted = (response: ServerResponse) => json(response, 200, { status: "accepted" });
 
-const somePosts = (messages = 1, mix = plainMix): Post[] => [...scenario({ seed: 5, start: Date.UTC(2026, 10, 1), messages, mix })];
+const somePosts = (messages = 1, mix = plainMix): Post[] => [
+  ...scenario({ seed: 5, start: Date.UTC(2026, 10, 1), messages, mix }),
+];
 const firstPost = () => somePosts()[0] as Post;
 
 function openSender(url: string, settings: Partial<SenderSettings> = {}) {
@@ -33,9 +42,18 @@ test("posts the very bytes, with the service's signature over them", async () =>
   const server = await startTestServer(accepted);
   await using sender = openSender(server.url);
   const post = firstPost();
-  expect(await sender.post(post)).toMatchObject({ kind: "answered", status: 200, answer: "accepted", tries: 1 });
+  expect(await sender.post(post)).toMatchObject({
+    kind: "answered",
+    status: 200,
+    answer: "accepted",
+    tries: 1,
+  });
   const [seen] = server.seen;
-  expect(seen).toMatchObject({ method: "POST", path: "/webhooks/main", headers: { "content-type": "application/json" } });
+  expect(seen).toMatchObject({
+    method: "POST",
+    path: "/webhooks/main",
+    headers: { "content-type": "application/json" },
+  });
   expect(seen?.body.equals(post.body)).toBe(true);
   expect(seen?.headers["x-acme-signature"]).toMatch(new RegExp(`^(sha256=)?${hmac(post.body)}$`));
 });
@@ -52,10 +70,17 @@ test("a connection cut and a 503 are tried again, signed anew", async () => {
 
 test("gives up after the last try and says why", async () => {
   const server = await startTestServer((response, { path }) =>
-    path.includes("reset") ? void response.socket?.resetAndDestroy() : json(response, 500, { error: "x" }),
+    path.includes("reset")
+      ? void response.socket?.resetAndDestroy()
+      : json(response, 500, { error: "x" }),
   );
   await using sender = openSender(server.url);
-  expect(await sender.post(firstPost())).toMatchObject({ kind: "answered", status: 500, answer: null, tries: 4 });
+  expect(await sender.post(firstPost())).toMatchObject({
+    kind: "answered",
+    status: 500,
+    answer: null,
+    tries: 4,
+  });
   await using other = openSender(server.url, { url: `${server.url}/reset` });
   expect(await other.post(firstPost())).toMatchObject({ kind: "unanswered", tries: 4 });
   expect(server.seen.length).toBe(8);
@@ -63,7 +88,9 @@ test("gives up after the last try and says why", async () => {
 
 test.each([400, 401, 404, 413, 429])("%i is not tried again", async (status) => {
   const server = await startTestServer((response, _request, count) =>
-    count === 1 ? json(response, status, { error: "no" }, { "retry-after": "1" }) : accepted(response),
+    count === 1
+      ? json(response, status, { error: "no" }, { "retry-after": "1" })
+      : accepted(response),
   );
   await using sender = openSender(server.url);
   expect(await sender.post(firstPost())).toMatchObject({ kind: "answered", status, tries: 1 });
@@ -93,7 +120,8 @@ function tinyRelay() {
     mostInHand = Math.max(mostInHand, inHand);
     setImmediate(() => {
       inHand -= 1;
-      if (String(headers["x-acme-signature"]).replace("sha256=", "") !== hmac(body)) return json(response, 401, { error: "bad signature" });
+      if (String(headers["x-acme-signature"]).replace("sha256=", "") !== hmac(body))
+        return json(response, 401, { error: "bad signature" });
       const parsed = parseEnvelope(body);
       if (!parsed.ok) return json(response, 202, { status: "quarantined", error: parsed.error });
       const isNew = !known.has(parsed.envelope.id);
@@ -121,9 +149,13 @@ test("a whole scenario gets the answers it expects, and the summary adds up", as
   const posts = somePosts(100, { ...mix, campaign: 0.02 });
   const judge = createJudge("relay");
   const faults: (string | null)[] = [];
-  const summary = await sender.run(posts, { onResult: (post, result) => faults.push(judge.note(post, result)) });
+  const summary = await sender.run(posts, {
+    onResult: (post, result) => faults.push(judge.note(post, result)),
+  });
   expect([...faults.filter((fault) => fault !== null), ...judge.ended()]).toEqual([]);
-  const ids = new Set(posts.flatMap(({ expected }) => (expected.of === "event" ? [expected.id] : [])));
+  const ids = new Set(
+    posts.flatMap(({ expected }) => (expected.of === "event" ? [expected.id] : [])),
+  );
   expect(relay.known).toEqual(ids);
   expect(summary).toMatchObject({
     posts: posts.length,
@@ -152,7 +184,10 @@ test("an abort ends the run between posts, and what was answered is kept", async
   });
   await using sender = openSender(server.url, { concurrency: 2 });
   let answered = 0;
-  const summary = await sender.run(somePosts(100), { signal: abort.signal, onResult: () => (answered += 1) });
+  const summary = await sender.run(somePosts(100), {
+    signal: abort.signal,
+    onResult: () => (answered += 1),
+  });
   expect(summary.posts).toBeGreaterThanOrEqual(10);
   expect(summary.posts).toBeLessThan(15);
   expect(answered).toBe(summary.posts);

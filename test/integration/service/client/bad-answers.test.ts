@@ -15,10 +15,22 @@ describe("an answer that differs from the document is malformed, and its call ma
     ["broken JSON", jsonAnswer(201, '{"id":"1",'), "the body is not JSON"],
     ["no body", jsonAnswer(201, ""), "the body is empty"],
     ["no content", bytesOf("HTTP/1.1 204 No Content"), "the body is empty"],
-    ["not UTF-8", bytesOf("HTTP/1.1 201 Created", Buffer.from('{"id":"\xff"}', "latin1")), "the body is not UTF-8"],
-    ["HTML", bytesOf("HTTP/1.1 200 OK\ncontent-type: text/html", "<p>Entrá a la red"), "the body is not JSON"],
+    [
+      "not UTF-8",
+      bytesOf("HTTP/1.1 201 Created", Buffer.from('{"id":"\xff"}', "latin1")),
+      "the body is not UTF-8",
+    ],
+    [
+      "HTML",
+      bytesOf("HTTP/1.1 200 OK\ncontent-type: text/html", "<p>Entrá a la red"),
+      "the body is not JSON",
+    ],
     ["no wamid", jsonAnswer(201, '{"id":"1","status":"pending","conversationId":"c"}'), "wamid: "],
-    ["a wamid of another type", jsonAnswer(201, '{"id":"1","wamid":{},"status":"pending","conversationId":"c"}'), "wamid: "],
+    [
+      "a wamid of another type",
+      jsonAnswer(201, '{"id":"1","wamid":{},"status":"pending","conversationId":"c"}'),
+      "wamid: ",
+    ],
     ["another shape", jsonAnswer(201, "[]"), "the body: "],
   ])("%s", async (_name, bytes, problem) => {
     const { service, client, admission } = await openScripted(() => bytes);
@@ -31,9 +43,16 @@ describe("an answer that differs from the document is malformed, and its call ma
 
   test("a 404 without an error text may come from another server", async () => {
     const texts = ["<h1>nginx</h1>", "", "{}", '{"error":{}}', '{"statusCode":404}'];
-    const { client } = await openScripted((_request, number) => jsonAnswer(404, texts[number - 1] ?? ""));
+    const { client } = await openScripted((_request, number) =>
+      jsonAnswer(404, texts[number - 1] ?? ""),
+    );
     for (const _ of texts)
-      expect(await failureOf(client.getMessage("1"))).toMatchObject({ kind: "malformed", status: 404, outcome: "not-done", text: null });
+      expect(await failureOf(client.getMessage("1"))).toMatchObject({
+        kind: "malformed",
+        status: 404,
+        outcome: "not-done",
+        text: null,
+      });
   });
 
   test("stops reading an answer above the limit", async () => {
@@ -84,9 +103,12 @@ describe("the status alone decides the kind of an error; the body adds the servi
   ] as const;
 
   test.each(kinds)("%d", async (status, kind) => {
-    const { client, admission } = await openScripted((_request, number) => jsonAnswer(status, bodies[number - 1]?.[0] ?? ""), {
-      retry: noRetry,
-    });
+    const { client, admission } = await openScripted(
+      (_request, number) => jsonAnswer(status, bodies[number - 1]?.[0] ?? ""),
+      {
+        retry: noRetry,
+      },
+    );
     const type = { 401: "unauthenticated", 429: "rate-limited" }[status as number] ?? "answered";
     for (const [, text] of bodies) {
       expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind, status, text });
@@ -95,7 +117,9 @@ describe("the status alone decides the kind of an error; the body adds the servi
   });
 
   test("also when the body is too long", async () => {
-    const { client, admission } = await openScripted(() => jsonAnswer(401, "x".repeat(2000)), { maxBodyBytes: 1000 });
+    const { client, admission } = await openScripted(() => jsonAnswer(401, "x".repeat(2000)), {
+      maxBodyBytes: 1000,
+    });
     expect(await failureOf(client.me())).toMatchObject({ kind: "unauthenticated" });
     expect(admission.settled).toEqual([[{ type: "unauthenticated" }]]);
   });
@@ -104,13 +128,28 @@ describe("the status alone decides the kind of an error; the body adds the servi
 describe("a 2xx with a wamid is a sent message, also with missing fields:", () => {
   test.each([
     ['{"wamid":"wamid.A"}', { id: null, status: "pending", conversationId: null }],
-    ['{"id":null,"wamid":"wamid.A","status":null,"conversationId":null}', { id: null, status: "pending", conversationId: null }],
-    ['{"id":7,"wamid":"wamid.A","status":5,"conversationId":8}', { id: "7", status: "pending", conversationId: "8" }],
-    ['{"id":12345678901234567890,"wamid":"wamid.A","status":""}', { id: "12345678901234567890", status: "pending", conversationId: null }],
-    ['{"id":{},"wamid":"wamid.A","status":"sent","conversationId":[]}', { id: null, status: "sent", conversationId: null }],
+    [
+      '{"id":null,"wamid":"wamid.A","status":null,"conversationId":null}',
+      { id: null, status: "pending", conversationId: null },
+    ],
+    [
+      '{"id":7,"wamid":"wamid.A","status":5,"conversationId":8}',
+      { id: "7", status: "pending", conversationId: "8" },
+    ],
+    [
+      '{"id":12345678901234567890,"wamid":"wamid.A","status":""}',
+      { id: "12345678901234567890", status: "pending", conversationId: null },
+    ],
+    [
+      '{"id":{},"wamid":"wamid.A","status":"sent","conversationId":[]}',
+      { id: null, status: "sent", conversationId: null },
+    ],
   ])("%s", async (text, facts) => {
-    const { client, admission } = await openScripted((_request, number) => jsonAnswer([200, 201, 202][number - 1] ?? 200, text));
-    for (let calls = 0; calls < 3; calls += 1) expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A", ...facts });
+    const { client, admission } = await openScripted((_request, number) =>
+      jsonAnswer([200, 201, 202][number - 1] ?? 200, text),
+    );
+    for (let calls = 0; calls < 3; calls += 1)
+      expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A", ...facts });
     expect(admission.settled.flat()).toEqual(Array(3).fill({ type: "answered" }));
   });
 
@@ -125,8 +164,13 @@ describe("a 2xx with a wamid is a sent message, also with missing fields:", () =
 
 describe("compressed answers", () => {
   test("are read, although the request accepts identity only", async () => {
-    const service = await startScripted(() => bytesOf("HTTP/1.1 200 OK\ncontent-encoding: BR", brotliCompressSync(message)));
-    expect(await openClient(service.baseUrl).client.getMessage("1")).toEqual({ ...JSON.parse(message), errorCode: null });
+    const service = await startScripted(() =>
+      bytesOf("HTTP/1.1 200 OK\ncontent-encoding: BR", brotliCompressSync(message)),
+    );
+    expect(await openClient(service.baseUrl).client.getMessage("1")).toEqual({
+      ...JSON.parse(message),
+      errorCode: null,
+    });
     expect(service.seen[0]?.headers["accept-encoding"]).toBe("identity");
   });
 });
@@ -134,7 +178,10 @@ describe("compressed answers", () => {
 describe("no whole answer, and the request may have left: unknown", () => {
   test.each([
     ["closed without an answer", ""],
-    ["half of the body", `HTTP/1.1 201 Created\r\ncontent-length: ${message.length}\r\n\r\n${message.slice(0, 20)}`],
+    [
+      "half of the body",
+      `HTTP/1.1 201 Created\r\ncontent-length: ${message.length}\r\n\r\n${message.slice(0, 20)}`,
+    ],
     ["not HTTP", "SSH-2.0-OpenSSH_9.9\r\n\r\n"],
   ])("%s", async (_name, text) => {
     for (const ending of ["end", "resetAndDestroy"] as const) {
@@ -147,8 +194,16 @@ describe("no whole answer, and the request may have left: unknown", () => {
         { retry: noRetry },
       );
       const error = await failureOf(client.sendMessage(body));
-      expect(error).toMatchObject({ kind: "network", status: null, text: null, outcome: "unknown" });
-      expect(error.failure).toEqual({ kind: "network", code: expect.stringMatching(/^[A-Za-z_]+$/) });
+      expect(error).toMatchObject({
+        kind: "network",
+        status: null,
+        text: null,
+        outcome: "unknown",
+      });
+      expect(error.failure).toEqual({
+        kind: "network",
+        code: expect.stringMatching(/^[A-Za-z_]+$/),
+      });
       expect(admission.settled).toEqual([[{ type: "unknown" }]]);
     }
   });
@@ -159,26 +214,40 @@ describe("no whole answer, and the request may have left: unknown", () => {
     await until("the request to arrive", () => service.seen.length === 1);
     clock.expire();
     const error = await failing;
-    expect(error).toMatchObject({ kind: "timeout", outcome: "unknown", failure: { kind: "timeout", timeoutMs: 10_000 } });
+    expect(error).toMatchObject({
+      kind: "timeout",
+      outcome: "unknown",
+      failure: { kind: "timeout", timeoutMs: 10_000 },
+    });
     await until("the silent connection to be closed", () => service.open.size === 0);
   });
 });
 
 describe("without a connection nothing was done", () => {
   test("a closed port", async () => {
-    const { client, admission } = openClient(`http://127.0.0.1:${await freePort()}`, { retry: noRetry });
+    const { client, admission } = openClient(`http://127.0.0.1:${await freePort()}`, {
+      retry: noRetry,
+    });
     const error = await failureOf(client.sendMessage(body));
-    expect(error).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "ECONNREFUSED" } });
+    expect(error).toMatchObject({
+      kind: "network",
+      outcome: "not-done",
+      failure: { code: "ECONNREFUSED" },
+    });
     expect(admission.settled).toEqual([[{ type: "not-sent" }]]);
   });
 
   test("a TLS handshake that hangs until the deadline, and a send that waits for it", async () => {
     const downstream = await startRaw(() => {});
-    const { client, clock } = openClient(`https://127.0.0.1:${downstream.port}`, { retry: noRetry, connections: 1 });
+    const { client, clock } = openClient(`https://127.0.0.1:${downstream.port}`, {
+      retry: noRetry,
+      connections: 1,
+    });
     const failing = [failureOf(client.sendMessage(body)), failureOf(client.sendMessage(body))];
     await until("the connection", () => downstream.accepted === 1 && clock.deadlines() === 2);
     clock.expire();
-    for (const error of await Promise.all(failing)) expect(error).toMatchObject({ kind: "timeout", outcome: "not-done" });
+    for (const error of await Promise.all(failing))
+      expect(error).toMatchObject({ kind: "timeout", outcome: "not-done" });
     for (const socket of downstream.open) socket.destroy();
   });
 

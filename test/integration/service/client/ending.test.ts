@@ -20,7 +20,9 @@ function heldAdmission() {
     async enter(request: Parameters<typeof inner.enter>[0]) {
       await Promise.race([
         opened,
-        new Promise((_, reject) => request.signal?.addEventListener("abort", () => reject(request.signal?.reason))),
+        new Promise((_, reject) =>
+          request.signal?.addEventListener("abort", () => reject(request.signal?.reason)),
+        ),
       ]);
       return inner.enter(request);
     },
@@ -40,7 +42,11 @@ describe("closing the client", () => {
     const closing = client.close().then(() => {
       isClosed = true;
     });
-    expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "closed" } });
+    expect(await failureOf(client.sendMessage(body))).toMatchObject({
+      kind: "network",
+      outcome: "not-done",
+      failure: { code: "closed" },
+    });
     await settled();
     expect(isClosed).toBe(false);
     release();
@@ -50,9 +56,12 @@ describe("closing the client", () => {
   });
 
   test("ends the wait for the next attempt with the last result, and the wait for a permit", async () => {
-    const { service, client, clock } = await openScripted(() => bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Uy","cause":null}'), {
-      retry: { isTemporary: () => true },
-    });
+    const { service, client, clock } = await openScripted(
+      () => bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Uy","cause":null}'),
+      {
+        retry: { isTemporary: () => true },
+      },
+    );
     clock.holdWaits();
     const failing = failureOf(client.me());
     await until("the wait", () => clock.waits.length === 1);
@@ -62,12 +71,18 @@ describe("closing the client", () => {
     await settled();
     await Promise.all([client.close(), held.client.close()]);
     expect(await failing).toMatchObject({ kind: "rejected", text: "Uy" });
-    expect(await waiting).toMatchObject({ kind: "network", failure: { code: "closed" }, outcome: "not-done" });
+    expect(await waiting).toMatchObject({
+      kind: "network",
+      failure: { code: "closed" },
+      outcome: "not-done",
+    });
     expect(service.seen).toHaveLength(1);
   });
 
   test("with a deadline it aborts unfinished calls, and does not retry", async () => {
-    const { service, client, clock, admission } = await openScripted(() => undefined, { connections: 1 });
+    const { service, client, clock, admission } = await openScripted(() => undefined, {
+      connections: 1,
+    });
     const sent = failureOf(client.sendMessage(body));
     await until("the request", () => service.seen.length === 1);
     const unsent = failureOf(client.me());
@@ -75,8 +90,16 @@ describe("closing the client", () => {
     // The test's clock has every other wait over at once.
     await client.close(5_000);
     expect(clock.waits).toEqual([5_000]);
-    expect(await sent).toMatchObject({ kind: "network", outcome: "unknown", failure: { code: "closed" } });
-    expect(await unsent).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "closed" } });
+    expect(await sent).toMatchObject({
+      kind: "network",
+      outcome: "unknown",
+      failure: { code: "closed" },
+    });
+    expect(await unsent).toMatchObject({
+      kind: "network",
+      outcome: "not-done",
+      failure: { code: "closed" },
+    });
     expect(admission.settled).toEqual([[{ type: "unknown" }], [{ type: "not-sent" }]]);
     expect(clock.deadlines()).toBe(0);
     await until("the connection to be closed", () => service.open.size === 0);

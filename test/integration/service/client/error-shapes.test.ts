@@ -3,8 +3,8 @@ import type { ServiceError } from "../../../../src/service/errors.ts";
 import { failureOf, noRetry, openScripted } from "./open-client.ts";
 import { bytesOf } from "./scripted-service.ts";
 
-// Each error shape of messaging-service-api.md, "Errors" and "Responses at the limit", from bytes written by
-// hand after the document, so that client and sandbox cannot agree on a mistake.
+// Each error shape of messaging-service-api.md, "Errors" and "Responses at the limit", from bytes
+// written by hand after the document, so that client and sandbox cannot agree on a mistake.
 const json = "content-type: application/json; charset=utf-8";
 const upgrade = {
   type: "upgrade",
@@ -17,12 +17,22 @@ const upgrade = {
 };
 const contacts = { ...upgrade, resource: "contacts", limit: 10000, used: 10000, novedad: [1] };
 
-async function answered(status: number, headers: string, body: string, call: "sendMessage" | "getMessage" = "sendMessage") {
-  const { service, client, admission } = await openScripted(() => bytesOf(`HTTP/1.1 ${status} Whatever\n${json}\n${headers}`, body), {
-    retry: noRetry,
-  });
+async function answered(
+  status: number,
+  headers: string,
+  body: string,
+  call: "sendMessage" | "getMessage" = "sendMessage",
+) {
+  const { service, client, admission } = await openScripted(
+    () => bytesOf(`HTTP/1.1 ${status} Whatever\n${json}\n${headers}`, body),
+    {
+      retry: noRetry,
+    },
+  );
   const error: ServiceError = await failureOf(
-    call === "sendMessage" ? client.sendMessage({ to: "+5491155550000", text: "hola" }) : client.getMessage("0198-x"),
+    call === "sendMessage"
+      ? client.sendMessage({ to: "+5491155550000", text: "hola" })
+      : client.getMessage("0198-x"),
   );
   expect(service.seen).toHaveLength(1);
   expect(error.failure.kind).toBe(error.kind);
@@ -57,7 +67,11 @@ test.each<Shape>([
     },
     settled: { type: "answered" },
   },
-  { status: 400, text: "Mandá text o template, no los dos.", failure: { kind: "validation", problems: [] } },
+  {
+    status: 400,
+    text: "Mandá text o template, no los dos.",
+    failure: { kind: "validation", problems: [] },
+  },
   {
     status: 401,
     text: "Falta la clave de API, está mal escrita o fue revocada.",
@@ -86,7 +100,10 @@ test.each<Shape>([
   {
     status: 429,
     text: "Usaste todas las llamadas a la API de este mes.",
-    body: JSON.stringify({ error: "Usaste todas las llamadas a la API de este mes.", cause: upgrade }),
+    body: JSON.stringify({
+      error: "Usaste todas las llamadas a la API de este mes.",
+      cause: upgrade,
+    }),
     failure: { kind: "quota", cause: upgrade, until: Date.parse("2026-12-01T00:00:00-03:00") },
     settled: { type: "quota-used-up", resource: "apiCalls" },
   },
@@ -102,22 +119,37 @@ test.each<Shape>([
     text: "WhatsApp rechazó el mensaje: la cuenta no tiene medio de pago.",
     failure: { kind: "rejected" },
   },
-])("$status: $text", async ({ status, headers = "", text, body = JSON.stringify({ error: text, cause: null }), failure, settled }) => {
-  const got = await answered(status, headers, body);
-  const { endpoint, outcome, local, status: read, text: shown, failure: kind } = got.error;
-  expect({ endpoint, outcome, local, read, shown, kind }).toEqual({
-    endpoint: "POST /messages",
-    outcome: "not-done",
-    local: false,
-    read: status,
-    shown: text,
-    kind: failure,
-  });
-  if (settled !== undefined) expect(got.settled).toEqual(settled);
-});
+])(
+  "$status: $text",
+  async ({
+    status,
+    headers = "",
+    text,
+    body = JSON.stringify({ error: text, cause: null }),
+    failure,
+    settled,
+  }) => {
+    const got = await answered(status, headers, body);
+    const { endpoint, outcome, local, status: read, text: shown, failure: kind } = got.error;
+    expect({ endpoint, outcome, local, read, shown, kind }).toEqual({
+      endpoint: "POST /messages",
+      outcome: "not-done",
+      local: false,
+      read: status,
+      shown: text,
+      kind: failure,
+    });
+    if (settled !== undefined) expect(got.settled).toEqual(settled);
+  },
+);
 
 test("404", async () => {
-  const { error } = await answered(404, "", '{"error":"No encontramos ese mensaje.","cause":null}', "getMessage");
+  const { error } = await answered(
+    404,
+    "",
+    '{"error":"No encontramos ese mensaje.","cause":null}',
+    "getMessage",
+  );
   expect(error).toMatchObject({
     kind: "not-found",
     endpoint: "GET /messages/{id}",
@@ -140,10 +172,13 @@ test.each([
   [{ type: "upgrade" }, null],
   [{ type: "upgrade", resource: "x".repeat(41) }, null],
   [{ type: "upgrade", resource: 7 }, null],
-])("429 of the monthly quota with %j: the limits receive a resource that is a name", async (cause, resource) => {
-  const { settled } = await answered(429, "", JSON.stringify({ error: "x", cause }));
-  expect(settled).toEqual({ type: "quota-used-up", resource });
-});
+])(
+  "429 of the monthly quota with %j: the limits receive a resource that is a name",
+  async (cause, resource) => {
+    const { settled } = await answered(429, "", JSON.stringify({ error: "x", cause }));
+    expect(settled).toEqual({ type: "quota-used-up", resource });
+  },
+);
 
 test.each([
   ['{"error":"Algo falló de nuestro lado.","cause":null}', "Algo falló de nuestro lado."],
@@ -164,5 +199,10 @@ test.each([
   [418, '{"error":"té"}', "té", "not-done"],
   [503, "busy", null, "unknown"],
 ])("%i that the document does not have: %j", async (status, body, text, outcome) => {
-  expect((await answered(status, "", body)).error).toMatchObject({ kind: "undocumented", status, text, outcome });
+  expect((await answered(status, "", body)).error).toMatchObject({
+    kind: "undocumented",
+    status,
+    text,
+    outcome,
+  });
 });

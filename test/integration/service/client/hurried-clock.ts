@@ -1,8 +1,8 @@
 import type { Clock } from "../../../../src/model/clock.ts";
 
 /**
- * A clock for tests with real sockets: deadlines (waits of exactly `deadlineMs`) come only when told, all
- * other waits are kept in `waits` and are over at once.
+ * A clock for tests with real sockets: deadlines (waits of exactly `deadlineMs`) come only when
+ * told, all other waits are kept in `waits` and are over at once.
  */
 export interface HurriedClock extends Clock {
   readonly waits: number[];
@@ -16,7 +16,10 @@ export interface HurriedClock extends Clock {
   holdWaits(): void;
 }
 
-export function createHurriedClock(deadlineMs: number, start = Date.UTC(2026, 10, 21, 12)): HurriedClock {
+export function createHurriedClock(
+  deadlineMs: number,
+  start = Date.UTC(2026, 10, 21, 12),
+): HurriedClock {
   let now = start;
   let holds = false;
   const waits: number[] = [];

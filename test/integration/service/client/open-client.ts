@@ -1,6 +1,10 @@
 import { onTestFinished } from "vitest";
 import { Secret } from "../../../../src/model/secret.ts";
-import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
+import {
+  createServiceClient,
+  type ServiceClient,
+  type ServiceClientSettings,
+} from "../../../../src/service/client.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
 import { createHurriedClock, type HurriedClock } from "./hurried-clock.ts";
@@ -37,8 +41,13 @@ export interface OpenedClient {
   readonly clock: HurriedClock;
 }
 
-/** A client, closed at the test's end; fails the test when a permit was not settled exactly once. */
-export function openClient(baseUrl: string, settings: Partial<ServiceClientSettings> = {}): OpenedClient {
+/**
+ * A client, closed at the test's end; fails the test when a permit was not settled exactly once.
+ */
+export function openClient(
+  baseUrl: string,
+  settings: Partial<ServiceClientSettings> = {},
+): OpenedClient {
   const admission = recordingAdmission();
   const clock = createHurriedClock(settings.timeoutMs ?? 10_000);
   const client = createServiceClient({
@@ -55,13 +64,17 @@ export function openClient(baseUrl: string, settings: Partial<ServiceClientSetti
     clock.expire();
     await closed;
     const times = admission.settled.map((outcomes) => outcomes.length);
-    if (times.some((count) => count !== 1)) throw new Error(`permits settled ${times.join(", ")} times`);
+    if (times.some((count) => count !== 1))
+      throw new Error(`permits settled ${times.join(", ")} times`);
   });
   return { client, admission, clock };
 }
 
 /** A scripted service, and a client of it. */
-export async function openScripted(answer: Parameters<typeof startScripted>[0], settings: Partial<ServiceClientSettings> = {}) {
+export async function openScripted(
+  answer: Parameters<typeof startScripted>[0],
+  settings: Partial<ServiceClientSettings> = {},
+) {
   const service = await startScripted(answer);
   return { service, ...openClient(service.baseUrl, settings) };
 }

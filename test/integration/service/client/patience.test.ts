@@ -5,7 +5,10 @@ import { bytesOf, jsonAnswer } from "./scripted-service.ts";
 
 const message = { to: "+5491155550000", text: "hola" };
 const receipt = jsonAnswer(201, '{"id":"1","wamid":"w","status":"pending","conversationId":"c"}');
-const rejected = bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"El proveedor no lo tomó.","cause":null}');
+const rejected = bytesOf(
+  "HTTP/1.1 502 Bad Gateway",
+  '{"error":"El proveedor no lo tomó.","cause":null}',
+);
 
 /** A watch that keeps what it was told, and how many requests the service had seen by then. */
 function watching(seen: readonly unknown[], fail: { at?: string } = {}) {
@@ -18,7 +21,9 @@ function watching(seen: readonly unknown[], fail: { at?: string } = {}) {
 }
 
 test("calls the caller before each request, and before each wait for another", async () => {
-  const { service, client } = await openScripted((_, number) => (number < 3 ? rejected : receipt), { retry: { isTemporary: () => true } });
+  const { service, client } = await openScripted((_, number) => (number < 3 ? rejected : receipt), {
+    retry: { isTemporary: () => true },
+  });
   const { told, watch } = watching(service.seen);
   await client.sendMessage(message, { watch });
   expect(told).toEqual([
@@ -31,15 +36,23 @@ test("calls the caller before each request, and before each wait for another", a
 });
 
 test("sends nothing when the caller refuses, and returns the slot", async () => {
-  const { service, client, admission } = await openScripted(() => rejected, { retry: { isTemporary: () => true } });
-  await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "starting" }).watch })).rejects.toThrow("no starting");
+  const { service, client, admission } = await openScripted(() => rejected, {
+    retry: { isTemporary: () => true },
+  });
+  await expect(
+    client.sendMessage(message, { watch: watching(service.seen, { at: "starting" }).watch }),
+  ).rejects.toThrow("no starting");
   expect([service.seen.length, admission.settled]).toEqual([0, [[{ type: "not-sent" }]]]);
-  await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "repeating" }).watch })).rejects.toThrow("no repeating");
+  await expect(
+    client.sendMessage(message, { watch: watching(service.seen, { at: "repeating" }).watch }),
+  ).rejects.toThrow("no repeating");
   expect(service.seen.length).toBe(1);
 });
 
 test("a deadline during the wait for the next attempt returns the last failure", async () => {
-  const { service, client, clock } = await openScripted(() => rejected, { retry: { isTemporary: () => true } });
+  const { service, client, clock } = await openScripted(() => rejected, {
+    retry: { isTemporary: () => true },
+  });
   clock.holdWaits();
   const patience = new AbortController();
   const call = client.sendMessage(message, { signal: patience.signal });
@@ -50,12 +63,16 @@ test("a deadline during the wait for the next attempt returns the last failure",
 });
 
 test("a deadline before the first attempt returns its reason, and nothing is sent", async () => {
-  const { service, client } = await openScripted(() => receipt, { admission: { enter: ({ signal }) => waitFor(signal) } });
+  const { service, client } = await openScripted(() => receipt, {
+    admission: { enter: ({ signal }) => waitFor(signal) },
+  });
   const patience = new AbortController();
   const call = client.sendMessage(message, { signal: patience.signal });
   patience.abort(new Error("too long"));
   await expect(call).rejects.toThrow("too long");
-  await expect(client.sendMessage(message, { signal: patience.signal })).rejects.toThrow("too long");
+  await expect(client.sendMessage(message, { signal: patience.signal })).rejects.toThrow(
+    "too long",
+  );
   expect(service.seen.length).toBe(0);
 });
 
@@ -65,7 +82,9 @@ test("a deadline during a request changes nothing", async () => {
     patience.abort(new Error("too long"));
     return receipt;
   });
-  expect(await client.sendMessage(message, { signal: patience.signal })).toMatchObject({ wamid: "w" });
+  expect(await client.sendMessage(message, { signal: patience.signal })).toMatchObject({
+    wamid: "w",
+  });
 });
 
 function waitFor(signal: AbortSignal | undefined): Promise<never> {

@@ -24,18 +24,39 @@ function everyText(error: Error): string {
   ].join("\n");
 }
 
-// DESIGN.md, promise 8: what an error shows by itself has no key, no phone, no wamid; its text is there for who asks.
+// DESIGN.md, promise 8: what an error shows by itself has no key, no phone, no wamid; its text is
+// there for who asks.
 test.each([
-  ["a text of the service", jsonAnswer(409, JSON.stringify({ error: `El número ${phone} (${wamid}) no escribió` }))],
+  [
+    "a text of the service",
+    jsonAnswer(409, JSON.stringify({ error: `El número ${phone} (${wamid}) no escribió` })),
+  ],
   [
     "a problem of validation",
-    jsonAnswer(400, JSON.stringify({ error: { message: JSON.stringify([{ path: "to", message: `${phone} no sirve` }]) } })),
+    jsonAnswer(
+      400,
+      JSON.stringify({
+        error: { message: JSON.stringify([{ path: "to", message: `${phone} no sirve` }]) },
+      }),
+    ),
   ],
   ["broken JSON", jsonAnswer(201, `{"wamid":"${wamid}", ${phone}`)],
-  ["another shape", jsonAnswer(201, JSON.stringify({ id: 5, wamid: [wamid], to: phone, [phone]: { [wamid]: 1 }, echo: apiKey }))],
+  [
+    "another shape",
+    jsonAnswer(
+      201,
+      JSON.stringify({ id: 5, wamid: [wamid], to: phone, [phone]: { [wamid]: 1 }, echo: apiKey }),
+    ),
+  ],
   ["not HTTP", Buffer.from(`HTTP/9 ${phone} ${wamid} ${apiKey}\r\n\r\n`)],
-  ["a proxy that echoes", bytesOf("HTTP/1.1 502 Bad Gateway", `${phone} ${wamid} Bearer ${apiKey}`)],
-  ["a redirect", bytesOf(`HTTP/1.1 302 Found\nlocation: /?to=${phone}&wamid=${wamid}&key=${apiKey}`)],
+  [
+    "a proxy that echoes",
+    bytesOf("HTTP/1.1 502 Bad Gateway", `${phone} ${wamid} Bearer ${apiKey}`),
+  ],
+  [
+    "a redirect",
+    bytesOf(`HTTP/1.1 302 Found\nlocation: /?to=${phone}&wamid=${wamid}&key=${apiKey}`),
+  ],
 ])("%s", async (_name, bytes) => {
   const { client } = await openScripted(() => bytes, { retry: noRetry });
   const texts = everyText(await failureOf(client.sendMessage({ to: phone, text: wamid })));
@@ -53,7 +74,9 @@ test("no connection", async () => {
 test("keeps the service's text unchanged for callers", async () => {
   const text = `El número ${phone} no escribió en las últimas 24 horas — usá una plantilla`;
   const service = await startScripted(() => jsonAnswer(409, JSON.stringify({ error: text })));
-  const error = await failureOf(openClient(service.baseUrl).client.sendMessage({ to: phone, text: "x" }));
+  const error = await failureOf(
+    openClient(service.baseUrl).client.sendMessage({ to: phone, text: "x" }),
+  );
   expect(error.text).toBe(text);
   expect(inspect(error)).toContain("El número [phone] no escribió");
 });
@@ -63,7 +86,9 @@ test.each([
   [400, { error: { message: JSON.stringify([{ path: apiKey, message: `Bearer ${apiKey}` }]) } }],
   [402, { error: "x", cause: { type: "upgrade", reason: apiKey, [apiKey]: 1 } }],
 ])("callers do not get a key that a %i echoes", async (status, body) => {
-  const { client } = await openScripted(() => jsonAnswer(status, JSON.stringify(body)), { retry: noRetry });
+  const { client } = await openScripted(() => jsonAnswer(status, JSON.stringify(body)), {
+    retry: noRetry,
+  });
   const { text, failure } = await failureOf(client.sendMessage({ to: phone, text: "x" }));
   expect(JSON.stringify([text, failure])).toContain("[secret]");
   expect(JSON.stringify([text, failure])).not.toContain(apiKey);

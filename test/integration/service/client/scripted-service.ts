@@ -18,7 +18,10 @@ export interface ScriptedService {
   readonly open: ReadonlySet<net.Socket>;
 }
 
-/** A TCP port that answers each request, counted from 1, with the bytes it is given, or does to the socket what it likes. */
+/**
+ * A TCP port that answers each request, counted from 1, with the bytes it is given, or does to the
+ * socket what it likes.
+ */
 export async function startScripted(
   answer: (request: WireRequest, number: number, socket: net.Socket) => Buffer | string | undefined,
 ): Promise<ScriptedService> {
@@ -48,12 +51,18 @@ export function bytesOf(head: string, body: string | Buffer = ""): Buffer {
     .trim()
     .split("\n")
     .map((line) => line.trim());
-  return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\ncontent-length: ${content.length}\r\n\r\n`, "latin1"), content]);
+  return Buffer.concat([
+    Buffer.from(`${lines.join("\r\n")}\r\ncontent-length: ${content.length}\r\n\r\n`, "latin1"),
+    content,
+  ]);
 }
 
 /** A JSON answer without more headers. */
 export function jsonAnswer(status: number, body: string): Buffer {
-  return bytesOf(`HTTP/1.1 ${status} Whatever\ncontent-type: application/json; charset=utf-8`, body);
+  return bytesOf(
+    `HTTP/1.1 ${status} Whatever\ncontent-type: application/json; charset=utf-8`,
+    body,
+  );
 }
 
 function read(text: string): WireRequest {
@@ -61,7 +70,15 @@ function read(text: string): WireRequest {
   const [first = "", ...lines] = text.slice(0, end).split("\r\n");
   const [method = "", path = ""] = first.split(" ");
   const headers = Object.fromEntries(
-    lines.map((line) => [line.split(":", 1)[0]?.toLowerCase() ?? "", line.slice(line.indexOf(":") + 1).trim()]),
+    lines.map((line) => [
+      line.split(":", 1)[0]?.toLowerCase() ?? "",
+      line.slice(line.indexOf(":") + 1).trim(),
+    ]),
   );
-  return { method, path, headers, body: Buffer.from(text.slice(end + 4), "latin1").toString("utf8") };
+  return {
+    method,
+    path,
+    headers,
+    body: Buffer.from(text.slice(end + 4), "latin1").toString("utf8"),
+  };
 }

@@ -6,21 +6,40 @@ import { meta } from "../../../../src/model/formats/meta.ts";
 
 const fields = fieldsSchema.parse({});
 const read = (body: unknown, from?: { digest: string; place: number }) =>
-  meta.items(Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)), { source: "wa", fields, ...(from && { from }) });
+  meta.items(Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)), {
+    source: "wa",
+    fields,
+    ...(from && { from }),
+  });
 
 const metadata = { display_phone_number: "15550783881", phone_number_id: "106540352242922" };
 const request = (value: object, field = "messages", entry: object = {}) => ({
   object: "whatsapp_business_account",
-  entry: [{ id: "102290129340398", ...entry, changes: [{ value: { messaging_product: "whatsapp", metadata, ...value }, field }] }],
+  entry: [
+    {
+      id: "102290129340398",
+      ...entry,
+      changes: [{ value: { messaging_product: "whatsapp", metadata, ...value }, field }],
+    },
+  ],
 });
-const sent = (more: object = {}) => ({ id: "wamid.A", status: "sent", timestamp: "1750263773", recipient_id: "16505551234", ...more });
-const idOf = (item: ReturnType<typeof read>[number] | undefined) => (item?.content.ok === true ? item.content.envelope.id : undefined);
+const sent = (more: object = {}) => ({
+  id: "wamid.A",
+  status: "sent",
+  timestamp: "1750263773",
+  recipient_id: "16505551234",
+  ...more,
+});
+const idOf = (item: ReturnType<typeof read>[number] | undefined) =>
+  item?.content.ok === true ? item.content.envelope.id : undefined;
 
 describe("Meta's webhooks", () => {
   it("reads a status as the relay's own envelope", () => {
     const failed = sent({
       status: "failed",
-      errors: [{ code: 131049, title: "healthy ecosystem", error_data: { details: "not delivered" } }],
+      errors: [
+        { code: 131049, title: "healthy ecosystem", error_data: { details: "not delivered" } },
+      ],
       biz_opaque_callback_data: "order-7",
     });
     const [item, ...others] = read(request({ statuses: [failed] }));
@@ -44,7 +63,13 @@ describe("Meta's webhooks", () => {
           raw: failed,
         },
       },
-      subject: { type: "message", wamid: "wamid.A", status: "failed", errorCode: "131049", reference: "order-7" },
+      subject: {
+        type: "message",
+        wamid: "wamid.A",
+        status: "failed",
+        errorCode: "131049",
+        reference: "order-7",
+      },
     });
   });
 
@@ -74,8 +99,14 @@ describe("Meta's webhooks", () => {
       `{"object":"whatsapp_business_account","entry":[{"id":"1","time":17,"changes":[{"value":{"messaging_product":"whatsapp",` +
       `"metadata":{"phone_number_id":"2"},${contacts}"statuses":[${status}]},"field":"messages"}]}]}`;
     expect(read(body).map((item) => item.body.toString())).toEqual([
-      frame('"contacts":[{"wa_id":"31","profile":{"name":"Z\\u00fc"}}],', '{"id":"wamid.1","status":"sent","recipient_id":"31","n":1.50}'),
-      frame('"contacts":[{"user_id":"NL.9"}],', '{"id":"wamid.2","status":"read","recipient_user_id":"NL.9"}'),
+      frame(
+        '"contacts":[{"wa_id":"31","profile":{"name":"Z\\u00fc"}}],',
+        '{"id":"wamid.1","status":"sent","recipient_id":"31","n":1.50}',
+      ),
+      frame(
+        '"contacts":[{"user_id":"NL.9"}],',
+        '{"id":"wamid.2","status":"read","recipient_user_id":"NL.9"}',
+      ),
       frame(
         '"contacts":[{"user_id":"NL.8","parent_user_id":"NL.ENT.8"}],',
         '{"id":"wamid.2","status":"sent","recipient_user_id":"NL.ENT.8"}',
@@ -89,7 +120,12 @@ describe("Meta's webhooks", () => {
       object: "whatsapp_business_account",
       entry: [
         request({
-          statuses: [sent(), 7, { id: "wamid.B" }, sent({ type: "call", id: "wacid.1", status: "RINGING" })],
+          statuses: [
+            sent(),
+            7,
+            { id: "wamid.B" },
+            sent({ type: "call", id: "wacid.1", status: "RINGING" }),
+          ],
           messages: [{ id: "wamid.C" }],
         }).entry[0],
         7,
@@ -102,7 +138,9 @@ describe("Meta's webhooks", () => {
         { id: "3" },
       ],
     });
-    expect(items.map(({ content }) => (content.ok ? content.envelope.event : content.error))).toEqual([
+    expect(
+      items.map(({ content }) => (content.ok ? content.envelope.event : content.error)),
+    ).toEqual([
       "message.status",
       "statuses[1] is not an object",
       "statuses[2].status is missing",
@@ -121,7 +159,8 @@ describe("Meta's webhooks", () => {
   });
 
   it("names two participants of a group apart, and the repeated request alike", () => {
-    const group = (participant: string) => sent({ recipient_type: "group", recipient_participant_id: participant });
+    const group = (participant: string) =>
+      sent({ recipient_type: "group", recipient_participant_id: participant });
     const body = request({ statuses: [group("31"), group("32")] });
     const [first, second] = read(body).map(idOf);
     expect(first).not.toBe(second);
@@ -133,23 +172,42 @@ describe("Meta's webhooks", () => {
     const [item] = read({
       object: "whatsapp_business_account",
       entry: [
-        { id: "9", changes: [{ field: "account_update", value: { event: "PARTNER_ADDED", waba_info: { waba_id: "102290129340398" } } }] },
+        {
+          id: "9",
+          changes: [
+            {
+              field: "account_update",
+              value: { event: "PARTNER_ADDED", waba_info: { waba_id: "102290129340398" } },
+            },
+          ],
+        },
       ],
     });
-    expect(item).toMatchObject({ numbers: ["102290129340398", "9"], content: { envelope: { data: { wabaId: "102290129340398" } } } });
+    expect(item).toMatchObject({
+      numbers: ["102290129340398", "9"],
+      content: { envelope: { data: { wabaId: "102290129340398" } } },
+    });
   });
 
   it("knows a change again whatever the order of its keys", () => {
-    const [one] = read(request({ event: "APPROVED", reason: null }, "message_template_status_update", { time: 5 }));
-    const [same] = read(request({ reason: null, event: "APPROVED" }, "message_template_status_update", { time: 5 }));
-    const [later] = read(request({ reason: null, event: "APPROVED" }, "message_template_status_update", { time: 6 }));
+    const [one] = read(
+      request({ event: "APPROVED", reason: null }, "message_template_status_update", { time: 5 }),
+    );
+    const [same] = read(
+      request({ reason: null, event: "APPROVED" }, "message_template_status_update", { time: 5 }),
+    );
+    const [later] = read(
+      request({ reason: null, event: "APPROVED" }, "message_template_status_update", { time: 6 }),
+    );
     expect(idOf(one)).toBe(idOf(same));
     expect(idOf(later)).not.toBe(idOf(one));
   });
 
   it("takes an error that has neither an id nor a time as a repeat for an hour only", () => {
     const at = (receivedAt: number, value: object) =>
-      meta.items(Buffer.from(JSON.stringify(request(value))), { source: "wa", fields, receivedAt }).map(idOf)[0];
+      meta
+        .items(Buffer.from(JSON.stringify(request(value))), { source: "wa", fields, receivedAt })
+        .map(idOf)[0];
     const hour = 3_600_000;
     const error = { errors: [{ code: 130429, title: "Rate limit hit" }] };
     expect(at(5 * hour, error)).toBe(at(6 * hour - 1, error));
@@ -161,9 +219,21 @@ describe("Meta's webhooks", () => {
   it.each([
     ["not JSON", "hello", "the body is not valid JSON"],
     ["another sender's", '{"id":1}', "the body is not {object, entry}"],
-    ["nothing in it", '{"object":"whatsapp_business_account","entry":[]}', "the body has no updates"],
-    ["a million entries", `{"object":"x","entry":[${"{},".repeat(1_000_000)}{}]}`, "the body has more than 250,000 values"],
-    ["too many updates", `{"object":"x","entry":[${"7,".repeat(10_000)}7]}`, "the body has more than 10,000 updates"],
+    [
+      "nothing in it",
+      '{"object":"whatsapp_business_account","entry":[]}',
+      "the body has no updates",
+    ],
+    [
+      "a million entries",
+      `{"object":"x","entry":[${"{},".repeat(1_000_000)}{}]}`,
+      "the body has more than 250,000 values",
+    ],
+    [
+      "too many updates",
+      `{"object":"x","entry":[${"7,".repeat(10_000)}7]}`,
+      "the body has more than 10,000 updates",
+    ],
     [
       "a hundred thousand levels",
       `{"object":"x","entry":[{"changes":[{"field":"flows","value":${"[".repeat(100_000)}${"]".repeat(100_000)}}]}]}`,
@@ -216,7 +286,10 @@ describe("Meta's webhooks", () => {
       json,
     );
     const entry = fc.oneof(
-      fc.record({ id, time: json, changes: fc.oneof(fc.array(change, { maxLength: 3 }), json) }, { requiredKeys: [] }),
+      fc.record(
+        { id, time: json, changes: fc.oneof(fc.array(change, { maxLength: 3 }), json) },
+        { requiredKeys: [] },
+      ),
       json,
     );
     const requests = fc.record({

@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { createFaultDraw, type DeliveryFaults, malformations, noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
+import {
+  createFaultDraw,
+  type DeliveryFaults,
+  malformations,
+  noFaults,
+} from "../../../../src/sandbox/events/delivery-faults.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
 import { createRandom } from "../../../../src/sandbox/ids.ts";
 
@@ -8,12 +13,27 @@ const draws = (shares: Partial<EventFaults>, count: number, seed = "1"): Deliver
   const settings = eventFaultsSchema.parse(shares);
   return Array.from({ length: count }, () => draw(settings));
 };
-const all = { duplicate: 1, reorder: 1, delay: 1, delayMs: 7, drop: 1, truncate: 1, wrongSignature: 1, malformed: 1 };
+const all = {
+  duplicate: 1,
+  reorder: 1,
+  delay: 1,
+  delayMs: 7,
+  drop: 1,
+  truncate: 1,
+  wrongSignature: 1,
+  malformed: 1,
+};
 
 test("no share, no fault; share 1, always", () => {
   for (const drawn of draws({}, 1_000)) expect(drawn).toEqual(noFaults);
   for (const { malformed, duplicateAfterMs, ...drawn } of draws(all, 1_000)) {
-    expect(drawn).toEqual({ drop: true, truncate: true, wrongSignature: true, reorder: true, delayMs: 7 });
+    expect(drawn).toEqual({
+      drop: true,
+      truncate: true,
+      wrongSignature: true,
+      reorder: true,
+      delayMs: 7,
+    });
     expect(malformations).toContain(malformed);
     expect(duplicateAfterMs).toBeGreaterThanOrEqual(0);
   }
@@ -31,7 +51,9 @@ test("one fault's share does not shift whom another meets", () => {
 });
 
 test("half the copies travel side by side with the first, the others up to a second later", () => {
-  const gaps = draws({ duplicate: 1 }, 2_000).map(({ duplicateAfterMs }) => duplicateAfterMs as number);
+  const gaps = draws({ duplicate: 1 }, 2_000).map(
+    ({ duplicateAfterMs }) => duplicateAfterMs as number,
+  );
   const sideBySide = gaps.filter((gap) => gap === 0).length;
   expect(sideBySide).toBeGreaterThan(900);
   expect(sideBySide).toBeLessThan(1_100);

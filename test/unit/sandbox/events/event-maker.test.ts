@@ -24,25 +24,44 @@ test("the relay reads each kind of event as what it plays", () => {
     status: "failed",
     errorCode: "131026",
   });
-  expect(read(make.automationCompleted(make.runId())).subject).toMatchObject({ type: "run", status: "completed" });
-  expect(read(make.automationFailed(make.runId(), "no account")).subject).toMatchObject({ status: "failed", error: "no account" });
-  expect(read(make.truncated("message.status", 300_000))).toEqual({ subject: { type: "none" }, truncated: true });
+  expect(read(make.automationCompleted(make.runId())).subject).toMatchObject({
+    type: "run",
+    status: "completed",
+  });
+  expect(read(make.automationFailed(make.runId(), "no account")).subject).toMatchObject({
+    status: "failed",
+    error: "no account",
+  });
+  expect(read(make.truncated("message.status", 300_000))).toEqual({
+    subject: { type: "none" },
+    truncated: true,
+  });
 });
 
-test.each(malformations)("a malformed body is no envelope, and is not empty: %s", (malformation) => {
-  const make = maker();
-  const random = createRandom(malformation);
-  const bodies = Array.from({ length: 200 }, () => malformedBody(make.messageStatus(wamid, "sent"), malformation, random));
-  for (const body of bodies) {
-    expect(parseEnvelope(body).ok).toBe(false);
-    expect(body.length).toBeGreaterThan(0);
-  }
-  expect(new Set(bodies.map((body) => body.toString("latin1"))).size).toBe(bodies.length);
-});
+test.each(malformations)(
+  "a malformed body is no envelope, and is not empty: %s",
+  (malformation) => {
+    const make = maker();
+    const random = createRandom(malformation);
+    const bodies = Array.from({ length: 200 }, () =>
+      malformedBody(make.messageStatus(wamid, "sent"), malformation, random),
+    );
+    for (const body of bodies) {
+      expect(parseEnvelope(body).ok).toBe(false);
+      expect(body.length).toBeGreaterThan(0);
+    }
+    expect(new Set(bodies.map((body) => body.toString("latin1"))).size).toBe(bodies.length);
+  },
+);
 
 test("every life ends in its status, and a failure has a code", () => {
   const none = { delivered: 0, failed: 0, failedThenDelivered: 0 };
-  const ends = { read: "read", delivered: "delivered", failed: "failed", failedThenDelivered: "delivered" };
+  const ends = {
+    read: "read",
+    delivered: "delivered",
+    failed: "failed",
+    failedThenDelivered: "delivered",
+  };
   for (const [life, end] of Object.entries(ends)) {
     for (let seed = 0; seed < 20; seed += 1) {
       const steps = drawLife(createRandom(seed), { ...none, [life]: 1 });
@@ -50,9 +69,7 @@ test("every life ends in its status, and a failure has a code", () => {
       for (const step of steps) expect(step.errorCode !== undefined).toBe(step.status === "failed");
     }
   }
-  expect(drawLife(createRandom(1), { ...none, failedThenDelivered: 1 }).map(({ status }) => status)).toEqual([
-    "sent",
-    "failed",
-    "delivered",
-  ]);
+  expect(
+    drawLife(createRandom(1), { ...none, failedThenDelivered: 1 }).map(({ status }) => status),
+  ).toEqual(["sent", "failed", "delivered"]);
 });

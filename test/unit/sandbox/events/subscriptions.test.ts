@@ -12,4 +12,6 @@ test.each([
   [["automation.failed", "message.*"], "automation.failed", true],
   [["automation.failed", "message.*"], "automation.completed", false],
   [[], "message.status", false],
-])("%j takes %s: %s", (kinds, event, expected) => expect(isSubscribed(kinds, event)).toBe(expected));
+])("%j takes %s: %s", (kinds, event, expected) =>
+  expect(isSubscribed(kinds, event)).toBe(expected),
+);

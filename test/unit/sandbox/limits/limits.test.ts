@@ -10,8 +10,21 @@ function anAccount({ plan = "escala" as Plan, isUnlimited = false } = {}) {
   const world = createWorld({ changed() {} });
   const limits = createLimits({ world, clock }, isUnlimited);
   const owned = { id: "main", account: "main", createdAt: clock.now() };
-  const usage = { month: "2026-11", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
-  const account: AccountRecord = { ...owned, plan, contactLimit: null, isConnected: true, numbers: [], usage };
+  const usage = {
+    month: "2026-11",
+    apiCalls: 0,
+    webhookDeliveries: 0,
+    automationSteps: 0,
+    automationRequests: 0,
+  };
+  const account: AccountRecord = {
+    ...owned,
+    plan,
+    contactLimit: null,
+    isConnected: true,
+    numbers: [],
+    usage,
+  };
   world.accounts.put(account);
   return { clock, limits, account };
 }
@@ -40,7 +53,11 @@ test("unlimited: nothing is refused, everything is counted; a plan without the A
   for (let call = 0; call < 2_000; call += 1) limits.admit(account, "message");
   for (let call = 0; call < 100; call += 1) expect(limits.admitToolCall(account, "app")).toBe(true);
   expect(limits.usage(account).apiCalls).toBe(302_000);
-  expect(limits.perMinute("main")).toEqual({ requests: { last: 2_000, peak: 2_000 }, messages: { last: 2_000, peak: 2_000 }, refused: 0 });
+  expect(limits.perMinute("main")).toEqual({
+    requests: { last: 2_000, peak: 2_000 },
+    messages: { last: 2_000, peak: 2_000 },
+    refused: 0,
+  });
   expect(limits.spend(account, "webhookDeliveries")).toBe(true);
   expect(account.usage.webhookDeliveries).toBe(500_001);
   account.plan = "trial";
@@ -52,51 +69,69 @@ test("unlimited: nothing is refused, everything is counted; a plan without the A
 const someCalls = fc.array(
   fc.record({
     // Long waits, so that windows end; and bursts, so that caps are met.
-    waitMs: fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, fc.integer({ min: 1, max: 2_000 }), fc.integer({ min: 0, max: 130_000 })),
+    waitMs: fc.oneof(
+      { weight: 6, arbitrary: fc.constant(0) },
+      fc.integer({ min: 1, max: 2_000 }),
+      fc.integer({ min: 0, max: 130_000 }),
+    ),
     call: fc.constantFrom("message" as const, "other" as const),
     burst: fc.integer({ min: 1, max: 120 }),
   }),
   { maxLength: 60 },
 );
-const caps = { escala: { requests: 300, messages: 60 }, enterprise: { requests: 1_200, messages: 300 } } as const;
+const caps = {
+  escala: { requests: 300, messages: 60 },
+  enterprise: { requests: 1_200, messages: 300 },
+} as const;
 
 test("windows: never more than the cap let in, nobody refused who need not be, refused calls count nowhere", async () => {
   await fc.assert(
-    fc.asyncProperty(someCalls, fc.constantFrom("escala" as const, "enterprise" as const), async (steps, plan) => {
-      const { limits, account, clock } = anAccount({ plan });
-      const cap = caps[plan];
-      // The rule itself, from the list of all calls that were let in: a window opens with the first after the last one ended.
-      const model = { requests: { openedAt: -Infinity, count: 0 }, messages: { openedAt: -Infinity, count: 0 } };
-      let admitted = 0;
-      let refusals = 0;
-      for (const { waitMs, call, burst } of steps) {
-        await clock.advance(waitMs);
-        const now = clock.now();
-        for (const window of Object.values(model)) {
-          if (now >= window.openedAt + 60_000) window.count = 0;
-        }
-        for (let one = 0; one < burst; one += 1) {
-          const full = call === "message" && model.messages.count >= cap.messages ? "messages" : "requests";
-          const fault = refusal(() => limits.admit(account, call));
-          if (model[full].count >= cap[full]) {
-            expect(fault?.headers["x-ratelimit-limit"]).toBe(String(cap[full]));
-            const seconds = Number(fault?.headers["retry-after"]);
-            expect(seconds * 1_000).toBeGreaterThanOrEqual(model[full].openedAt + 60_000 - now);
-            expect((seconds - 1) * 1_000).toBeLessThan(model[full].openedAt + 60_000 - now);
-            refusals += 1;
-            continue;
+    fc.asyncProperty(
+      someCalls,
+      fc.constantFrom("escala" as const, "enterprise" as const),
+      async (steps, plan) => {
+        const { limits, account, clock } = anAccount({ plan });
+        const cap = caps[plan];
+        // The rule itself, from the list of all calls that were let in: a window opens with the
+        // first after the last one ended.
+        const model = {
+          requests: { openedAt: -Infinity, count: 0 },
+          messages: { openedAt: -Infinity, count: 0 },
+        };
+        let admitted = 0;
+        let refusals = 0;
+        for (const { waitMs, call, burst } of steps) {
+          await clock.advance(waitMs);
+          const now = clock.now();
+          for (const window of Object.values(model)) {
+            if (now >= window.openedAt + 60_000) window.count = 0;
           }
-          expect(fault).toBe(null);
-          admitted += 1;
-          for (const window of call === "message" ? [model.messages, model.requests] : [model.requests]) {
-            if (window.count === 0) window.openedAt = now;
-            window.count += 1;
+          for (let one = 0; one < burst; one += 1) {
+            const full =
+              call === "message" && model.messages.count >= cap.messages ? "messages" : "requests";
+            const fault = refusal(() => limits.admit(account, call));
+            if (model[full].count >= cap[full]) {
+              expect(fault?.headers["x-ratelimit-limit"]).toBe(String(cap[full]));
+              const seconds = Number(fault?.headers["retry-after"]);
+              expect(seconds * 1_000).toBeGreaterThanOrEqual(model[full].openedAt + 60_000 - now);
+              expect((seconds - 1) * 1_000).toBeLessThan(model[full].openedAt + 60_000 - now);
+              refusals += 1;
+              continue;
+            }
+            expect(fault).toBe(null);
+            admitted += 1;
+            for (const window of call === "message"
+              ? [model.messages, model.requests]
+              : [model.requests]) {
+              if (window.count === 0) window.openedAt = now;
+              window.count += 1;
+            }
           }
         }
-      }
-      expect(limits.usage(account).apiCalls).toBe(admitted);
-      expect(limits.perMinute("main").refused).toBe(refusals);
-    }),
+        expect(limits.usage(account).apiCalls).toBe(admitted);
+        expect(limits.perMinute("main").refused).toBe(refusals);
+      },
+    ),
     { numRuns: 60 },
   );
 });
@@ -104,7 +139,14 @@ test("windows: never more than the cap let in, nobody refused who need not be, r
 test("the busiest minute is as counted by hand over every minute that ends at an arrival", () => {
   fc.assert(
     fc.property(
-      fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 500 }), fc.integer({ min: 0, max: 70_000 })), { maxLength: 400 }),
+      fc.array(
+        fc.oneof(
+          fc.constant(0),
+          fc.integer({ min: 0, max: 500 }),
+          fc.integer({ min: 0, max: 70_000 }),
+        ),
+        { maxLength: 400 },
+      ),
       (waits) => {
         const measure = createBusiestMinute();
         const arrivals: number[] = [];
@@ -114,7 +156,8 @@ test("the busiest minute is as counted by hand over every minute that ends at an
           arrivals.push(now);
           measure.add(now);
         }
-        const inMinuteTo = (end: number) => arrivals.filter((at) => at > end - 60_000 && at <= end).length;
+        const inMinuteTo = (end: number) =>
+          arrivals.filter((at) => at > end - 60_000 && at <= end).length;
         expect(measure.peak()).toBe(Math.max(0, ...arrivals.map(inMinuteTo)));
         expect(measure.last(now + 30_000)).toBe(inMinuteTo(now + 30_000));
       },

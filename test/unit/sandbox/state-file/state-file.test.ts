@@ -31,7 +31,8 @@ test("what was noted is there after the next start, in the order of first writin
 test("changes of one turn are one transaction; written waits for it", async () => {
   const path = join(tempFolder(), "state.db");
   const file = await openStateFile(path);
-  for (let n = 0; n < 1_000; n += 1) file.changed("thing", String(n % 10), { id: String(n % 10), n });
+  for (let n = 0; n < 1_000; n += 1)
+    file.changed("thing", String(n % 10), { id: String(n % 10), n });
   expect([...file.records()]).toEqual([]);
   await file.written();
   expect([...file.records()]).toHaveLength(10);
@@ -56,7 +57,10 @@ test("a write that fails rejects written, and is made again with the next change
 test("refuses, with one line, what it should not touch", async () => {
   const made = tempFolder();
   const path = (name: string) => join(made, name);
-  writeFileSync(path("text"), "this is no database, but it is long enough to be looked at as one. ".repeat(20));
+  writeFileSync(
+    path("text"),
+    "this is no database, but it is long enough to be looked at as one. ".repeat(20),
+  );
   const foreign = new Sqlite(path("foreign"));
   foreign.exec("CREATE TABLE precious (n)");
   foreign.close();

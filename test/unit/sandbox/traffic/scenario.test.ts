@@ -2,10 +2,17 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../../src/model/envelope.ts";
 import type { Post } from "../../../../src/sandbox/traffic/answers.ts";
-import { plainMix, type ScenarioMix, type ScenarioSettings, scenario } from "../../../../src/sandbox/traffic/scenario.ts";
+import {
+  plainMix,
+  type ScenarioMix,
+  type ScenarioSettings,
+  scenario,
+} from "../../../../src/sandbox/traffic/scenario.ts";
 
 const start = Date.UTC(2026, 10, 1);
-const posts = (settings: Partial<ScenarioSettings> = {}): Post[] => [...scenario({ seed: 1, start, messages: 100, ...settings })];
+const posts = (settings: Partial<ScenarioSettings> = {}): Post[] => [
+  ...scenario({ seed: 1, start, messages: 100, ...settings }),
+];
 
 const share = fc.double({ min: 0, max: 1, noNaN: true });
 const mixes: fc.Arbitrary<ScenarioMix> = fc.record({
@@ -26,7 +33,9 @@ const settings = fc.record({
 });
 
 test("the same settings give the same posts, byte for byte; another seed gives others", () => {
-  const busy = { mix: { malformed: 0.2, wronglySigned: 0.2, altered: 0.2, truncated: 0.2, campaign: 0.05 } };
+  const busy = {
+    mix: { malformed: 0.2, wronglySigned: 0.2, altered: 0.2, truncated: 0.2, campaign: 0.05 },
+  };
   expect(posts(busy)).toEqual(posts(busy));
   expect(posts(busy)[0]?.body).not.toEqual(posts({ ...busy, seed: 2 })[0]?.body);
 });
@@ -67,13 +76,19 @@ test("what is not an event is told apart: quarantined is signed and no envelope,
 
 test("copies have the same bytes, altered copies others", () => {
   const all = posts({ mix: { duplicated: 0.5, altered: 0.5 } });
-  const originals = new Map(all.filter((post) => !post.sort.includes("duplicate")).map((post) => [post.subject.id, post.body]));
+  const originals = new Map(
+    all
+      .filter((post) => !post.sort.includes("duplicate"))
+      .map((post) => [post.subject.id, post.body]),
+  );
   const copies = all.filter((post) => post.sort === "duplicate");
   const altered = all.filter((post) => post.sort === "altered-duplicate");
   expect(copies.length).toBeGreaterThan(20);
   expect(altered.length).toBeGreaterThan(20);
-  for (const copy of copies) expect(copy.body.equals(originals.get(copy.subject.id) as Buffer)).toBe(true);
-  for (const copy of altered) expect(copy.body.equals(originals.get(copy.subject.id) as Buffer)).toBe(false);
+  for (const copy of copies)
+    expect(copy.body.equals(originals.get(copy.subject.id) as Buffer)).toBe(true);
+  for (const copy of altered)
+    expect(copy.body.equals(originals.get(copy.subject.id) as Buffer)).toBe(false);
 });
 
 const disorder = (all: Post[]): number => {
@@ -100,7 +115,16 @@ test("the plain mix is the lives of our messages and nothing else", () => {
 });
 
 test("a long run with the usual mix plays every sort", () => {
-  const sorts = ["status", "campaign", "automation", "truncated", "duplicate", "altered-duplicate", "malformed", "wrongly-signed"];
+  const sorts = [
+    "status",
+    "campaign",
+    "automation",
+    "truncated",
+    "duplicate",
+    "altered-duplicate",
+    "malformed",
+    "wrongly-signed",
+  ];
   expect(new Set(posts({ messages: 2000 }).map((post) => post.sort))).toEqual(new Set(sorts));
 });
 

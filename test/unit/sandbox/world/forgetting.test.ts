@@ -3,9 +3,15 @@ import { createTable } from "../../../../src/sandbox/table.ts";
 
 test("a table forgets its oldest, of each account, with their second keys, and tells the journal", () => {
   const told: string[] = [];
-  const journal = { changed: (_: string, id: string, record: object | null) => void (record === null && told.push(id)) };
+  const journal = {
+    changed: (_: string, id: string, record: object | null) =>
+      void (record === null && told.push(id)),
+  };
   const most = 1_000;
-  const table = createTable<{ id: string; account: string; key: string }>("thing", journal, { most, keyOf: ({ key }) => key });
+  const table = createTable<{ id: string; account: string; key: string }>("thing", journal, {
+    most,
+    keyOf: ({ key }) => key,
+  });
   const idOf = (number: number) => String(number).padStart(6, "0");
   for (let number = 0; number < 5_000; number += 1) {
     table.put({ id: idOf(number), account: number % 3 === 0 ? "a" : "b", key: `key ${number}` });
@@ -32,7 +38,11 @@ test("what is not over is kept, however old, and looked at no more often for it"
     looks += 1;
     return !open.has(id);
   };
-  const table = createTable<{ id: string; account: string }>("thing", { changed() {} }, { most, isOver });
+  const table = createTable<{ id: string; account: string }>(
+    "thing",
+    { changed() {} },
+    { most, isOver },
+  );
   const put = (number: number, isOpen: boolean) => {
     const id = String(number).padStart(6, "0");
     if (isOpen) open.add(id);
@@ -41,10 +51,13 @@ test("what is not over is kept, however old, and looked at no more often for it"
   for (let number = 0; number < 2_000; number += 1) put(number, number % 100 === 0);
   const ids = table.list("a").map(({ id }) => id);
   expect(ids).toEqual([...table.all()].map(({ id }) => id));
-  expect(ids.slice(0, 13)).toEqual(Array.from({ length: 13 }, (_, n) => String(n * 100).padStart(6, "0")));
+  expect(ids.slice(0, 13)).toEqual(
+    Array.from({ length: 13 }, (_, n) => String(n * 100).padStart(6, "0")),
+  );
   expect(table.size).toBeLessThanOrEqual(most + most / 64);
 
-  // All of it open: there is nothing to forget, and each further one does not cost a look at all of them.
+  // All of it open: there is nothing to forget, and each further one does not cost a look at all of
+  // them.
   looks = 0;
   for (let number = 2_000; number < 6_000; number += 1) put(number, true);
   expect(table.size).toBeGreaterThan(4_000);

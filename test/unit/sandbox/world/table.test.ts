@@ -47,7 +47,14 @@ type Order = { what: "put"; id: number; account: string } | { what: "delete"; id
 test("agrees with a plain list, whatever is put, put again and deleted", () => {
   const id = fc.integer({ min: 0, max: 9 });
   const order: fc.Arbitrary<Order> = fc.oneof(
-    { weight: 3, arbitrary: fc.record({ what: fc.constant("put" as const), id, account: fc.constantFrom("a", "b") }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        what: fc.constant("put" as const),
+        id,
+        account: fc.constantFrom("a", "b"),
+      }),
+    },
     { weight: 1, arbitrary: fc.record({ what: fc.constant("delete" as const), id }) },
   );
   fc.assert(
@@ -69,7 +76,9 @@ test("agrees with a plain list, whatever is put, put again and deleted", () => {
         expect([...table.all()]).toEqual(model);
         expect(table.get(name)).toBe(model.find((record) => record.id === name));
         for (const account of ["a", "b"]) {
-          expect([...table.list(account)]).toEqual(model.filter((record) => record.account === account));
+          expect([...table.list(account)]).toEqual(
+            model.filter((record) => record.account === account),
+          );
           const found = model.find((record) => record.account === account && record.name === name);
           expect([table.find(account, name), table.of(account, name)]).toEqual([found, found]);
         }

@@ -1,7 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { limitsFrom, slotKinds } from "../../../../src/model/budget.ts";
-import { type CallCap, type CallOutcome, type CallRequest, callOperations } from "../../../../src/service/endpoints.ts";
+import {
+  type CallCap,
+  type CallOutcome,
+  type CallRequest,
+  callOperations,
+} from "../../../../src/service/endpoints.ts";
 import { shareOf } from "../../../../src/service/limits/caps.ts";
 import { limitsOf } from "../../../../src/service/limits/slots.ts";
 import { createParties, mostInAWindow, type Party } from "../../../harness/budget-parties.ts";
@@ -16,14 +21,21 @@ function keepCalling(
   clock: ManualClock,
   { limiter }: Pick<Party, "limiter">,
   call: CallRequest,
-  { many = 8, tookMs = 100, outcome = answered as CallOutcome, until = Number.POSITIVE_INFINITY } = {},
+  {
+    many = 8,
+    tookMs = 100,
+    outcome = answered as CallOutcome,
+    until = Number.POSITIVE_INFINITY,
+  } = {},
 ): number[] {
   const times: number[] = [];
   const next = async (): Promise<void> => {
     while (clock.now() < until) {
       const permit = await limiter.enter(call).catch(() => null);
       if (permit !== null) times.push(clock.now());
-      await new Promise<void>((resolve) => void clock.after(permit === null ? 1_000 : tookMs, resolve));
+      await new Promise<void>(
+        (resolve) => void clock.after(permit === null ? 1_000 : tookMs, resolve),
+      );
       permit?.settle(outcome);
     }
   };
@@ -31,27 +43,31 @@ function keepCalling(
   return times;
 }
 
-const since = (times: readonly number[], from: number): number => times.filter((at) => at >= from).length;
+const since = (times: readonly number[], from: number): number =>
+  times.filter((at) => at >= from).length;
 
 describe("one busy process among three", () => {
   test.each([
     ["runs", run, 300, 8_000],
     ["messages", send, 60, windowMs],
     ["polls", poll, 216, windowMs],
-  ] as const)("uses the whole cap with %s while the others rest, and they hold nothing", async (_, call, cap, withinMs) => {
-    const { clock, join, memory } = createParties();
-    const [busy, ...idle] = [join(), join(), join()];
-    for (const other of idle) (await other.limiter.enter(poll)).settle(answered);
-    await clock.advance(70_000);
-    expect(memory.parts()).toEqual(limitsFrom(() => 0));
-    expect(clock.pending()).toBe(0);
-    const times = keepCalling(clock, busy as Party, call);
-    await clock.advance(withinMs);
-    expect(times.length).toBeGreaterThanOrEqual(cap * 0.97);
-    await clock.advance(2 * windowMs);
-    expect(since(times, clock.now() - windowMs)).toBeGreaterThanOrEqual(cap * 0.97);
-    expect(mostInAWindow(times)).toBeLessThanOrEqual(cap);
-  });
+  ] as const)(
+    "uses the whole cap with %s while the others rest, and they hold nothing",
+    async (_, call, cap, withinMs) => {
+      const { clock, join, memory } = createParties();
+      const [busy, ...idle] = [join(), join(), join()];
+      for (const other of idle) (await other.limiter.enter(poll)).settle(answered);
+      await clock.advance(70_000);
+      expect(memory.parts()).toEqual(limitsFrom(() => 0));
+      expect(clock.pending()).toBe(0);
+      const times = keepCalling(clock, busy as Party, call);
+      await clock.advance(withinMs);
+      expect(times.length).toBeGreaterThanOrEqual(cap * 0.97);
+      await clock.advance(2 * windowMs);
+      expect(since(times, clock.now() - windowMs)).toBeGreaterThanOrEqual(cap * 0.97);
+      expect(mostInAWindow(times)).toBeLessThanOrEqual(cap);
+    },
+  );
 
   test("leaves room at once for a call of another", async () => {
     const { clock, join } = createParties();
@@ -84,7 +100,9 @@ test("two busy processes end with a half each, and lose little of the cap", asyn
 
 test("with less than a slot for each, all processes get a turn", async () => {
   const { clock, join } = createParties();
-  const all = [1, 2, 3].map(() => keepCalling(clock, join({ caps: { requests: 2, messages: 1 } }), send, { many: 1 }));
+  const all = [1, 2, 3].map(() =>
+    keepCalling(clock, join({ caps: { requests: 2, messages: 1 } }), send, { many: 1 }),
+  );
   await clock.advance(20 * windowMs);
   for (const times of all) expect(times.length).toBeGreaterThan(2);
   expect(mostInAWindow(all.flat())).toBe(1);
@@ -121,7 +139,9 @@ test("without the store a process uses its part until the lease is over, and the
 
 test("however many processes have a bad key, fewer than 20 calls a minute show it", async () => {
   const { clock, join } = createParties();
-  const bad = Array.from({ length: 6 }, () => keepCalling(clock, join(), poll, { outcome: { type: "unauthenticated" } }));
+  const bad = Array.from({ length: 6 }, () =>
+    keepCalling(clock, join(), poll, { outcome: { type: "unauthenticated" } }),
+  );
   await clock.advance(5 * windowMs);
   expect(mostInAWindow(bad.flat())).toBeLessThanOrEqual(16);
   expect(bad.flat().length).toBeGreaterThan(6);
@@ -139,7 +159,8 @@ test("a key that is revoked under load costs fewer than 20 bad calls a minute", 
       permit?.settle(isRevoked ? { type: "unauthenticated" } : answered);
     }
   };
-  for (const party of Array.from({ length: 5 }, () => join())) for (let n = 0; n < 8; n += 1) void call(party);
+  for (const party of Array.from({ length: 5 }, () => join()))
+    for (let n = 0; n < 8; n += 1) void call(party);
   await clock.advance(90_000);
   isRevoked = true;
   await clock.advance(5 * windowMs);
@@ -154,7 +175,10 @@ test("the stop of a quota reaches the other processes, and an operator ends it f
   (await one.limiter.enter(send)).settle({ type: "quota-used-up", resource: "apiCalls" });
   await clock.advance(4_000);
   await expect(other.limiter.enter(poll)).rejects.toMatchObject({ kind: "quota" });
-  expect(other.limiter.state()).toMatchObject({ stops: one.limiter.state().stops, resources: { quota: "apiCalls" } });
+  expect(other.limiter.state()).toMatchObject({
+    stops: one.limiter.state().stops,
+    resources: { quota: "apiCalls" },
+  });
 
   other.fail = "down";
   await expect(other.limiter.resumeByOrder()).rejects.toMatchObject({ kind: "caps-unknown" });
@@ -199,23 +223,41 @@ const planned = fc.record({
   party: fc.nat(3),
   operation: fc.constantFrom("messages", ...callOperations),
   took: fc.integer({ min: 0, max: 10_000 }),
-  /** Where between its dispatch and its end the service counts it; up to the end of the grace for a lost one. */
+  /**
+   * Where between its dispatch and its end the service counts it; up to the end of the grace for a
+   * lost one.
+   */
   counted: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
   fate: fc.constantFrom("answered", "answered", "answered", "unknown", "not-sent"),
   /** What happens to its process before it. */
-  event: fc.constantFrom("none", "none", "none", "none", "none", "kill", "down", "lost", "up", "slow"),
+  event: fc.constantFrom(
+    "none",
+    "none",
+    "none",
+    "none",
+    "none",
+    "kill",
+    "down",
+    "lost",
+    "up",
+    "slow",
+  ),
 });
 
 test("no minute holds more calls than the caps, whatever the processes call, whichever die, and whatever becomes of their steps", async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.record({ requests: fc.integer({ min: 1, max: 12 }), messages: fc.integer({ min: 1, max: 6 }) }),
+      fc.record({
+        requests: fc.integer({ min: 1, max: 12 }),
+        messages: fc.integer({ min: 1, max: 6 }),
+      }),
       fc.array(planned, { minLength: 1, maxLength: 60 }),
       fc.array(fc.integer({ min: -3_600_000, max: 3_600_000 }), { minLength: 4, maxLength: 4 }),
       async (caps, calls, ahead) => {
         const { clock, memory, join } = createParties();
         const delays: number[] = [0, 0, 0, 0];
-        const open = (place: number) => join({ caps, atOnce: 20 }, { ahead: ahead[place] ?? 0, delay: () => delays[place] ?? 0 });
+        const open = (place: number) =>
+          join({ caps, atOnce: 20 }, { ahead: ahead[place] ?? 0, delay: () => delays[place] ?? 0 });
         const parties = delays.map((_, place) => open(place));
         const total = { ...limitsOf(shareOf(caps, 1)), calls: 16, polling: 12 };
         const counted: Record<CallCap, number[]> = { requests: [], messages: [] };
@@ -234,17 +276,21 @@ test("no minute holds more calls than the caps, whatever the processes call, whi
           } else if (call.event === "up") party.fail = "no";
           else if (call.event === "slow") delays[call.party] = delays[call.party] === 0 ? 700 : 0;
           else if (call.event !== "none") party.fail = call.event as Party["fail"];
-          const one = (parties[call.party] as Party).limiter.enter({ operation: call.operation }).then(
-            (permit) => {
-              const at = clock.now() + call.counted * (call.took + (call.fate === "unknown" ? graceMs : 0));
-              if (call.fate !== "not-sent") {
-                counted.requests.push(at);
-                if (call.operation === "messages") counted.messages.push(at);
-              }
-              clock.after(call.took, () => permit.settle({ type: call.fate as "answered" }));
-            },
-            () => {},
-          );
+          const one = (parties[call.party] as Party).limiter
+            .enter({ operation: call.operation })
+            .then(
+              (permit) => {
+                const at =
+                  clock.now() +
+                  call.counted * (call.took + (call.fate === "unknown" ? graceMs : 0));
+                if (call.fate !== "not-sent") {
+                  counted.requests.push(at);
+                  if (call.operation === "messages") counted.messages.push(at);
+                }
+                clock.after(call.took, () => permit.settle({ type: call.fate as "answered" }));
+              },
+              () => {},
+            );
           waiting.add(one);
         }
         for (const party of parties) party.fail = "no";

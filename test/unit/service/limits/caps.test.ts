@@ -2,7 +2,10 @@ import { expect, test } from "vitest";
 import { mostPolls, planCaps, shareOf } from "../../../../src/service/limits/caps.ts";
 
 test("the caps of both plans match the document", () => {
-  expect(planCaps).toEqual({ escala: { requests: 300, messages: 60 }, enterprise: { requests: 1200, messages: 300 } });
+  expect(planCaps).toEqual({
+    escala: { requests: 300, messages: 60 },
+    enterprise: { requests: 1200, messages: 300 },
+  });
 });
 
 test("a share is rounded down, and at least 1", () => {

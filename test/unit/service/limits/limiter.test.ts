@@ -6,7 +6,9 @@ import { createLimiter, type DispatchedCall } from "../../../../src/service/limi
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { answered, permitOf, poll, run, send, setUp } from "./set-up.ts";
 
-const rateLimited = (more: Partial<Extract<CallOutcome, { type: "rate-limited" }>> = {}): CallOutcome => ({
+const rateLimited = (
+  more: Partial<Extract<CallOutcome, { type: "rate-limited" }>> = {},
+): CallOutcome => ({
   type: "rate-limited",
   cap: "messages",
   retryAfterMs: null,
@@ -21,7 +23,8 @@ describe("spread over the minute", () => {
     await clock.advance(0);
     expect(times).toEqual(Array.from({ length: 10 }, () => 0));
     await clock.advance(59_999);
-    // 10 at once, 1 a second after: the cap of 60 is reached at 50 s, and the first come back at 60 s.
+    // 10 at once, 1 a second after: the cap of 60 is reached at 50 s, and the first come back at 60
+    // s.
     expect(times.slice(10)).toEqual(Array.from({ length: 50 }, (_, n) => (n + 1) * 1000));
     await clock.advance(1);
     expect(times.slice(60)).toEqual(Array.from({ length: 10 }, () => 60_000));
@@ -111,7 +114,8 @@ describe("calls in flight", () => {
     const { clock, enter } = await setUp({ atOnce: 8 });
     const polls = Array.from({ length: 10 }, () => enter(poll));
     await clock.advance(0);
-    const gone = (notes: readonly { got: unknown }[]) => notes.filter(({ got }) => got !== null).length;
+    const gone = (notes: readonly { got: unknown }[]) =>
+      notes.filter(({ got }) => got !== null).length;
     expect(gone(polls)).toBe(6);
     const sends = Array.from({ length: 4 }, () => enter(send));
     await clock.advance(60_000);
@@ -185,7 +189,14 @@ describe("slots", () => {
       });
     }
     await clock.advance(5_000);
-    expect(times).toEqual([...Array.from({ length: 10 }, () => 0), 1_000, 2_000, 3_000, 4_000, 5_000]);
+    expect(times).toEqual([
+      ...Array.from({ length: 10 }, () => 0),
+      1_000,
+      2_000,
+      3_000,
+      4_000,
+      5_000,
+    ]);
     expect(limiter.state().caps.messages.used).toBe(0);
   });
 
@@ -212,7 +223,9 @@ describe("aborting", () => {
     (await limiter.enter(run)).settle(answered);
     const controller = new AbortController();
     const { signal } = controller;
-    const given = Promise.allSettled([poll, run, send].map((call) => limiter.enter({ ...call, signal })));
+    const given = Promise.allSettled(
+      [poll, run, send].map((call) => limiter.enter({ ...call, signal })),
+    );
     await clock.advance(1000);
     expect(clock.pending()).toBe(1);
     const { caps } = limiter.state();
@@ -222,7 +235,11 @@ describe("aborting", () => {
     ]);
     const reason = new Error("enough");
     controller.abort(reason);
-    expect((await given).map((each) => each.status === "rejected" && each.reason)).toEqual([reason, reason, reason]);
+    expect((await given).map((each) => each.status === "rejected" && each.reason)).toEqual([
+      reason,
+      reason,
+      reason,
+    ]);
     expect(limiter.state().caps.requests.waiting).toEqual({ send: 0, poll: 0 });
     expect(clock.pending()).toBe(0);
     // Those behind go on.
@@ -277,7 +294,10 @@ describe("a 429 of a cap", () => {
     const notes = [enter(send), enter(run), enter(poll)];
     await clock.advance(59_999);
     expect(notes.map(({ got }) => got)).toEqual([null, null, null]);
-    expect(Object.values(limiter.state().caps).map(({ heldUntil }) => heldUntil)).toEqual([clock.now() + 1, clock.now() + 1]);
+    expect(Object.values(limiter.state().caps).map(({ heldUntil }) => heldUntil)).toEqual([
+      clock.now() + 1,
+      clock.now() + 1,
+    ]);
     await clock.advance(1);
     for (const note of notes) expect(permitOf(note)).toBeDefined();
   });
@@ -314,7 +334,8 @@ describe("a 429 of a cap", () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     const notes = Array.from({ length: 8 }, () => enter(send));
     await clock.advance(0);
-    for (const [place, note] of notes.entries()) permitOf(note).settle(rateLimited({ retryAfterMs: 30_000 - place }));
+    for (const [place, note] of notes.entries())
+      permitOf(note).settle(rateLimited({ retryAfterMs: 30_000 - place }));
     expect(limiter.state().caps.messages.heldUntil).toBe(clock.now() + 30_000);
     await clock.advance(30_000);
     await settleOne(send, rateLimited({ retryAfterMs: 1_000 }));
@@ -323,7 +344,10 @@ describe("a 429 of a cap", () => {
 });
 
 test("new settings change the limits, and used slots stay used", async () => {
-  const { clock, limiter, enter, enterAnswered } = await setUp({ caps: planCaps.escala, share: 0.5 });
+  const { clock, limiter, enter, enterAnswered } = await setUp({
+    caps: planCaps.escala,
+    share: 0.5,
+  });
   enterAnswered(150, run);
   await clock.advance(0);
   const waiting = enter(run);
@@ -343,9 +367,15 @@ test("new settings change the limits, and used slots stay used", async () => {
 
 describe("calls of an earlier process", () => {
   test("count until a minute after their latest possible end, against the same caps as before", async () => {
-    const recentOf = (count: number, at: number) => Array.from({ length: count }, () => ({ operation: "messages", at }) as const);
+    const recentOf = (count: number, at: number) =>
+      Array.from({ length: count }, () => ({ operation: "messages", at }) as const);
     const clock = createManualClock();
-    const limiter = createLimiter({ caps: planCaps.escala, share: 1, clock, recent: recentOf(58, clock.now() - 5_000) });
+    const limiter = createLimiter({
+      caps: planCaps.escala,
+      share: 1,
+      clock,
+      recent: recentOf(58, clock.now() - 5_000),
+    });
     expect(limiter.state().caps).toMatchObject({ messages: { used: 58 }, requests: { used: 58 } });
     let went = 0;
     for (let n = 0; n < 5; n += 1) {
@@ -365,36 +395,41 @@ describe("calls of an earlier process", () => {
 
   test("a relay that crashes repeatedly keeps the caps of every minute", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 40_000 }), { minLength: 1, maxLength: 12 }), async (lives) => {
-        const clock = createManualClock();
-        const made: DispatchedCall[] = [];
-        for (const life of lives) {
-          const death = new AbortController();
-          const recent = made.filter(({ at }) => at > clock.now() - 180_000);
-          const limiter = createLimiter({
-            caps: planCaps.escala,
-            share: 0.5,
-            clock,
-            recent,
-            hooks: { dispatched: (call) => void made.push(call) },
-          });
-          for (const call of [send, run, poll]) {
-            for (let n = 0; n < 40; n += 1) {
-              limiter.enter({ ...call, signal: death.signal }).then(
-                (permit) => permit.settle(answered),
-                () => {},
-              );
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 40_000 }), { minLength: 1, maxLength: 12 }),
+        async (lives) => {
+          const clock = createManualClock();
+          const made: DispatchedCall[] = [];
+          for (const life of lives) {
+            const death = new AbortController();
+            const recent = made.filter(({ at }) => at > clock.now() - 180_000);
+            const limiter = createLimiter({
+              caps: planCaps.escala,
+              share: 0.5,
+              clock,
+              recent,
+              hooks: { dispatched: (call) => void made.push(call) },
+            });
+            for (const call of [send, run, poll]) {
+              for (let n = 0; n < 40; n += 1) {
+                limiter.enter({ ...call, signal: death.signal }).then(
+                  (permit) => permit.settle(answered),
+                  () => {},
+                );
+              }
             }
+            await clock.advance(life);
+            death.abort();
           }
-          await clock.advance(life);
-          death.abort();
-        }
-        for (const { at } of made) {
-          const minute = made.filter((call) => call.at >= at && call.at < at + 60_000);
-          expect(minute.length).toBeLessThanOrEqual(150);
-          expect(minute.filter(({ operation }) => operation === "messages").length).toBeLessThanOrEqual(30);
-        }
-      }),
+          for (const { at } of made) {
+            const minute = made.filter((call) => call.at >= at && call.at < at + 60_000);
+            expect(minute.length).toBeLessThanOrEqual(150);
+            expect(
+              minute.filter(({ operation }) => operation === "messages").length,
+            ).toBeLessThanOrEqual(30);
+          }
+        },
+      ),
       { numRuns: 30 },
     );
   });

@@ -12,7 +12,11 @@ test("a window whose limit shrank has nothing free until enough came back", () =
   window.take(0);
   expect([window.used(0), window.freeAt(0)]).toEqual([3, 100]);
   window.setLimit(1, 0);
-  expect([window.freeAt(100), window.freeAt(200), window.used(200)]).toEqual([200, Number.POSITIVE_INFINITY, 1]);
+  expect([window.freeAt(100), window.freeAt(200), window.used(200)]).toEqual([
+    200,
+    Number.POSITIVE_INFINITY,
+    1,
+  ]);
   window.giveBack(260);
   expect([window.freeAt(200), window.freeAt(260)]).toEqual([260, 260]);
 });

@@ -13,12 +13,18 @@ export const poll: CallRequest = { operation: "reads" };
 export type Asked = { at: number; permit: Permit } | { error: unknown };
 
 /**
- * A limiter on a clock that stands still, whose key is proven good unless said; its time of trial is over. As many
- * calls as there are slots may be under way at once, unless said.
+ * A limiter on a clock that stands still, whose key is proven good unless said; its time of trial
+ * is over. As many calls as there are slots may be under way at once, unless said.
  */
 export async function setUp(options: Partial<LimiterOptions> = {}, isProven = true) {
   const clock = createManualClock();
-  const limiter = createLimiter({ caps: planCaps.escala, share: 1, clock, atOnce: 10_000, ...options });
+  const limiter = createLimiter({
+    caps: planCaps.escala,
+    share: 1,
+    clock,
+    atOnce: 10_000,
+    ...options,
+  });
   if (isProven) {
     (await limiter.enter(poll)).settle(answered);
     await clock.advance(60_000);
@@ -39,7 +45,10 @@ export async function setUp(options: Partial<LimiterOptions> = {}, isProven = tr
     return note;
   }
 
-  /** Calls that are answered the moment they go; gives the times at which they went, as far as they did. */
+  /**
+   * Calls that are answered the moment they go; gives the times at which they went, as far as they
+   * did.
+   */
   function enterAnswered(count: number, call: CallRequest): number[] {
     const times: number[] = [];
     for (let n = 0; n < count; n += 1) {
@@ -63,7 +72,8 @@ export async function setUp(options: Partial<LimiterOptions> = {}, isProven = tr
 }
 
 export function permitOf(note: { got: Asked | null }): Permit {
-  if (note.got === null || !("permit" in note.got)) throw new Error(`was not let go: ${String(note.got?.error)}`);
+  if (note.got === null || !("permit" in note.got))
+    throw new Error(`was not let go: ${String(note.got?.error)}`);
   return note.got.permit;
 }
 

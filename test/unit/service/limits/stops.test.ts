@@ -15,7 +15,10 @@ const free = {
   blocked: null,
 };
 /** What the service calls its quota of calls. */
-const usedUp = (resource: string | null = "apiCalls"): CallOutcome => ({ type: "quota-used-up", resource });
+const usedUp = (resource: string | null = "apiCalls"): CallOutcome => ({
+  type: "quota-used-up",
+  resource,
+});
 
 describe("a used-up quota", () => {
   test("refuses all calls, waiting ones included, without a timer, and lets one go each hour", async () => {
@@ -28,11 +31,18 @@ describe("a used-up quota", () => {
     expect(others.slice(9).map(refusalOf)).toEqual(Array.from({ length: 5 }, () => "quota"));
     for (const note of others.slice(0, 9)) permitOf(note).settle(answered);
     const until = quotaMonth(clock.now()).until;
-    expect(limiter.state()).toMatchObject({ stops: { ...free, quota: until }, resources: { quota: "apiCalls" } });
+    expect(limiter.state()).toMatchObject({
+      stops: { ...free, quota: until },
+      resources: { quota: "apiCalls" },
+    });
     const late = enter(poll);
     await clock.advance(0);
     expect(refusalOf(late)).toBe("quota");
-    expect((late.got as { error: { failure: unknown } }).error.failure).toEqual({ kind: "quota", cause: null, until });
+    expect((late.got as { error: { failure: unknown } }).error.failure).toEqual({
+      kind: "quota",
+      cause: null,
+      until,
+    });
     expect(clock.pending()).toBe(0);
     for (const outcome of [usedUp(), answered]) {
       await clock.advance(hour - 1);
@@ -51,16 +61,19 @@ describe("a used-up quota", () => {
     ["half an hour before", -hour / 2, hour / 2 + minute],
     ["a late renewal, or a fast clock", 1_000, minute - 1_000],
     ["two hours after", 2 * hour, hour],
-  ])("near a month's turn is probed after it, and within an hour: %s", async (_case, afterTurn, waitMs) => {
-    const { clock, limiter, enter, settleOne } = await setUp();
-    await clock.advance(quotaMonth(clock.now()).until + afterTurn - clock.now());
-    await settleOne(poll, usedUp());
-    await clock.advance(waitMs - 1);
-    expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
-    await clock.advance(1);
-    permitOf(await settled(enter(poll), clock)).settle(answered);
-    expect(limiter.state().stops).toEqual(free);
-  });
+  ])(
+    "near a month's turn is probed after it, and within an hour: %s",
+    async (_case, afterTurn, waitMs) => {
+      const { clock, limiter, enter, settleOne } = await setUp();
+      await clock.advance(quotaMonth(clock.now()).until + afterTurn - clock.now());
+      await settleOne(poll, usedUp());
+      await clock.advance(waitMs - 1);
+      expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
+      await clock.advance(1);
+      permitOf(await settled(enter(poll), clock)).settle(answered);
+      expect(limiter.state().stops).toEqual(free);
+    },
+  );
 
   test("is probed again by the next call after a probe without a verdict", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
@@ -81,7 +94,10 @@ describe("a used-up quota", () => {
   });
 
   test("passes the probe to the next call when one gives up or is never answered", async () => {
-    const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
+    const { clock, limiter, enter, settleOne } = await setUp({
+      caps: { requests: 1, messages: 1 },
+      share: 1,
+    });
     await settleOne(poll, usedUp());
     await clock.advance(hour);
     const hanging = await settled(enter(poll), clock);
@@ -128,14 +144,19 @@ describe("a used-up quota", () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     const all = [send, run, poll];
     await settleOne(refused, usedUp(resource));
-    expect(Object.entries(limiter.state().stops).flatMap(([name, until]) => (until === null ? [] : [name]))).toEqual([reason]);
+    expect(
+      Object.entries(limiter.state().stops).flatMap(([name, until]) =>
+        until === null ? [] : [name],
+      ),
+    ).toEqual([reason]);
     for (const call of all) {
       const note = await settled(enter(call), clock);
       const isCovered = covered.some(({ operation }) => operation === call.operation);
       if (isCovered) expect(refusalOf(note)).toBe("quota");
       else permitOf(note).settle(answered);
     }
-    // Other calls do not end it; a covered one does, an hour later. Only of API calls is the renewal known.
+    // Other calls do not end it; a covered one does, an hour later. Only of API calls is the
+    // renewal known.
     const until = limiter.state().stops[reason] ?? Number.NaN;
     expect(until - clock.now() > hour).toBe(reason === "quota");
     await clock.advance(hour);
@@ -150,13 +171,11 @@ describe("a used-up quota", () => {
     await clock.advance(0);
     permitOf(first).settle(usedUp("automationSteps"));
     await clock.advance(0);
-    expect(behind.map(({ got }) => (got !== null && "error" in got ? "refused" : got === null ? "waits" : "went"))).toEqual([
-      "went",
-      "went",
-      "went",
-      "refused",
-      "went",
-    ]);
+    expect(
+      behind.map(({ got }) =>
+        got !== null && "error" in got ? "refused" : got === null ? "waits" : "went",
+      ),
+    ).toEqual(["went", "went", "went", "refused", "went"]);
   });
 
   test("ends when another quota refuses its probe, and that quota's stop begins", async () => {
@@ -179,39 +198,48 @@ test("after a renewal each operation is called again within an hour, and refused
     steps: fc.nat(60),
   });
   await fc.assert(
-    fc.asyncProperty(fc.array(quota, { minLength: 1, maxLength: 3 }), fc.infiniteStream(fc.nat(9)), async (quotas, lots) => {
-      const { clock, limiter, enter } = await setUp();
-      const refusedAt = new Map<string, number[]>();
-      const answeredAt = new Map<string, number>();
-      const last = Math.max(...quotas.map(({ fromStep, steps }) => fromStep + steps));
-      for (let step = 0; step <= last + 13; step += 1) {
-        for (const call of kinds) {
-          const note = await settled(enter(call), clock);
-          if (note.got === null || "error" in note.got) continue;
-          const used = quotas.find(({ refuses, fromStep, steps }) => refuses.includes(call) && step >= fromStep && step < fromStep + steps);
-          // Now and then a probe's answer does not come.
-          const isLost = step < last && (lots.next().value ?? 0) === 0;
-          if (isLost) note.got.permit.settle({ type: "unknown" });
-          else if (used === undefined) {
-            answeredAt.set(call.operation, step);
-            note.got.permit.settle(answered);
-          } else {
-            const key = `${call.operation} ${used.resource}`;
-            refusedAt.set(key, [...(refusedAt.get(key) ?? []), step]);
-            note.got.permit.settle(usedUp(used.resource));
+    fc.asyncProperty(
+      fc.array(quota, { minLength: 1, maxLength: 3 }),
+      fc.infiniteStream(fc.nat(9)),
+      async (quotas, lots) => {
+        const { clock, limiter, enter } = await setUp();
+        const refusedAt = new Map<string, number[]>();
+        const answeredAt = new Map<string, number>();
+        const last = Math.max(...quotas.map(({ fromStep, steps }) => fromStep + steps));
+        for (let step = 0; step <= last + 13; step += 1) {
+          for (const call of kinds) {
+            const note = await settled(enter(call), clock);
+            if (note.got === null || "error" in note.got) continue;
+            const used = quotas.find(
+              ({ refuses, fromStep, steps }) =>
+                refuses.includes(call) && step >= fromStep && step < fromStep + steps,
+            );
+            // Now and then a probe's answer does not come.
+            const isLost = step < last && (lots.next().value ?? 0) === 0;
+            if (isLost) note.got.permit.settle({ type: "unknown" });
+            else if (used === undefined) {
+              answeredAt.set(call.operation, step);
+              note.got.permit.settle(answered);
+            } else {
+              const key = `${call.operation} ${used.resource}`;
+              refusedAt.set(key, [...(refusedAt.get(key) ?? []), step]);
+              note.got.permit.settle(usedUp(used.resource));
+            }
+          }
+          await clock.advance(stepMs);
+        }
+        for (const { operation } of kinds) expect(answeredAt.get(operation)).toBe(last + 13);
+        expect(limiter.state().stops).toEqual(free);
+        // A kind that its own resource stops is refused once an hour, unless something else ended
+        // the stop.
+        if (quotas.length === 1 && quotas[0]?.resource === null) {
+          for (const steps of refusedAt.values()) {
+            for (const [n, step] of steps.slice(1).entries())
+              expect(step - (steps[n] ?? 0)).toBeGreaterThanOrEqual(12);
           }
         }
-        await clock.advance(stepMs);
-      }
-      for (const { operation } of kinds) expect(answeredAt.get(operation)).toBe(last + 13);
-      expect(limiter.state().stops).toEqual(free);
-      // A kind that its own resource stops is refused once an hour, unless something else ended the stop.
-      if (quotas.length === 1 && quotas[0]?.resource === null) {
-        for (const steps of refusedAt.values()) {
-          for (const [n, step] of steps.slice(1).entries()) expect(step - (steps[n] ?? 0)).toBeGreaterThanOrEqual(12);
-        }
-      }
-    }),
+      },
+    ),
     { numRuns: 60 },
   );
 });
@@ -251,11 +279,19 @@ describe("a key that is refused", () => {
       expect(limiter.state().stops.unauthenticated).not.toBeNull();
     }
     permitOf(await settled(enter(poll), clock)).settle({ type: "blocked" });
-    expect(limiter.state().stops).toMatchObject({ unauthenticated: expect.any(Number), blocked: clock.now() + 60_000 });
+    expect(limiter.state().stops).toMatchObject({
+      unauthenticated: expect.any(Number),
+      blocked: clock.now() + 60_000,
+    });
     await clock.advance(30_000);
     expect(refusalOf(await settled(enter(poll), clock))).toBe("blocked");
     await clock.advance(30_000);
-    permitOf(await settled(enter(poll), clock)).settle({ type: "rate-limited", cap: "messages", retryAfterMs: null, limit: null });
+    permitOf(await settled(enter(poll), clock)).settle({
+      type: "rate-limited",
+      cap: "messages",
+      retryAfterMs: null,
+      limit: null,
+    });
     expect(limiter.state().stops).toEqual(free);
   });
 
@@ -305,8 +341,14 @@ describe("a key that is refused", () => {
 });
 
 test("refuses all calls for 60 s while the address is blocked", async () => {
-  const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 2, messages: 1 }, share: 1 });
-  const [under, waiting] = [enter(run), enter(run), enter(run)].slice(1) as [ReturnType<typeof enter>, ReturnType<typeof enter>];
+  const { clock, limiter, enter, settleOne } = await setUp({
+    caps: { requests: 2, messages: 1 },
+    share: 1,
+  });
+  const [under, waiting] = [enter(run), enter(run), enter(run)].slice(1) as [
+    ReturnType<typeof enter>,
+    ReturnType<typeof enter>,
+  ];
   await clock.advance(0);
   permitOf(under).settle({ type: "blocked" });
   await clock.advance(0);
@@ -334,7 +376,12 @@ test("calls the hooks for every end, every refusal, and each stop once", async (
   permitOf(one).settle({ type: "blocked" });
   permitOf(two).settle({ type: "blocked" });
   await settled(enter(send), clock);
-  expect(heard).toEqual(["settled runs blocked", "stopped blocked 60000", "settled reads blocked", "refused blocked"]);
+  expect(heard).toEqual([
+    "settled runs blocked",
+    "stopped blocked 60000",
+    "settled reads blocked",
+    "refused blocked",
+  ]);
 });
 
 async function settled<T>(note: T, clock: { advance(ms: number): Promise<void> }): Promise<T> {
