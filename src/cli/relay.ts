@@ -10,9 +10,9 @@ import type { withRelay as WithRelay } from "./reach-relay.ts";
 export const withRelay: typeof WithRelay = async (...given) =>
   (await import("./reach-relay.ts")).withRelay(...given);
 
-/** After a command that makes deliveries due. Those over PostgreSQL may have a worker elsewhere. */
+/** After a command that made deliveries due. PostgreSQL may have a worker elsewhere. */
 export function noteWithoutRelay({ isStore }: ControlClient, io: Io): void {
-  if (isStore) io.err("note: no relay runs; deliveries go out when one is started");
+  if (isStore) io.err("note: no relay answered; deliveries go out while one runs");
 }
 
 interface Page<Next, Row> {

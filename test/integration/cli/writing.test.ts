@@ -73,7 +73,7 @@ test("retry and replay write into the file of a stopped relay, which sends at th
   const [id = ""] = await deadIds(relay);
   await relay.stop();
   downstream.recover();
-  const err = "note: no relay runs; deliveries go out when one is started\n";
+  const err = "note: no relay answered; deliveries go out while one runs\n";
   expect(await runOn(relay, "retry", id)).toMatchObject({ code: 0, err });
   expect(await runOn(relay, "replay", "--dry-run")).toMatchObject({ code: 0, err: "" });
   const replay = await runOn(relay, "replay", "--json");

@@ -69,7 +69,7 @@ test("polls by itself without a relay, and the next start has the found statuses
   const done = await runOn(relay, "reconcile");
   expect(done).toMatchObject({
     code: 0,
-    err: "note: no relay runs; deliveries go out when one is started\n",
+    err: "note: no relay answered; deliveries go out while one runs\n",
   });
   expect(await calls()).toBe(before + 3);
   await relay.start();
