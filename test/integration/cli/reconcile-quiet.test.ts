@@ -4,9 +4,10 @@ import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
 
-test("reconcile fails when every poll failed, also when too few are due for the pass to stop", async () => {
+/** A relay whose service answers every call with this status. */
+async function setUp(status: number) {
   const service = await startTestServer(
-    (response) => void response.writeHead(500, { "content-type": "application/json" }).end("{}"),
+    (response) => void response.writeHead(status, { "content-type": "application/json" }).end("{}"),
   );
   const relay = await startRelayHere({
     settings: {
@@ -16,13 +17,22 @@ test("reconcile fails when every poll failed, also when too few are due for the 
   });
   const reconcile = (...args: string[]) =>
     runHere(["reconcile", ...args, "--config", relay.settingsPath]);
-  const registered = { wamid: "wamid.failing", id: "01998d3e-7c1a-7000-8000-000000000001" };
-  expect((await relay.ask("/v1/messages/track", { method: "POST", body: registered })).status).toBe(
-    200,
-  );
-  await until("its poll is due", async () =>
-    (await reconcile("--dry-run", "--json")).out.replace(/\s/g, "").includes('"wouldPoll":1,'),
-  );
+  return {
+    reconcile,
+    /** Registers a message, and waits until it is to be polled. */
+    async register(): Promise<void> {
+      const body = { wamid: "wamid.due", id: "01998d3e-7c1a-7000-8000-000000000001" };
+      expect((await relay.ask("/v1/messages/track", { method: "POST", body })).status).toBe(200);
+      await until("its poll is due", async () =>
+        (await reconcile("--dry-run", "--json")).out.replace(/\s/g, "").includes('"wouldPoll":1,'),
+      );
+    },
+  };
+}
+
+test("reconcile fails when every poll failed, also when too few are due for the pass to stop", async () => {
+  const { reconcile, register } = await setUp(500);
+  await register();
   const failed = await reconcile("--quiet");
   expect([failed.code, failed.err]).toEqual([
     1,
@@ -33,27 +43,11 @@ test("reconcile fails when every poll failed, also when too few are due for the 
 });
 
 test("reconcile --quiet prints nothing after a pass, and the reason when the pass fails", async () => {
-  const service = await startTestServer(
-    (response) => void response.writeHead(401, { "content-type": "application/json" }).end("{}"),
-  );
-  const relay = await startRelayHere({
-    settings: {
-      accounts: { main: { baseUrl: service.url, apiKey: "the-key-of-the-account" } },
-      reconcile: { schedule: "off", after: "1s" },
-    },
-  });
-  const reconcile = (...args: string[]) =>
-    runHere(["reconcile", ...args, "--config", relay.settingsPath]);
+  const { reconcile, register } = await setUp(401);
   expect((await reconcile()).out).toContain("polled");
   expect(await reconcile("--quiet")).toEqual({ code: 0, out: "", err: "" });
   expect((await reconcile("--quiet", "--json")).code).toBe(2);
-  const registered = { wamid: "wamid.quiet", id: "01998d3e-7c1a-7000-8000-000000000001" };
-  expect((await relay.ask("/v1/messages/track", { method: "POST", body: registered })).status).toBe(
-    200,
-  );
-  await until("its poll is due", async () =>
-    (await reconcile("--dry-run", "--json")).out.replace(/\s/g, "").includes('"wouldPoll":1,'),
-  );
+  await register();
   expect(await reconcile("--quiet")).toMatchObject({
     code: 1,
     err: expect.stringContaining("the service refuses the API key"),
