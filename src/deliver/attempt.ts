@@ -65,6 +65,7 @@ export function createAttempts({
 
   async function attempt(on: DestinationSession, delivery: StoredDelivery): Promise<void> {
     inFlight += 1;
+    const phase = on.breaker.phase();
     const startedAt = clock.now();
     const { outgoing, outcome, unsendable } = await sendOver(on, delivery, hooks, maySend);
     inFlight -= 1;
@@ -74,7 +75,7 @@ export function createAttempts({
         ? decide(outcome.result, delivery.spent + 1, on.settings.to.retry, now, random)
         : { kind: "dead", reason: unsendable };
     const report = { delivery, outgoing, outcome, decision };
-    health.record(on, report);
+    health.record(on, report, phase);
     try {
       hooks.attempted(report);
     } catch (error) {

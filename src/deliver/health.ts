@@ -178,15 +178,16 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       failing = null;
       slow = null;
     },
-    record(on: DestinationSession, report: AttemptReport): void {
+    /** `phase`: of the breaker when the attempt began. */
+    record(on: DestinationSession, report: AttemptReport, phase: number): void {
       const { decision, outcome } = report;
+      const until = pauseOf(decision);
       noticeBreaker(on);
-      on.breaker.record(
-        decision.kind === "interrupted" ? "neutral" : breakerVerdict(outcome.result),
-      );
+      // A pause does already what the destination asked for.
+      const isNeutral = decision.kind === "interrupted" || until !== null;
+      on.breaker.record(isNeutral ? "neutral" : breakerVerdict(outcome.result), phase);
       noticeBreaker(on);
       recordDecision(report, on.settings);
-      const until = pauseOf(decision);
       if (until !== null && pause(on, until) && on === session) hooks.paused(route, until);
       if (decision.kind !== "stop") return;
       // Other attempts in flight get the same answer.
@@ -256,7 +257,6 @@ const onceMore = (before: Slow | null, now: number): Slow => ({
  * |---|---|---|
  * | closed | `failures` failures in a row | open for `pause` |
  * | closed | a success | closed, the count restarts |
- * | open | any record (an attempt that began before it opened) | open, unchanged |
  * | open | its time ends, or an operator wants an attempt now | half-open |
  * | half-open | the first `mayStart` | half-open, the probe is in flight: nothing else may start |
  * | half-open | a success | closed, the pause is reset to `pause` |
@@ -266,7 +266,10 @@ const onceMore = (before: Slow | null, now: number): Slow => ({
  * Neutral changes nothing else. There is no timer: each call checks the time.
  *
  * A pause leaves the state as it is. After it, a closed breaker also sends a probe first, because
- * all attempts at once would be answered 429 again. Any record then lets the others start.
+ * all attempts at once would be answered 429 again. Its record then lets the others start.
+ *
+ * Each change of state and each pause begins a phase. What an attempt of an earlier phase reports
+ * counts for nothing: it says how the destination was before.
  */
 
 interface Opened {
@@ -289,11 +292,17 @@ export function createBreaker(
   let probeOut = false;
   let pausedUntil = 0;
   let afterPause = false;
+  let phase = 0;
+
+  function beginPhase(): void {
+    phase += 1;
+    probeOut = false;
+  }
 
   function move(to: BreakerState): void {
+    beginPhase();
     current = to;
     failures = 0;
-    probeOut = false;
     if (to === "open") until = time() + pause;
     if (to === "closed") pause = settings.pause;
   }
@@ -309,28 +318,28 @@ export function createBreaker(
     state,
     /** At most one attempt may start. */
     isCautious,
-    /** The last check. `record` must follow every true. */
+    /** The last check. `record`, with the phase of now, must follow every true. */
     mayStart(): boolean {
       if (!isCautious()) return true;
       if (current === "open" || probeOut) return false;
       probeOut = true;
       return true;
     },
+    phase: (): number => phase,
     waitsForProbe: (): boolean => isCautious() && probeOut,
     openUntil: (): number | null => (state() === "open" ? until : null),
     /** Null while closed. */
     opened: (): Opened | null => (state() === "closed" ? null : { until, pause }),
-    record(ok: boolean | "neutral"): void {
-      const now = state();
-      if (now === "open") return;
+    /** `begunIn`: the phase in which the attempt began. */
+    record(ok: boolean | "neutral", begunIn: number): void {
+      if (begunIn !== phase) return;
       probeOut = false;
-      // During a pause, it is of an attempt that began before.
-      if (pausedUntil <= time()) afterPause = false;
+      afterPause = false;
       if (ok === "neutral") return;
       if (ok) {
-        if (now === "half-open") move("closed");
+        if (current === "half-open") move("closed");
         failures = 0;
-      } else if (now === "half-open") {
+      } else if (current === "half-open") {
         pause = Math.max(settings.pause, Math.min(pause * 2, settings.longest));
         move("open");
       } else {
@@ -340,8 +349,10 @@ export function createBreaker(
     },
     /** Leaves the state as it is. */
     pause(at: number): void {
+      if (at <= time()) return;
+      beginPhase();
       pausedUntil = Math.max(pausedUntil, at);
-      afterPause ||= at > time();
+      afterPause = true;
     },
     /** 0: there was none. */
     pausedUntil: (): number => pausedUntil,

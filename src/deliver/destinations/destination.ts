@@ -96,7 +96,7 @@ export function breakerSchema(longest: string) {
       .min(1)
       .default(10)
       .describe(
-        "Failures in a row that open it. 4xx answers other than 408 and 429 neither trip nor reset it.",
+        "Failures in a row that open it. Of the 4xx answers, only 408 and 429 without Retry-After are failures; others neither trip nor reset it.",
       ),
     pause: durationSchema
       .prefault("5s")

@@ -9,10 +9,11 @@ const settings = { failures: 3, pause: 1000, longest: 5000 };
 function setUp(start = 0) {
   const time = { now: start };
   const breaker = createBreaker(settings, () => time.now);
+  const record = (ok: boolean | "neutral") => breaker.record(ok, breaker.phase());
   const fail = (times: number) => {
-    for (let n = 0; n < times; n += 1) breaker.record(false);
+    for (let n = 0; n < times; n += 1) record(false);
   };
-  return { time, breaker, fail };
+  return { time, breaker, record, fail };
 }
 
 test("an operator ends a pause", () => {
@@ -24,19 +25,21 @@ test("an operator ends a pause", () => {
 });
 
 test("after a pause one attempt goes first, whose record lets the others start or pauses again", () => {
-  const { breaker, time } = setUp();
-  breaker.mayStart();
+  const { breaker, time, record } = setUp();
+  const before = breaker.phase();
   breaker.pause(1000);
-  // It began before the pause.
-  breaker.record(true);
+  breaker.record(true, before);
   time.now = 1000;
+  breaker.record(true, before);
   const starts = () => [breaker.mayStart(), breaker.mayStart()];
   expect(starts()).toEqual([true, false]);
-  breaker.record(false);
+  breaker.record(true, before);
+  expect(starts()).toEqual([false, false]);
+  record(false);
   breaker.pause(2000);
   time.now = 2000;
   expect([...starts(), breaker.waitsForProbe()]).toEqual([true, false, true]);
-  breaker.record("neutral");
+  record("neutral");
   expect([...starts(), breaker.waitsForProbe(), breaker.state()]).toEqual([
     true,
     true,
@@ -48,7 +51,7 @@ test("after a pause one attempt goes first, whose record lets the others start o
 });
 
 test("an operator has a probe sent before the breaker's time is over, which decides as any probe does", () => {
-  const { breaker, fail, time } = setUp();
+  const { breaker, fail, record, time } = setUp();
   fail(3);
   expect(breaker.tryNow()).toBe(true);
   expect(breaker.state()).toBe("half-open");
@@ -59,48 +62,67 @@ test("an operator has a probe sent before the breaker's time is over, which deci
   time.now = 500;
   breaker.tryNow();
   breaker.mayStart();
-  breaker.record(true);
+  record(true);
   expect(breaker.state()).toBe("closed");
 });
 
-test("agrees with a plain implementation of its table", () => {
-  type Move = { ask: true } | { record: boolean | "neutral" } | { wait: number };
+test("agrees with a plain implementation of its table, whichever attempts end late", () => {
+  type Move =
+    | { ask: true }
+    | { end: number; as: boolean | "neutral" }
+    | { wait: number }
+    | { pause: number };
   const move: fc.Arbitrary<Move> = fc.oneof(
-    fc.constant<Move>({ ask: true }),
-    fc.constantFrom(true, false, "neutral" as const).map((record): Move => ({ record })),
-    fc.integer({ min: 0, max: 3000 }).map((wait): Move => ({ wait })),
+    { weight: 4, arbitrary: fc.constant<Move>({ ask: true }) },
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        end: fc.nat(9),
+        as: fc.constantFrom(true, false, "neutral" as const),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ wait: fc.nat(3000) }) },
+    { weight: 1, arbitrary: fc.record({ pause: fc.nat(2000) }) },
   );
+  const began = { failures: 0, probe: false };
   fc.assert(
     fc.property(fc.array(move, { maxLength: 200 }), (moves) => {
       const { breaker, time } = setUp();
-      let model = { state: "closed", failures: 0, pause: settings.pause, until: 0, probe: false };
+      let model = { ...began, state: "closed", pause: settings.pause, until: 0, cautious: false };
+      let inFlight: { phase: number; isLate: boolean }[] = [];
+      const change = (to: Partial<typeof model>) => {
+        model = { ...model, probe: false, ...to };
+        inFlight = inFlight.map(({ phase }) => ({ phase, isLate: true }));
+      };
       for (const step of moves) {
         if ("wait" in step) time.now += step.wait;
         if (model.state === "open" && time.now >= model.until)
-          model = { ...model, state: "half-open", probe: false };
-        if ("ask" in step) {
-          const expected =
-            model.state === "closed" || (model.state === "half-open" && !model.probe);
-          if (model.state === "half-open") model = { ...model, probe: true };
+          change({ ...began, state: "half-open" });
+        if ("pause" in step) {
+          breaker.pause(time.now + step.pause);
+          if (step.pause > 0) change({ cautious: true });
+        } else if ("ask" in step) {
+          const isCautious = model.state === "half-open" || model.cautious;
+          const expected = model.state !== "open" && !(isCautious && model.probe);
           expect(breaker.mayStart()).toBe(expected);
-        } else if ("record" in step) {
-          breaker.record(step.record);
-          if (model.state === "half-open") {
-            const pause = Math.min(model.pause * 2, settings.longest);
-            if (step.record === true)
-              model = { ...model, state: "closed", failures: 0, pause: settings.pause };
-            else if (step.record === false)
-              model = { ...model, state: "open", pause, until: time.now + pause };
-            else model = { ...model, probe: false };
-          } else if (model.state === "closed" && step.record !== "neutral") {
-            const failures = step.record ? 0 : model.failures + 1;
-            const opens = failures === settings.failures;
-            model = {
-              ...model,
-              failures,
-              ...(opens ? { state: "open", until: time.now + model.pause } : {}),
-            };
+          if (expected) {
+            model = { ...model, probe: isCautious };
+            inFlight.push({ phase: breaker.phase(), isLate: false });
           }
+        } else if ("end" in step) {
+          const [attempt] = inFlight.splice(step.end, 1);
+          if (attempt === undefined) continue;
+          breaker.record(step.as, attempt.phase);
+          if (attempt.isLate) continue;
+          model = { ...model, probe: false, cautious: false };
+          if (step.as === "neutral") continue;
+          const isProbe = model.state === "half-open";
+          const failures = step.as ? 0 : model.failures + 1;
+          const pause = isProbe ? Math.min(model.pause * 2, settings.longest) : model.pause;
+          if (isProbe && step.as) change({ ...began, state: "closed", pause: settings.pause });
+          else if (isProbe || failures === settings.failures)
+            change({ ...began, state: "open", pause, until: time.now + pause });
+          else model = { ...model, failures };
         }
         expect(breaker.state()).toBe(model.state);
         expect(breaker.openUntil()).toBe(model.state === "open" ? model.until : null);
@@ -138,7 +160,7 @@ test("open or paused, the clock set back delays nothing", () => {
   let wall = 3_600_000;
   const time = createSteadyTime({ now: () => wall, after: () => () => {} });
   const breaker = createBreaker(settings, time.now);
-  for (let n = 0; n < 3; n += 1) breaker.record(false);
+  for (let n = 0; n < 3; n += 1) breaker.record(false, breaker.phase());
   breaker.pause(time.now() + 2000);
   wall = 0;
   expect([breaker.openUntil(), breaker.pausedUntil()].map((at) => time.toUnix(at ?? 0))).toEqual([

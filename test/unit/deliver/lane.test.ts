@@ -399,8 +399,8 @@ describe.each([
     expect(others.hand.sent).toHaveLength(3);
   });
 
-  test("tries one delivery after a pause, before the others go out again", async () => {
-    const { hand, clock, memory } = setUp(20, { concurrency: 8, breaker: { failures: 100 } });
+  test("tries one delivery after a pause, before the others go out again, and opens no breaker", async () => {
+    const { hand, clock, lane, memory } = setUp(20, { concurrency: 8 });
     await settled();
     const answerAll = async (outcome: AttemptOutcome): Promise<void> => {
       for (const entry of [...hand.open]) entry.answer(outcome);
@@ -413,6 +413,7 @@ describe.each([
       expect(hand.sent).toHaveLength(sent);
       await answerAll(answered(429, 1_000));
     }
+    expect(lane.state().breaker).toBe("closed");
     await clock.advance(1_000);
     expect(hand.open).toHaveLength(1);
     await answerAll(ok);
