@@ -177,10 +177,10 @@ export async function probe({
   );
   const tookMs = Math.round(performance.now() - startedAt);
   await pool.destroy(new Error("the probe is over"));
-  const unreached = (why: string) => {
-    const todo = "check the URL, the name, the network, and allowPrivate where it is your own";
-    return { finding: fail(check, `${origin}: ${why}`, todo), skewMs: null };
-  };
+  const unreached = (
+    why: string,
+    todo = "check the URL, the name, the network, and allowPrivate where it is your own",
+  ) => ({ finding: fail(check, `${origin}: ${why}`, todo), skewMs: null });
   const unwell = (what: string) =>
     warn(check, `${origin} ${what} a HEAD request`, "look at the log of the destination");
   if (exchanged.kind === "answered") {
@@ -198,11 +198,14 @@ export async function probe({
   }
   if (exchanged.kind === "failed") {
     const { error, text } = failureOf(exchanged.error);
-    if (!exchanged.sent || error === "tls") return unreached(text);
+    const tlsTodo =
+      "renew its certificate, or set tls of the destination: ca for your own authority, cert and key for a client certificate";
+    if (error === "tls") return unreached(text, tlsTodo);
+    if (!exchanged.sent) return unreached(text);
     // With TLS 1.3 a server refuses a client certificate only after the handshake, and some then
     // close without a word.
     if (protocol === "https:")
-      return unreached(`${text}: does it require a client certificate (tls)?`);
+      return unreached(`${text}: does it require a client certificate?`, tlsTodo);
   }
   if (!exchanged.sent) return unreached(`no connection within ${withinMs / 1000} s`);
   return { finding: unwell("accepts connections, and does not answer"), skewMs: null };

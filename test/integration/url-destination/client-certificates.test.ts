@@ -48,7 +48,9 @@ test.each(cases)("client certificate: %s", async (_name, tls, isTaken) => {
   );
   const settings = tlsSchema.parse(tls);
   expect(await probe({ url, allowPrivate: true, tls: settings })).toMatchObject({
-    finding: { level: isTaken ? "ok" : "fail" },
+    finding: isTaken
+      ? { level: "ok" }
+      : { level: "fail", todo: expect.stringContaining("set tls of the destination") },
   });
   const { client: service } = openClient(url, { tls: settings, retry: noRetry });
   const answer = await service.me().catch(({ kind }: ServiceError) => kind);
