@@ -4,12 +4,13 @@ import { code, table } from "./markdown.ts";
 /** Where Meta's items are. The compiler compares the names with those of the code. */
 const places: Record<keyof typeof metaItemKinds, string> = {
   messages: "`messages[]`",
-  statuses: "`statuses[]`, but those of calls",
+  statuses: "`statuses[]`, but those of calls and payments",
   message_echoes: "`message_echoes[]`",
   callConnect: "`calls[]` with the event `connect`",
   callTerminate: "`calls[]` with the event `terminate`",
   callOther: "`calls[]` with another event",
   callStatus: "`statuses[]` of calls",
+  paymentStatus: "`statuses[]` of payments",
   errors: "`errors[]` beside the other lists",
 };
 

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { codeText, type Subject } from "../event.ts";
 import { cutText, hasIdLength, isStorable, maxIdLength, type Wamid } from "../ids.ts";
 import { isObject } from "../json.ts";
@@ -47,6 +48,7 @@ export const metaItemKinds = {
   callTerminate: "call.terminate",
   callOther: "call.update",
   callStatus: "call.status",
+  paymentStatus: "payment.status",
   errors: "number.error",
 } as const;
 
@@ -104,9 +106,8 @@ export function readItem(list: List, item: unknown, parts: ItemParts): Found {
   if (!isObject(item)) return { error: `${parts.where} is not an object` };
   switch (list) {
     case "statuses":
-      return item["type"] === "call" || parts.field === "calls"
-        ? call(item, parts, "status")
-        : status(item, parts);
+      if (item["type"] === "call" || parts.field === "calls") return call(item, parts, "status");
+      return item["type"] === "payment" ? payment(item, parts) : status(item, parts);
     case "messages":
       return message(metaItemKinds.messages, item, parts);
     case "message_echoes":
@@ -167,9 +168,34 @@ function status(item: Json, { about, where }: ItemParts): Found {
   return { kind: metaItemKinds.statuses, key, at: item["timestamp"], data, subject };
 }
 
+/**
+ * What became of the payment that a message asks for. A second attempt and a refund have the id and
+ * the word of the first, so the whole item is the key.
+ */
+function payment(item: Json, { about }: ItemParts): Found {
+  const wamid = wamidOf(item);
+  const { payment: paid } = item;
+  const data = {
+    ...about,
+    ...present({
+      wamid,
+      status: textOf(item["status"]),
+      recipient: textOf(item["recipient_id"]) ?? textOf(item["from"]),
+      reference: isObject(paid) ? textOf(paid["reference_id"]) : null,
+    }),
+    raw: item,
+  };
+  return {
+    kind: metaItemKinds.paymentStatus,
+    key: hash("sha256", canonical(item)),
+    at: item["timestamp"],
+    data,
+    subject: aboutMessage(wamid),
+  };
+}
+
 function message(kind: string, item: Json, { about }: ItemParts): Found {
-  const id = textOf(item["id"]);
-  const wamid = id !== null && isId(id) ? id : null;
+  const wamid = wamidOf(item);
   const data = {
     ...about,
     ...present({
@@ -181,12 +207,16 @@ function message(kind: string, item: Json, { about }: ItemParts): Found {
     }),
     raw: item,
   };
-  const subject: Subject =
-    wamid === null
-      ? none
-      : { type: "message", wamid: wamid as Wamid, status: null, errorCode: null };
-  return { kind, key: wamid, at: item["timestamp"], data, subject };
+  return { kind, key: wamid, at: item["timestamp"], data, subject: aboutMessage(wamid) };
 }
+
+function wamidOf(item: Json): string | null {
+  const id = textOf(item["id"]);
+  return id !== null && isId(id) ? id : null;
+}
+
+const aboutMessage = (wamid: string | null): Subject =>
+  wamid === null ? none : { type: "message", wamid: wamid as Wamid, status: null, errorCode: null };
 
 const callKinds: ReadonlyMap<string | null, string> = new Map([
   ["connect", metaItemKinds.callConnect],
@@ -262,4 +292,16 @@ export function present<T extends Readonly<Record<string, unknown>>>(
   for (const [key, value] of Object.entries(members))
     if (value !== null && value !== undefined) found[key] = value;
   return found as never;
+}
+
+/**
+ * JSON with the keys of every object in order: a repeated update is one event, however it was
+ * written.
+ */
+export function canonical(value: unknown): string {
+  return JSON.stringify(value ?? null, (_key, each: unknown) =>
+    isObject(each)
+      ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : each,
+  );
 }

@@ -5,6 +5,7 @@ import { asciiJson, bodyLimits, isObject, parseVerbatim, parseWithin } from "../
 import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
 import {
   type About,
+  canonical,
   contactFinder,
   type Found,
   isList,
@@ -240,16 +241,4 @@ function readChange(field: string, raw: unknown, about: About, { object, time }:
     data,
     subject: none,
   };
-}
-
-/**
- * JSON with the keys of every object in order: a repeated update is one event, however it was
- * written.
- */
-function canonical(value: unknown): string {
-  return JSON.stringify(value ?? null, (_key, each: unknown) =>
-    isObject(each)
-      ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : each,
-  );
 }

@@ -168,6 +168,38 @@ describe("Meta's webhooks", () => {
     expect(read(request({ statuses: [group("32")] })).map(idOf)).toEqual([second]);
   });
 
+  it("keeps a payment, and each later word on it, out of the message's statuses", () => {
+    const payment = (status: string, transaction: object) =>
+      read(
+        request({
+          statuses: [
+            sent({ type: "payment", status, payment: { reference_id: "order-7", transaction } }),
+          ],
+        }),
+      )[0];
+    const items = [
+      payment("failed", { id: "1" }),
+      payment("captured", { id: "2" }),
+      payment("captured", { id: "2", refunds: [{ id: "3", status: "completed" }] }),
+    ];
+    expect(new Set(items.map(idOf)).size).toBe(3);
+    expect(idOf(payment("failed", { id: "1" }))).toBe(idOf(items[0]));
+    expect(items[0]?.content).toMatchObject({
+      envelope: {
+        event: "payment.status",
+        data: {
+          wamid: "wamid.A",
+          status: "failed",
+          recipient: "16505551234",
+          reference: "order-7",
+        },
+      },
+      subject: { type: "message", wamid: "wamid.A", status: null },
+    });
+    const [ordinary] = read(request({ statuses: [sent({ type: "message" })] }));
+    expect(ordinary?.content).toMatchObject({ subject: { status: "sent" } });
+  });
+
   it("reads a partner's update as one of the account that it is about, then of the business", () => {
     const [item] = read({
       object: "whatsapp_business_account",
@@ -253,7 +285,7 @@ describe("Meta's webhooks", () => {
         {
           id,
           status: fc.constantFrom("sent", "failed", "played", "x"),
-          type: fc.constantFrom("call", "text"),
+          type: fc.constantFrom("call", "payment", "text"),
           event: fc.constantFrom("connect", "terminate", "z"),
           timestamp: fc.oneof(json, fc.constant("1750263773")),
           recipient_id: id,
