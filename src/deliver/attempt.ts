@@ -247,13 +247,14 @@ export function compose(
   };
 }
 
-function standardBody({ format, eventId, kind, body }: StoredDelivery): Buffer {
+function standardBody({ format, eventId, kind, body, receivedAt }: StoredDelivery): Buffer {
   const content = readContent(format, body);
   const { raw } = formatOf(format);
   if (content === null || raw === undefined) return body;
   const data = { ...content.data, raw: raw(body) };
+  const createdAt = content.createdAt ?? new Date(receivedAt).toISOString();
   return Buffer.from(
-    asciiJson(JSON.stringify({ id: eventId, event: kind, createdAt: content.createdAt, data })),
+    asciiJson(JSON.stringify({ id: eventId, event: kind, createdAt, data })),
     "latin1",
   );
 }

@@ -78,14 +78,18 @@ test.each([
       eventId: "e1" as EventId,
       route: "crm",
       kind: "x",
+      receivedAt: Date.parse("2025-06-18T16:23:00.000Z"),
       headers: {},
       body: Buffer.from(
         `{"object":"whatsapp_business_account","entry":[{"id":"1","time":1750263773,"changes":[{"field":"${field}","value":${value}}]}]}`,
       ),
     } as unknown as StoredDelivery;
     const text = compose(delivery, "standard", false).body.toString("utf8");
-    const createdAt = item === null ? '"2025-06-18T16:22:53.000Z"' : "null";
-    expect(text.startsWith(`{"id":"e1","event":"x","createdAt":${createdAt},"data":{`)).toBe(true);
+    // Of an item without a time, when it was received.
+    const createdAt = item === null ? "2025-06-18T16:22:53.000Z" : "2025-06-18T16:23:00.000Z";
+    expect(text.startsWith(`{"id":"e1","event":"x","createdAt":"${createdAt}","data":{`)).toBe(
+      true,
+    );
     expect(text.endsWith(`"raw":${item ?? value.replace("\u00f1", "\\u00f1")}}}`)).toBe(true);
   },
 );
