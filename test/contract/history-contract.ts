@@ -169,6 +169,20 @@ export function historyContract(open: OpenSubject): void {
     });
   });
 
+  test("quality of a route counts what it delivers, not what it skips or parks", async () => {
+    const { store } = await openWith(open, [
+      { name: "all" },
+      { name: "read", match: { statuses: ["read"] } },
+      { name: "ours", match: { tracked: true } },
+    ]);
+    await accept(store, { wamid: "a", status: "read" });
+    await accept(store, { wamid: "b", status: "delivered" });
+    const of = (route: string) => store.quality({ from: start, to: start + hour, route });
+    expect(await of("all")).toMatchObject({ sent: 2, delivered: 2, read: 1 });
+    expect(await of("read")).toMatchObject({ sent: 1, delivered: 1, read: 1 });
+    expect(await of("ours")).toMatchObject({ sent: 0 });
+  });
+
   test("quality by the begin of a reference", async () => {
     const { store } = await openWith(open, [{ name: "all" }]);
     for (const [wamid, reference] of Object.entries({
