@@ -106,6 +106,8 @@ export function createRouteLeases(lanes: LeasedLanes, parts: RouteLeasesParts) {
       [...taken.keys()].map(async (route) => {
         try {
           await lanes.begin(route);
+          // An end that came before it found no lane.
+          if (isEnding(route) || !held.has(route)) await lanes.end(route, 0);
         } catch (error) {
           failed(error);
           void end(route, 0, true);

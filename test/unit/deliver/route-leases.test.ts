@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createRouteLeases } from "../../../src/deliver/route-leases.ts";
 import { type Lease, type LeaseStore, leaseTimes } from "../../../src/model/route-lease.ts";
-import { createManualClock } from "../../harness/manual-clock.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 test("gives a lease back later when the store was unavailable then", async () => {
   const clock = createManualClock();
@@ -42,3 +42,36 @@ test("gives a lease back later when the store was unavailable then", async () =>
   expect(leases.maySend([...held.keys()][0] as string)).toBe(true);
   await leases.close(0);
 });
+
+test.each(["its lease is lost", "the worker ends"])(
+  "leaves no lane behind where %s before the lane begins",
+  async (when) => {
+    const clock = createManualClock();
+    const { promise: notes, resolve: read } = Promise.withResolvers<void>();
+    const lanes = new Set<string>();
+    const held = new Map<string, Lease>();
+    const store: LeaseStore = {
+      beat: async () => ({ workers: new Map([["one", ["a"]]]), leases: new Map() }),
+      take: async (holder) => new Map([["a", { holder, epoch: 1 }]]),
+      handBack: async () => {},
+      leave: async () => {},
+    };
+    const leases = createRouteLeases(
+      {
+        begin: (route) => notes.then(() => void lanes.add(route)),
+        end: async (route) => void lanes.delete(route),
+      },
+      { worker: "one", store, clock, elapsed: clock.now, held, failed: () => {} },
+    );
+    leases.want(["a"]);
+    await settled();
+    expect(held.size).toBe(1);
+    if (when === "its lease is lost") await clock.advance(leaseTimes.deadlineMs);
+    const closed = when === "the worker ends" ? leases.close(10_000) : null;
+    await settled();
+    read();
+    await settled();
+    expect([...held.keys(), ...lanes]).toEqual([]);
+    await (closed ?? leases.close(0));
+  },
+);
