@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import net from "node:net";
 import tls from "node:tls";
-import type { buildConnector, Client, Dispatcher, Pool } from "undici";
+import type { Client, Dispatcher, Pool } from "undici";
 import { blockedAddress, ConnectionFailed, guardedLookup, isPublicAddress } from "./addresses.ts";
 import type { LookupAll } from "./name-lookup.ts";
 import { type TlsSettings, tlsOptions } from "./tls.ts";
@@ -111,7 +111,7 @@ type Connect = (
  * Private addresses are blocked here (IP literals), when a name is looked up, and before TLS or
  * HTTP write a byte.
  */
-export function createConnector(url: URL, options: ConnectorOptions): Connect {
+function createConnector(url: URL, options: ConnectorOptions): Connect {
   const isPublic = options.isPublic ?? isPublicAddress;
   const isAllowed = options.allowPrivate ? () => true : isPublic;
   const secure = url.protocol === "https:";
@@ -210,13 +210,4 @@ function takeContinue(socket: net.Socket): void {
   const read = parser.onHeadersComplete;
   parser.onHeadersComplete = (status, ...rest) =>
     read.call(parser, status === 100 ? 102 : status, ...rest);
-}
-
-export function takingContinue(connect: buildConnector.connector): buildConnector.connector {
-  return (options, callback) =>
-    connect(options, (...outcome) => {
-      callback(...outcome);
-      // undici passes no second argument after a failure.
-      if (outcome[1] instanceof net.Socket) takeContinue(outcome[1]);
-    });
 }
