@@ -158,8 +158,9 @@ export function pollContract(open: OpenSubject): void {
     const claims = await Promise.all(
       [15, 15, 15, 15].map((limit) => claim(store, start + minute, { limit })),
     );
-    // On PostgreSQL one that waits for a new connection may be the last.
-    expect(claims.map(({ length }) => length).toSorted((a, b) => b - a)).toEqual([15, 15, 10, 0]);
+    // On PostgreSQL a claim passes over what another is claiming, and so may get fewer.
+    expect(Math.max(...claims.map(({ length }) => length))).toBeLessThanOrEqual(15);
+    claims.push(await claim(store, start + minute));
     expect(wamids(claims.flat())).toEqual(all.toSorted());
     store = await subject.reopen();
     expect(await claim(store, start + minute + leaseMs - 1)).toEqual([]);
