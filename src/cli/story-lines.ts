@@ -239,7 +239,9 @@ function nextText(
       if (behind === null) return "held behind an earlier delivery of its message";
       return `held until the delivery of event ${behind} ends${ahead === 0 ? "" : `, then behind ${ahead} more`}`;
     case "breaker":
-      return `the destination fails, and its circuit breaker is open: attempts go on ${timeText(at)}`;
+      return at === null
+        ? "the destination fails: one delivery tries first, and the others follow if it succeeds"
+        : `the destination fails, and its circuit breaker is open: attempts go on ${timeText(at)}`;
     case "paused":
       return `the destination asked for a pause (429) until ${timeText(at)}; end it with: wamid-relay resume ${route}`;
     case "stopped":

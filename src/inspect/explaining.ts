@@ -46,7 +46,8 @@ export function createExplaining({ read, now, breakers }: ExplainingParts) {
       return step("paused", { at: pausedUntil });
     if (breaker.state === "open")
       return step("breaker", { at: Math.max(nextAt ?? 0, breaker.openUntil ?? 0) || null });
-    return step(nextAt !== null && nextAt > now() ? "attempt" : "due", { at: nextAt });
+    if (nextAt !== null && nextAt > now()) return step("attempt", { at: nextAt });
+    return breaker.state === "half-open" ? step("breaker") : step("due", { at: nextAt });
   }
 
   async function deliveriesOf(event: number) {

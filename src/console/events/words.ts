@@ -32,7 +32,7 @@ export const originText = (origin: string): string => origins[origin] ?? origin;
 /**
  * What a delivery waits for, before the time where there is one; null where its state says it all.
  */
-export function nextStepText({ kind, behind, ahead, reason }: NextStep): string | null {
+export function nextStepText({ kind, at, behind, ahead, reason }: NextStep): string | null {
   switch (kind) {
     case "due":
       return "is due, and goes out within the destination's concurrency and rate";
@@ -43,7 +43,9 @@ export function nextStepText({ kind, behind, ahead, reason }: NextStep): string 
     case "held":
       return `goes out after the delivery of event ${behind}${ahead === 0 ? "" : ` and ${ahead} more`}`;
     case "breaker":
-      return "the destination failed repeatedly; attempts go on";
+      return at === null
+        ? "the destination failed repeatedly; one delivery tries first, and the others follow"
+        : "the destination failed repeatedly; attempts go on";
     case "paused":
       return "the destination asked for a pause; continues";
     case "stopped":

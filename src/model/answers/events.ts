@@ -219,7 +219,7 @@ export const nextStepSchema = component("NextStep", "The next step of a delivery
 | \`due\` | due since \`at\`; it goes out within the destination's concurrency and rate |
 | \`exchange\` | a proxied exchange is in flight |
 | \`held\` | goes out after the delivery of event \`behind\`, and \`ahead\` more of its message |
-| \`breaker\` | the destination failed repeatedly: attempts pause until \`at\`, and none is counted |
+| \`breaker\` | the destination failed repeatedly: attempts pause until \`at\`, and none is counted; \`at\` null: one delivery tries first, and the others follow if it succeeds |
 | \`paused\` | the destination refuses calls before \`at\` (429 with \`Retry-After\`) |
 | \`stopped\` | its destination is stopped; \`reason\` is why |
 | \`no route\` | its route is not in the settings |

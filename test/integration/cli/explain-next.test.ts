@@ -46,8 +46,15 @@ function settingsOf(routes: readonly string[]): SettingsParts {
         name,
         match: { events: ["message.*"] },
         to: {
-          retry: { schedule: ["0s", "2s", "1h"], jitter: 0 },
-          breaker: { failures: name === "pausing" ? 1 : 10, pause: "1h", longest: "1h" },
+          ...(name === "probed"
+            ? {
+                retry: { schedule: Array(50).fill("200ms"), jitter: 0 },
+                breaker: { failures: 1, pause: "100ms", longest: "100ms" },
+              }
+            : {
+                retry: { schedule: ["0s", "2s", "1h"], jitter: 0 },
+                breaker: { failures: name === "pausing" ? 1 : 10, pause: "1h", longest: "1h" },
+              }),
         },
       }),
     ),
@@ -68,12 +75,12 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
   beforeAll(async () => {
     downstream = await startDownstream();
     storage = await openStorage(engine);
-    const settings = settingsOf(["pausing", "gone", "removed", "failing"]);
+    const settings = settingsOf(["pausing", "gone", "removed", "failing", "probed"]);
     relay = await makeRelayHere(
       engine === "postgres" ? { role: "receive", settings } : { settings },
     );
     worker = engine === "postgres" ? await makeRelayHere({ role: "work", settings }) : relay;
-    for (const name of ["pausing", "removed", "failing"])
+    for (const name of ["pausing", "removed", "failing", "probed"])
       downstream.fail({ status: 500 }, `/${name}`);
     downstream.fail({ status: 410 }, "/gone");
     downstream.fail("hang", "/exchange");
@@ -125,6 +132,15 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     );
     const { out: list } = await runOn(relay, "deliveries", "list", "--route", "failing");
     expect(list).toMatch(/ failing +waiting .* 500$/m);
+  });
+
+  test("a probe in flight", async () => {
+    downstream.fail("hang", "/probed");
+    await until("it hangs", async () =>
+      (await runOn(relay, "explain", event.id)).out.includes(
+        "next: the destination fails: one delivery tries first",
+      ),
+    );
   });
 
   test("a route that was removed from the settings", async () => {

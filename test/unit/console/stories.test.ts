@@ -104,6 +104,9 @@ describe("words", () => {
   });
 
   test("of what a delivery waits for", () => {
+    expect(
+      nextStepText({ kind: "breaker", at: null, behind: null, ahead: 0, reason: null }),
+    ).toContain("one delivery tries first");
     expect(nextStepText({ kind: "held", at: null, behind: 7, ahead: 2, reason: null })).toBe(
       "goes out after the delivery of event 7 and 2 more",
     );

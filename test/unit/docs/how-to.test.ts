@@ -18,7 +18,7 @@ test("recover-from-an-outage.md quotes what explain prints as the next step", ()
     readPage("docs/how-to/recover-from-an-outage.md"),
     "`next` | what it means | to continue now",
   ).map(([text = ""]) => text);
-  expect(quoted).toHaveLength(4);
+  expect(quoted).toHaveLength(5);
   for (const text of quoted) expect(printed).toContain(text);
 });
 
