@@ -207,7 +207,9 @@ function message(kind: string, item: Json, { about }: ItemParts): Found {
     }),
     raw: item,
   };
-  return { kind, key: wamid, at: item["timestamp"], data, subject: aboutMessage(wamid) };
+  // The message itself can still come, under the id that it had when it was unavailable.
+  const key = wamid !== null && item["type"] === "unsupported" ? `${wamid}\0unsupported` : wamid;
+  return { kind, key, at: item["timestamp"], data, subject: aboutMessage(wamid) };
 }
 
 function wamidOf(item: Json): string | null {

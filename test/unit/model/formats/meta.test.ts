@@ -200,6 +200,14 @@ describe("Meta's webhooks", () => {
     expect(ordinary?.content).toMatchObject({ subject: { status: "sent" } });
   });
 
+  it("takes a message that was unavailable, and the message itself, as two events", () => {
+    const of = (message: object) =>
+      idOf(read(request({ messages: [{ id: "wamid.M", from: "31", ...message }] }))[0]);
+    const unavailable = { type: "unsupported", errors: [{ code: 131060 }] };
+    expect(of({ type: "text", text: { body: "hi" } })).not.toBe(of(unavailable));
+    expect(of({ ...unavailable, unsupported: { type: "x" } })).toBe(of(unavailable));
+  });
+
   it("reads a partner's update as one of the account that it is about, then of the business", () => {
     const [item] = read({
       object: "whatsapp_business_account",
