@@ -9,7 +9,7 @@ import Fastify, {
   type FastifyServerFactory,
 } from "fastify";
 import { challengeOf, type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
-import { maxIdLength } from "../model/ids.ts";
+import { maxReferenceLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
 import { maskValue } from "../model/mask.ts";
 import { knownTo, refuseBody } from "./endpoint.ts";
@@ -71,8 +71,8 @@ export function createHttp(
     },
     // While stopping, /readyz reports it; Fastify's own 503 does not have the shape of our errors.
     return503OnClosing: false,
-    // Any id must fit into a path: four bytes for each code point, each byte written as %XX.
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 12 * maxIdLength },
+    // Any id or reference must fit into a path: four bytes for each code point, each byte written as %XX.
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 12 * maxReferenceLength },
   });
 
   // A POST may have an empty body where the endpoint needs none, whatever its content type.

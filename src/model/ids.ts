@@ -17,16 +17,15 @@ export type RunId = Brand<"RunId">;
 export type DeliveryId = Brand<"DeliveryId">;
 
 /**
- * Of an event id, event kind, wamid, run id or reference, in code points; four times the longest
- * seen in the field.
+ * Of an event id, event kind, wamid, run id or a run's reference, in code points; four times the
+ * longest seen in the field.
  */
 export const maxIdLength = 256;
+/** Of a message's reference, in code points: Meta takes as many as `biz_opaque_callback_data`. */
+export const maxReferenceLength = 512;
 
-export function hasIdLength(text: string): boolean {
-  return (
-    text.length <= maxIdLength ||
-    (text.length <= 2 * maxIdLength && codePoints(text) <= maxIdLength)
-  );
+export function hasIdLength(text: string, most = maxIdLength): boolean {
+  return text.length <= most || (text.length <= 2 * most && codePoints(text) <= most);
 }
 
 function codePoints(text: string): number {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type StepName, seriesKeys, seriesNames, stepNames } from "./history.ts";
-import { maxIdLength } from "./ids.ts";
+import { maxIdLength, maxReferenceLength } from "./ids.ts";
 import { fewestPhoneDigits } from "./mask.ts";
 import { deliveryStates, dispositions } from "./states.ts";
 
@@ -27,15 +27,19 @@ const wholeNumber = z.coerce.number<number>().int();
 /** PostgreSQL stores no text with one, and cannot look for it. */
 export const nulFault = "has a NUL character";
 /**
- * A foreign id or a reference. The stores return half of a surrogate pair as another text, so a
- * repeated request would conflict.
+ * The stores return half of a surrogate pair as another text, so a repeated request would conflict.
  */
-export const idText = z
-  .string()
-  .min(1)
-  .max(maxIdLength)
-  .refine((text) => text.isWellFormed(), "is not well-formed text")
-  .refine((text) => !text.includes("\0"), nulFault);
+const storedText = (most: number) =>
+  z
+    .string()
+    .min(1)
+    .max(most)
+    .refine((text) => text.isWellFormed(), "is not well-formed text")
+    .refine((text) => !text.includes("\0"), nulFault);
+/** A foreign id, or the reference of a run. */
+export const idText = storedText(maxIdLength);
+/** Of a message. */
+export const referenceText = storedText(maxReferenceLength);
 /** The last digits of a phone number, at least as many as stores index. */
 const phoneEnd = z
   .string()
@@ -267,7 +271,7 @@ export const qualityQuery = z.strictObject({
   reference: z
     .string()
     .min(1)
-    .max(maxIdLength)
+    .max(maxReferenceLength)
     .optional()
     .describe("Only messages whose reference begins with it."),
 });

@@ -7,7 +7,7 @@ import {
   trackedSchema,
 } from "../answers/subjects.ts";
 import { maxIdLength } from "../ids.ts";
-import { givenTime, idText } from "../queries.ts";
+import { givenTime, idText, referenceText } from "../queries.ts";
 import { metadataSchema } from "../tracking.ts";
 import { durationSchema } from "../units.ts";
 
@@ -21,7 +21,7 @@ const text = z.string().refine((given) => given.isWellFormed(), "is not well-for
 const texts = z.record(z.string(), text);
 const accountOf = (what: string) =>
   z.string().min(1).optional().describe(`${what}. Required when the settings have several.`);
-const reference = idText.optional().describe("Your own reference, such as an order number.");
+const reference = referenceText.optional().describe("Your own reference, such as an order number.");
 const metadata = metadataSchema
   .optional()
   .describe("Your own data, for routes and `payload: enriched`.");

@@ -1,6 +1,13 @@
 import { hash } from "node:crypto";
 import { codeText, type Subject } from "../event.ts";
-import { cutText, hasIdLength, isStorable, maxIdLength, type Wamid } from "../ids.ts";
+import {
+  cutText,
+  hasIdLength,
+  isStorable,
+  maxIdLength,
+  maxReferenceLength,
+  type Wamid,
+} from "../ids.ts";
 import { isObject } from "../json.ts";
 
 /**
@@ -163,7 +170,7 @@ function status(item: Json, { about, where }: ItemParts): Found {
     wamid: wamid as Wamid,
     status,
     errorCode: errorCode ?? null,
-    ...(reference === null || !isId(reference) ? {} : { reference }),
+    ...(reference === null || !isId(reference, maxReferenceLength) ? {} : { reference }),
   };
   return { kind: metaItemKinds.statuses, key, at: item["timestamp"], data, subject };
 }
@@ -285,7 +292,7 @@ export const none: Subject = { type: "none" };
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 export const textOf = (value: unknown): string | null =>
   isText(value) ? value : typeof value === "number" ? String(value) : null;
-const isId = (text: string): boolean => hasIdLength(text) && isStorable(text);
+const isId = (text: string, most?: number): boolean => hasIdLength(text, most) && isStorable(text);
 
 export function present<T extends Readonly<Record<string, unknown>>>(
   members: T,

@@ -220,7 +220,9 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
         routes: [{ ...routeTo(downstream.url, { match: { tracked: true } }), payload: "enriched" }],
       },
     });
-    const ours = { biz_opaque_callback_data: "order-7" };
+    // As long as Meta allows.
+    const reference = `order-7 ${"\u{1f9fe}".repeat(504)}`;
+    const ours = { biz_opaque_callback_data: reference };
     await post(
       relay,
       requestOf(
@@ -236,7 +238,7 @@ describe.each(engines)("webhooks of Meta on %s", (engine) => {
     for (const { body } of downstream.arrivals)
       expect(JSON.parse(String(body))).toMatchObject({
         data: { wamid: "wamid.1" },
-        relay: { message: { tracked: true, reference: "order-7" } },
+        relay: { message: { tracked: true, reference } },
       });
     expect((await listed(relay)).map(({ disposition }) => disposition).toSorted()).toEqual([
       "parked",

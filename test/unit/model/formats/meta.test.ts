@@ -73,6 +73,15 @@ describe("Meta's webhooks", () => {
     });
   });
 
+  it("takes as much as Meta of what a sender attached to a message as its reference", () => {
+    const referenceOf = (text: string) => {
+      const [item] = read(request({ statuses: [sent({ biz_opaque_callback_data: text })] }));
+      expect(item?.content).toMatchObject({ envelope: { data: { reference: text } } });
+      return item?.content.ok === true && "reference" in item.content.subject;
+    };
+    expect(["x".repeat(512), "x".repeat(513)].map(referenceOf)).toEqual([true, false]);
+  });
+
   it("counts played as read and keeps the word", () => {
     const [item] = read(request({ statuses: [sent({ status: "played" })] }));
     expect(item?.content).toMatchObject({
