@@ -24,7 +24,7 @@ import type {
 import { createReading, type StoreReading } from "./read/reading.ts";
 import { bound, type Work, type Writes } from "./sql/ops.ts";
 import { type Arriving, accept, release } from "./work/accept.ts";
-import { due, endLeftExchanges, loadDeliveries, settle, settleExchanges } from "./work/attempts.ts";
+import { due, loadDeliveries, settle } from "./work/attempts.ts";
 import { type Backfilling, backfill, findBackfill } from "./work/backfill.ts";
 import { stepBudget } from "./work/budgets.ts";
 import {
@@ -35,6 +35,7 @@ import {
   createCounting,
   sampleGauges,
 } from "./work/counts.ts";
+import { endLeftExchanges, settleExchanges } from "./work/exchanges.ts";
 import {
   beginPass,
   callsSince,

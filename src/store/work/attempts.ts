@@ -7,7 +7,6 @@ import type {
   QueueKey,
   QueuePlace,
   SettledOutcome,
-  Settlement,
   Settling,
 } from "../../model/delivery.ts";
 import { origins } from "../../model/event.ts";
@@ -16,11 +15,9 @@ import { type Shard, wholeRoute } from "../../model/route-lease.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import {
   attempts,
-  blankRow,
   deliveries,
   events,
   hydrations,
-  never,
   queue,
   queueState,
   type RowOf,
@@ -28,7 +25,6 @@ import {
   subjects,
 } from "../schema/tables.ts";
 import {
-  ask,
   change,
   compareTexts,
   find,
@@ -36,7 +32,6 @@ import {
   insert,
   lock,
   look,
-  query,
   removal,
   remove,
   rows,
@@ -48,8 +43,7 @@ import {
 import { as, type RowFrom, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { type Counts, outcomeOf } from "./counts.ts";
 import { briefOf } from "./hydrations.ts";
-import { type Held, lostLeases, type Process } from "./leases.ts";
-import { overdue, routesIn, sortedLanes } from "./plans.ts";
+import { type Held, lostLeases } from "./leases.ts";
 import { noteOfRoute } from "./state-rows.ts";
 
 const q = as(queue, "q");
@@ -359,86 +353,3 @@ function countSettled(
       1,
     );
 }
-
-/* No dispatcher picks up a proxied exchange. Its process settles it, or it is over after a minute. */
-
-const exchange = look(queue, ["lane", "route", "event"], ["account"]);
-const ownExchange = look(
-  queue,
-  ["lane", "route", "event", "state"],
-  ["lane", "route", "event", "account"],
-  { lock: "update" },
-);
-const left = removal(queue, { isLocked: true });
-
-export function* settleExchanges(
-  batch: readonly Settlement[],
-  counts: () => Counts,
-): Work<readonly SettledOutcome[]> {
-  const found = yield* ask(find(exchange, batch, ({ event, route }) => [-event, route, event]));
-  const here = batch.flatMap((settlement, place) => {
-    const account = found[place]?.account;
-    return account === undefined
-      ? []
-      : [
-          {
-            place,
-            settling: { ...settlement, delivery: { ...fresh, account, lane: -settlement.event } },
-          },
-        ];
-  });
-  const settled = here.map(({ settling }) => settling);
-  const outcomes = yield* settle(settled, counts, null);
-  const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index]]));
-  return batch.map((_, place) => byPlace.get(place) ?? { result: "late" });
-}
-
-const fresh = { spent: 0, replays: 0, cause: null };
-
-export function* endLeftExchanges(
-  at: number,
-  reason: string,
-  limit: number,
-  counts: Counts,
-  { isAlone }: Process,
-): Work<number> {
-  const routes = yield* rows(routesIn(queueState.exchange));
-  // A process that is alone first ends those of the one before it.
-  const lists = yield* together(
-    routes.map(({ route }) =>
-      query(overdue(queueState.exchange, route, isAlone ? never : at, limit)),
-    ),
-  );
-  const keys = sortedLanes(
-    lists
-      .flat()
-      .slice(0, limit)
-      .map(({ lane, route, event }): [number, string, number] => [lane, route, event]),
-  );
-  const locked = yield* ask(find(ownExchange, keys, (key) => [...key, queueState.exchange]));
-  const ended = locked.filter((row) => row !== undefined);
-  for (const { account, route } of ended)
-    counts.add({ at: Math.floor(at / minuteMs), account, series: "dead", of: route, label: "" }, 1);
-  yield* together([
-    remove(left, ended),
-    insert(deliveries, ended, ({ event, route, account, lane }) => ({
-      ...abandoned,
-      event,
-      route,
-      account,
-      lane,
-      settled_at: at,
-      reason,
-    })),
-  ]);
-  yield* counts.write();
-  return ended.length;
-}
-
-const abandoned = {
-  ...blankRow(deliveries),
-  state: settledState.dead,
-  attempts: 0,
-  spent: 0,
-  replays: 0,
-};
