@@ -3,14 +3,12 @@ import { describe, expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import {
   compilePattern,
-  compileWhere,
-  conditionLimits,
   longestPattern,
   matchedLength,
   mostInstructions,
   PatternRefused,
-  whereSchema,
-} from "../../../src/route/where.ts";
+} from "../../../src/route/pattern.ts";
+import { compileWhere, conditionLimits, whereSchema } from "../../../src/route/where.ts";
 
 const matches = (pattern: string, value: unknown) => compilePattern(pattern).test(value);
 const faults = (where: unknown) =>

@@ -1,14 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { longestPattern, matchedLength, mostInstructions } from "../../../src/route/pattern.ts";
 import { createPlanner } from "../../../src/route/plan.ts";
 import { routingSchema } from "../../../src/route/settings.ts";
-import {
-  conditionLimits,
-  longestPattern,
-  matchedLength,
-  mostInstructions,
-  whereOperators,
-} from "../../../src/route/where.ts";
+import { conditionLimits, whereOperators } from "../../../src/route/where.ts";
 import { readPage } from "../../harness/pages.ts";
 import { anEvent, anUnknown, aTracking } from "./an-event.ts";
 
