@@ -5,7 +5,8 @@ import { isObject } from "../model/json.ts";
 import { nearest, suggestion } from "../model/nearest.ts";
 import type { SettingsPath } from "./fault.ts";
 import { knownKeys } from "./json-schema.ts";
-import { onlyAccount, repeated } from "./schema.ts";
+import { repeated } from "./rules.ts";
+import { onlyAccount } from "./schema.ts";
 import type { Finding } from "./tree.ts";
 
 const kinds = { ...jsonKinds, object: "a mapping", record: "a mapping" };
