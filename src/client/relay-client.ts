@@ -62,8 +62,9 @@ export type {
 } from "../model/answers/subjects.ts";
 export type { AuditProgress, RelayAudit } from "../model/audit.ts";
 export type { SearchHit } from "../model/endpoints/read.ts";
-export type { RelayQuality, RelaySeries } from "../model/history.ts";
 export type { RelayOverview } from "../model/overview.ts";
+export type { RelayQuality } from "../model/quality.ts";
+export type { RelaySeries } from "../model/series.ts";
 export type { DeliveryState, Disposition } from "../model/states.ts";
 export type { AnswerOf, RequestOf } from "./calls.ts";
 export {

@@ -1,7 +1,8 @@
 import { z } from "zod";
-import { type StepName, seriesKeys, seriesNames, stepNames } from "./history.ts";
+import { seriesNames } from "./history.ts";
 import { maxIdLength, maxReferenceLength } from "./ids.ts";
 import { fewestPhoneDigits } from "./mask.ts";
+import { type StepName, seriesKeys, stepNames } from "./series.ts";
 import { deliveryStates, dispositions } from "./states.ts";
 
 /*

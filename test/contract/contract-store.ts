@@ -1,8 +1,8 @@
 import type { AuditFilter } from "../../src/model/audit.ts";
 import type { Settlement } from "../../src/model/delivery.ts";
-import type { SeriesQuery } from "../../src/model/history.ts";
 import type { MaybePromise } from "../../src/model/maybe-promise.ts";
 import type { QualityQuery } from "../../src/model/queries.ts";
+import type { SeriesQuery } from "../../src/model/series.ts";
 import { audit } from "../../src/store/audit/audit.ts";
 import type { createStore } from "../../src/store/create-store.ts";
 import type {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { mostCodes, type SeriesName, seriesQuery } from "../../src/model/history.ts";
+import { mostCodes, type SeriesName } from "../../src/model/history.ts";
+import { seriesQuery } from "../../src/model/series.ts";
 import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { purgeAll } from "./retention-contract.ts";

@@ -13,8 +13,8 @@ import {
   runPageSchema,
 } from "../answers/subjects.ts";
 import { auditProgressSchema, auditSchema } from "../audit.ts";
-import { qualitySchema, seriesSchema, seriesTable } from "../history.ts";
 import { overviewSchema } from "../overview.ts";
+import { qualitySchema } from "../quality.ts";
 import {
   accountQuery,
   auditQuery,
@@ -28,6 +28,7 @@ import {
   searchQuery,
   seriesQuery,
 } from "../queries.ts";
+import { seriesSchema, seriesTable } from "../series.ts";
 import { component, foreign, pii, time, type View } from "../view.ts";
 
 const searchHitSchema = component("SearchHit", "One thing that a search found.", {

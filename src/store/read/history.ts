@@ -1,22 +1,13 @@
-import {
-  createQualitySums,
-  createSeriesSums,
-  type HistoryCell,
-  hourMs,
-  minuteMs,
-  type QualityView,
-  qualitySeries,
-  type SeriesName,
-  type SeriesQuery,
-  type SeriesView,
-} from "../../model/history.ts";
+import { type HistoryCell, hourMs, minuteMs, type SeriesName } from "../../model/history.ts";
 import {
   createLastHourSums,
   type LastHour,
   lastHourFrom,
   lastHourSeries,
 } from "../../model/last-hour.ts";
+import { createQualitySums, type QualityView, qualitySeries } from "../../model/quality.ts";
 import type { QualityQuery } from "../../model/queries.ts";
+import { createSeriesSums, type SeriesQuery, type SeriesView } from "../../model/series.ts";
 import { counters, events, never, subjects } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, type Sql, select, sql, typed } from "../sql/sql.ts";

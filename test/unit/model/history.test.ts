@@ -2,17 +2,19 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   bucketOf,
-  createQualitySums,
-  createSeriesSums,
   type HistoryCell,
   quantile,
   type SeriesName,
-  type SeriesQuery,
   seriesNames,
-  seriesQuery,
-  seriesSchema,
   skippedBy,
 } from "../../../src/model/history.ts";
+import { createQualitySums } from "../../../src/model/quality.ts";
+import {
+  createSeriesSums,
+  type SeriesQuery,
+  seriesQuery,
+  seriesSchema,
+} from "../../../src/model/series.ts";
 import { toAnswer } from "../../../src/model/view.ts";
 
 const now = 1_800_000_000_000;

@@ -2,15 +2,14 @@ import Database from "better-sqlite3";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import {
-  createSeriesSums,
   type HistoryCell,
   hourMs,
   minuteMs,
   minutesKeptMs,
   type SeriesName,
-  seriesQuery,
 } from "../../../src/model/history.ts";
 import { createLastHourSums } from "../../../src/model/last-hour.ts";
+import { createSeriesSums, seriesQuery } from "../../../src/model/series.ts";
 import { readLastHour, readSeries } from "../../../src/store/read/history.ts";
 import { ddl } from "../../../src/store/schema/ddl.ts";
 import { createSqliteRunner, type SqliteRunner } from "../../../src/store/sqlite/runner.ts";
