@@ -23,7 +23,7 @@ import type {
 } from "./port.ts";
 import { createReading, type StoreReading } from "./read/reading.ts";
 import { bound, type Work, type Writes } from "./sql/ops.ts";
-import { type Arriving, accept, release } from "./work/accept.ts";
+import { type Arriving, accept } from "./work/accept.ts";
 import { due, loadDeliveries, settle } from "./work/attempts.ts";
 import { type Backfilling, backfill, findBackfill } from "./work/backfill.ts";
 import { stepBudget } from "./work/budgets.ts";
@@ -64,6 +64,7 @@ import {
   storeQuarantined,
 } from "./work/quarantine.ts";
 import { type Registering, register, sumRegistered } from "./work/register.ts";
+import { release } from "./work/release.ts";
 import { findReplay, type ReplayingFound, type Retrying, replay, retry } from "./work/replay.ts";
 import { createRetention } from "./work/retention.ts";
 import {
