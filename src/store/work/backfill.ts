@@ -24,8 +24,8 @@ import {
 } from "../sql/ops.ts";
 import { as, pick, select } from "../sql/sql.ts";
 import type { AcceptParts } from "./accept.ts";
+import { storedEvent } from "./conclude.ts";
 import { type Counts, countMoved } from "./counts.ts";
-import { storedEvent } from "./parking.ts";
 import {
   lookAround,
   type NumberedPlan,

@@ -23,8 +23,8 @@ import {
 } from "../schema/tables.ts";
 import { change, first, query, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, hexOf, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
+import { conclude, type ParkingParts } from "./conclude.ts";
 import { packOutcome, polledCount, polledEvents } from "./hydrations.ts";
-import { conclude, type ParkingParts } from "./parking.ts";
 import { addTo, create, list, put, timeName, value } from "./state.ts";
 import { lockSubjects } from "./subject-rows.ts";
 

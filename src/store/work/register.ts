@@ -23,7 +23,8 @@ import {
   update,
   type Work,
 } from "../sql/ops.ts";
-import { continueLater, type ParkingParts, releaseFor } from "./parking.ts";
+import type { ParkingParts } from "./conclude.ts";
+import { continueLater, releaseFor } from "./parking.ts";
 import { pollAgain, pollOf } from "./polls.ts";
 import {
   byKey,

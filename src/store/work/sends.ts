@@ -26,8 +26,8 @@ import {
   type Work,
 } from "../sql/ops.ts";
 import { as, indexedBy, raw, select } from "../sql/sql.ts";
+import type { ParkingParts } from "./conclude.ts";
 import { goneOf, noteCalling, type Process } from "./leases.ts";
-import type { ParkingParts } from "./parking.ts";
 import { registerSent } from "./register.ts";
 
 /* Idempotency keys, by the rules of `beginKey` and `endKey`. Once the process of a call is gone, its outcome is unknown. */
