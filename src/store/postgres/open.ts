@@ -127,7 +127,7 @@ export async function openPostgresStore(
   ]);
   const commits = createPostgresCommits(
     (kind) => (receiving.has(kind) ? receive : work),
-    (kind) => admission.hooksOf(receiving.has(kind) ? kind : null),
+    (kind) => admission.hooksOf(receiving.has(kind) ? kind : null, kind === commands.accept),
   );
   const database: Database = {
     run: (kind, item) => {
@@ -209,8 +209,8 @@ function createAdmission({ receive, presence, clock, horizon, hooks }: Admission
   let unadopted: StoreUnavailable | null = null;
 
   /**
-   * A full disk, a lock or a permission may concern one table. So only the same command shows that
-   * it works again, or time.
+   * A full disk, a lock or a permission may concern one table. So only the same command, a stored
+   * event or time shows that it works again.
    */
   function committed(tookMs: number, writes: number): void {
     for (const [kind, at] of refused)
@@ -248,9 +248,10 @@ function createAdmission({ receive, presence, clock, horizon, hooks }: Admission
       }
     },
     /** `kind`: a command of webhooks; null: another one. */
-    hooksOf: (kind: unknown) => ({
+    hooksOf: (kind: unknown, storesEvents: boolean) => ({
       committed(tookMs: number, writes: number): void {
-        refused.delete(kind);
+        if (storesEvents) refused.clear();
+        else refused.delete(kind);
         committed(tookMs, writes);
       },
       failed(error: StoreUnavailable): void {

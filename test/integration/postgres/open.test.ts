@@ -311,6 +311,22 @@ test("while events are refused, other writes do not show that storing works agai
   expect(one.reports.at(-1)).toBe("stored");
 });
 
+test("a registration that took too long does not hold up the events that are stored", async () => {
+  await using database = await createDatabase();
+  await using session = await openSession(database.url);
+  await using one = await open(database.url);
+  await session.rows(`CREATE FUNCTION cancel() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION USING MESSAGE = 'statement timeout', ERRCODE = '57014'; END $$`);
+  await session.rows(
+    "CREATE TRIGGER cancel BEFORE INSERT ON relay.polls EXECUTE FUNCTION cancel()",
+  );
+  const registration = { account: "main", wamid: "w", id: "m" };
+  await expect(one.store.register([registration], Date.now())).rejects.toThrow(StoreUnavailable);
+  expect(one.reports.at(-1)).toContain("statement timeout");
+  expect(await accepts(one)).toBe(true);
+  expect(one.reports.at(-1)).toBe("stored");
+});
+
 test("stores again once a default that made its connections read-only is reset", async () => {
   await using database = await createDatabase();
   await using session = await openSession(database.url);
