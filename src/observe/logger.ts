@@ -126,7 +126,8 @@ export function logStream(fd: number, endWithinMs = 1_000): LogStream {
 
   function written(error: NodeJS.ErrnoException | null, bytes: number): void {
     if (error?.code === "EAGAIN") {
-      setTimeout(next, retryMs);
+      // A reader that takes nothing must not keep a stopped process alive.
+      setTimeout(next, retryMs).unref();
       return;
     }
     if (bytes > 0) isCut = inFlight[bytes - 1] !== 0x0a;

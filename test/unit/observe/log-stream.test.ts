@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
@@ -34,4 +36,22 @@ test("drops lines on a full disk, without throwing, buffering or delaying the en
   }
   await stream.end();
   closeSync(fd);
+});
+
+test("does not keep the process alive while the reader takes nothing", async () => {
+  const script = `
+    import { logStream } from ${JSON.stringify(import.meta.resolve("../../../src/observe/logger.ts"))};
+    process.stdout.on("error", () => {}); // makes the pipe non-blocking, as the command line does
+    const stream = logStream(1, 10);
+    stream.write("x".repeat(2 ** 20));
+    await stream.end();
+    process.stderr.write("ended");`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", script]);
+  try {
+    await once(child.stderr, "data");
+    await once(child, "exit", { signal: AbortSignal.timeout(longestWaitMs) });
+    expect(child.exitCode).toBe(0);
+  } finally {
+    child.kill("SIGKILL");
+  }
 });
