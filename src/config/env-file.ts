@@ -48,7 +48,7 @@ function variablesInFile(settingsPath: string, envFile: string | undefined): Env
   const path = envFilePath(settingsPath, envFile);
   let text: string;
   try {
-    text = readRegularFile(path, largestFile).toString("utf8");
+    text = readTextFile(path, largestFile);
   } catch (error) {
     const fault = error as NodeJS.ErrnoException;
     if (fault.code === "ENOENT" && envFile === undefined) return {};
@@ -102,15 +102,16 @@ function faultsIn(
 }
 
 /**
- * The bytes of a regular file. Throws an error of the file system, or one with the code `ENOTFILE`
- * or `EFBIG`. Opening a pipe that has no writer would block the relay.
+ * The text of a regular file in UTF-8, without the byte order mark that editors of Windows write.
+ * Throws an error of the file system, or one with the code `ENOTFILE`, `EFBIG` or that of the
+ * decoder. Opening a pipe that has no writer would block the relay.
  */
-export function readRegularFile(path: string, largestBytes: number): Buffer {
+export function readTextFile(path: string, largestBytes: number): string {
   const status = statSync(path);
   if (status.isDirectory()) throw fault("EISDIR");
   if (!status.isFile()) throw fault("ENOTFILE");
   if (status.size > largestBytes) throw fault("EFBIG");
-  return readFileSync(path);
+  return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
 }
 
 function fault(code: string): NodeJS.ErrnoException {
@@ -135,6 +136,7 @@ export function readErrorText(
   if (code === "ENOTFILE")
     return "is not a regular file. A reload reads it again, so it cannot be a pipe or a device: write a file";
   if (code === "EFBIG") return `is larger than 1 MiB: is this ${which}?`;
+  if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text";
   if (code === "EACCES" || code === "EPERM") return "may not be read by this user";
   return `cannot be read (${code ?? "unknown error"})`;
 }

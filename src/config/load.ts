@@ -1,4 +1,3 @@
-import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { dirname } from "node:path";
 import type { z } from "zod";
@@ -10,7 +9,7 @@ import {
   type Environment,
   largestFile,
   readErrorText,
-  readRegularFile,
+  readTextFile,
   readVariables,
   type VariableSources,
 } from "./env-file.ts";
@@ -70,15 +69,12 @@ const read = (path: string, sources: VariableSources) =>
   [readText(path), path, readVariables(path, sources)] as const;
 
 function readText(path: string): string {
-  const fault = (message: string) => new SettingsError([{ path: "", message, source: path }]);
-  let bytes: Buffer;
   try {
-    bytes = readRegularFile(path, largestFile);
+    return readTextFile(path, largestFile);
   } catch (error) {
-    throw fault(readErrorText(error as NodeJS.ErrnoException, "the settings file", "--config"));
+    const message = readErrorText(error as NodeJS.ErrnoException, "the settings file", "--config");
+    throw new SettingsError([{ path: "", message, source: path }]);
   }
-  if (!isUtf8(bytes)) throw fault("is not UTF-8 text");
-  return bytes.toString("utf8");
 }
 
 const inOwnWords = { ...readOnce, error: settingText, reportInput: true };

@@ -1,4 +1,3 @@
-import { isUtf8 } from "node:buffer";
 import { resolve } from "node:path";
 import {
   type Alias,
@@ -18,7 +17,7 @@ import {
   YAMLParseError,
 } from "yaml";
 import type { Steps } from "../model/steps.ts";
-import { type Environment, readRegularFile } from "./env-file.ts";
+import { type Environment, readTextFile } from "./env-file.ts";
 import type { SettingsPath } from "./fault.ts";
 
 export interface Place extends Pick<Substituted, "origins"> {
@@ -313,6 +312,7 @@ const fileFaults: Readonly<Record<string, string>> = {
   EISDIR: "is not a regular file",
   EFBIG: "is larger than 64 KiB",
   ENOENT: "does not exist",
+  ERR_ENCODING_INVALID_ENCODED_DATA: "is not UTF-8 text",
   EACCES: "this user may not read",
   EPERM: "this user may not read",
 };
@@ -321,15 +321,13 @@ function readSecretFile(shown: string, env: Environment, folder: string): Filled
   const { text: path, problems } = substitute(shown, env);
   if (problems.length > 0) return { problem: problems.map(({ message }) => message).join("; ") };
   const problem = (what: string) => ({ problem: `needs the file ${shown}, which ${what}` });
-  let bytes: Buffer;
+  let text: string;
   try {
-    bytes = readRegularFile(resolve(folder, path), largestSecretFile);
+    text = readTextFile(resolve(folder, path), largestSecretFile).replace(/\r?\n$/, "");
   } catch (error) {
     const { code = "" } = error as NodeJS.ErrnoException;
     return problem(fileFaults[code] ?? `cannot be read (${code || "unknown error"})`);
   }
-  if (!isUtf8(bytes)) return problem("is not UTF-8 text");
-  const text = bytes.toString("utf8").replace(/\r?\n$/, "");
   return text === "" ? problem("is empty") : { text };
 }
 

@@ -58,15 +58,25 @@ describe("the env file", () => {
     );
   });
 
-  test("neither file may be a pipe, a folder or too large, and none of them blocks", () => {
+  test("files may begin with a byte order mark", () => {
+    write(".env", "\ufeffHOST=one\n");
+    expect(host()).toBe("one");
+    write("relay.yaml", "\ufeffserver: { host: '${file:host}' }\n");
+    write("host", "\ufefftwo\r\n");
+    expect(host()).toBe("two");
+  });
+
+  test("neither file may be a pipe, a folder, too large or not UTF-8, and none blocks", () => {
     execFileSync("mkfifo", [join(folder, "pipe")]);
     mkdirSync(join(folder, "folder"));
     write("large", Buffer.alloc(1024 * 1024 + 1, "#"));
+    write("utf-16", Buffer.from("\ufeffHOST=x\n", "utf16le"));
     const env = { HOST: "x" };
     const files = [
       ["pipe", "is not a regular file. A reload reads it again"],
       ["folder", "is a directory, not the env file"],
       ["large", "is larger than 1 MiB: is this the env file?"],
+      ["utf-16", "is not UTF-8 text"],
     ] as const;
     for (const [name, message] of files) {
       expect(() => loadSettings(path, env, join(folder, name))).toThrow(message);
@@ -75,7 +85,7 @@ describe("the env file", () => {
       );
       write("relay.yaml", `server: { host: '\${file:${name}}' }\n`);
       expect(faults(env)[0]).toContain(
-        name === "large" ? "larger than 64 KiB" : "not a regular file",
+        { large: "larger than 64 KiB", "utf-16": message }[name as string] ?? "not a regular file",
       );
       write("relay.yaml", "server: { host: '${HOST}' }\n");
     }
