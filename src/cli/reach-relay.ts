@@ -73,10 +73,13 @@ async function ownRelay(
     // A file can be read beside its relay, and any number of processes write into a database.
     if (storage === null || (storage.driver === "sqlite" && scope !== "read"))
       throw new CommandFailed(noToken(options.config, scope, found.url, unusableTokens));
-  } else if (subject === "process")
-    throw new CommandFailed(
-      `${found}: start the relay with "wamid-relay serve", or give its address with --relay`,
-    );
+  } else if (subject === "process") {
+    // Where another process listens or hangs, a second relay could not start.
+    const start = found.startsWith("nothing ")
+      ? 'start the relay with "wamid-relay serve", or '
+      : "";
+    throw new CommandFailed(`${found}: ${start}give the relay's address with --relay`);
+  }
   const own = storage ?? readPart("storage", options, io);
   if (own.driver === "sqlite") await checkFile(own.path, typeof found === "string" ? found : null);
   if (scope === "read")

@@ -267,14 +267,22 @@ test("reports another server on the relay's port, and does not send it the token
   const { relay, downstream } = await withDeadLetters(1);
   const { length } = downstream.arrivals;
   relay.writeSettings({ server: { port: Number(new URL(downstream.url).port) } });
-  for (const args of [["replay"], ["events", "list"]]) {
+  const held = /is in use by another wamid-relay process .*; /;
+  for (const [args, begin] of [
+    [["replay"], held],
+    [["events", "list"], held],
+    [["reload"], /^wamid-relay: /],
+  ] as const) {
     const { code, out, err } = await runOn(relay, ...args);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toMatch(
-      /is in use by another wamid-relay process .*; what listens at \S+ is no wamid-relay: give the relay's address with --relay\n$/,
+      new RegExp(
+        `${begin.source}what listens at \\S+ is no wamid-relay: give the relay's address with --relay\n$`,
+      ),
     );
   }
   expect(downstream.arrivals.slice(length).map(({ path }) => path)).toEqual([
+    "/healthz",
     "/healthz",
     "/healthz",
   ]);
