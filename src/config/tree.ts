@@ -13,12 +13,12 @@ import {
   type Node,
   type Pair,
   Parser,
-  type YAMLError,
   YAMLParseError,
 } from "yaml";
 import type { Steps } from "../model/steps.ts";
 import { type Environment, readTextFile } from "./env-file.ts";
 import type { SettingsPath } from "./fault.ts";
+import { yamlFault } from "./yaml-fault.ts";
 
 export interface Place extends Pick<Substituted, "origins"> {
   /** Offset into the file: of the value when it is a scalar, else of its key. */
@@ -87,13 +87,8 @@ export function* readTree(text: string, env: Environment, folder: string): Steps
   // One mistake makes the parser report many errors; those after the first only confuse.
   const [error] = [...document.errors, ...tooMany, ...document.warnings];
   if (error !== undefined) {
-    const [offset] = error.pos;
-    const begin = text.lastIndexOf("\n", offset - 1) + 1;
-    const end = text.indexOf("\n", offset);
-    return unreadable(
-      yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end)),
-      offset,
-    );
+    const { message, offset } = yamlFault(error, text);
+    return unreadable(message, offset);
   }
   yield;
   const findings: Finding[] = [];
@@ -211,38 +206,6 @@ function createReader(
   }
 
   return { read, places, refused: () => refused };
-}
-
-/** Replaces the parser's messages, which quote the file and so may quote a secret. */
-const yamlErrorTexts: Partial<Record<YAMLError["code"], string>> = {
-  BAD_DQ_ESCAPE: "has a \\ escape that YAML does not know (inside \"…\"; use '…' for plain text)",
-  BAD_INDENT: "is not indented like the lines it belongs to",
-  BAD_SCALAR_START: "begins with a character that is special in YAML: put the value in quotes",
-  BLOCK_AS_IMPLICIT_KEY: "has a second ': ' on the line: put the value in quotes",
-  KEY_OVER_1024_CHARS: "has a key that is too long",
-  MULTILINE_IMPLICIT_KEY: "is a line without ':' (or one that is not indented enough)",
-  MULTIPLE_DOCS: "begins a second document (---); the settings are one",
-  NON_STRING_KEY: "has a key that is not plain text",
-  RESOURCE_EXHAUSTION: "is nested too deep",
-  TAB_AS_INDENT: "is indented with a tab; YAML takes spaces only",
-  TAG_RESOLVE_FAILED: "has a tag (!…) that means nothing here",
-  BAD_ALIAS: "has an alias or anchor without a name",
-};
-
-/** `line` is the line of the file with the error; it is read for a hint and never quoted. */
-function yamlErrorText(error: YAMLError, line: string): string {
-  const text =
-    error.code === "MISSING_CHAR" && /closing/.test(error.message)
-      ? "has a quote that is not closed"
-      : / end with a /.test(error.message)
-        ? "comes after a [ or { that is not closed"
-        : yamlErrorTexts[error.code];
-  // `{ port: ${PORT} }`: the variable's brace ends the YAML value. The line is cut because the
-  // pattern is quadratic in its length.
-  if (/[[{]/.test(line) && /(?:: |[[,{] *)[^"',[\]{}]*\$\{/.test(line.slice(0, 500))) {
-    return `is not valid YAML; inside { } and [ ] a variable must be in quotes: "\${NAME}"`;
-  }
-  return text ?? "is not valid YAML (a missing quote, comma, bracket or ': '?)";
 }
 
 interface Substituted {

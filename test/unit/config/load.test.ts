@@ -57,9 +57,18 @@ describe("the file", () => {
 
 describe("broken YAML", () => {
   test.each([
-    ["server: 'abc", "relay.yaml:1:13: has a quote that is not closed"],
-    ["[a, b", "relay.yaml:1:6: comes after a [ or { that is not closed"],
-    ["server: { port: 1\nlog: {}", "relay.yaml:2:1: comes after a [ or { that is not closed"],
+    [
+      "server:\n  host: 'abc\nlog: {}",
+      "relay.yaml:2:9: begins with ', which nothing closes: add the closing '",
+    ],
+    [
+      "log: {}\na: [{ b: c }, { d: 'e]' }\n\nserver: {}",
+      "relay.yaml:2:4: begins with [, which nothing closes: add the closing ], and indent the lines inside",
+    ],
+    [
+      '{ "server": { "port": 1 },\n  "log": { "level": "info"\n',
+      "relay.yaml:2:10: begins with {, which nothing closes: add the closing }, and indent the lines inside",
+    ],
     [
       "server:\n  port: 1\n host: a",
       "relay.yaml:3:1: is not indented like the lines it belongs to",
