@@ -294,6 +294,8 @@ function weaknessOf({ secret, use, encoding = "utf8" }: PlacedSecret): string | 
   const text = secret.reveal();
   const { least, goodOne } = uses[use];
   if (isPlaceholder(secret)) return placeholderWarning;
+  if (/^(?:\$\w+|\{\{.*\}\})$/.test(text))
+    return "is a variable that nothing filled in: write ${NAME}, with braces";
   if (isExample(text)) return `is an example, which others know; ${goodOne}`;
   const faults = [
     ...(decodeKey(text, encoding).length < least

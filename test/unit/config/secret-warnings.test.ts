@@ -68,6 +68,12 @@ test.each([
     expect(warned({ token: text })).toEqual(["control.tokens[0].token is an example"]);
 });
 
+test.each(["$RELAY_CONTROL_TOKEN", "{{ relay_control_token }}"])("%s warns", (text) => {
+  expect(warned({ incoming: [text] })).toEqual([
+    "sources.s.signature.secrets[0] is a variable that nothing filled in",
+  ]);
+});
+
 test("the example of Standard Webhooks warns", () => {
   expect(warned({ to: [{ secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" }] })).toEqual([
     "routes[0].to.secret is an example",
