@@ -40,6 +40,9 @@ export interface HttpPool {
   destroy(error: Error): Promise<void>;
 }
 
+/** A connection that is never idle would keep to the address that the name had at first. */
+const longestConnectionMs = 60_000;
+
 export function createPool(url: URL, { connections, connectWithin, ...to }: PoolOptions): HttpPool {
   // Loaded with the first URL, because it takes a tenth of a relay's start.
   const undici = createRequire(import.meta.url)("undici") as typeof import("undici");
@@ -67,6 +70,7 @@ export function createPool(url: URL, { connections, connectWithin, ...to }: Pool
     pipelining: 1,
     // One request per connection, so that a reset leaves the outcome of one request unknown.
     allowH2: false,
+    clientTtl: longestConnectionMs,
     // An exchange has its own deadline. These timeouts would not stop a server that sends byte by
     // byte.
     headersTimeout: 0,

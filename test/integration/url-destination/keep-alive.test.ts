@@ -1,5 +1,5 @@
 import type net from "node:net";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { longestWaitMs } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { onRequest, startHttp, startRaw } from "./downstream.ts";
@@ -19,6 +19,24 @@ test("reuses one connection in sequence, and at most `concurrency` in parallel",
   expect(outcomes.map(told)).toEqual(Array(30).fill("200"));
   expect(most).toBe(3);
   expect(downstream.accepted).toBe(3);
+});
+
+test("gives up a busy connection after a minute, so that a changed address takes effect", async () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const downstream = await startHttp((_request, response) => response.end("ok"));
+  const destination = destinationTo(downstream.url);
+  for (const [seconds, accepted] of [
+    [0, 1],
+    [50, 1],
+    [20, 2],
+    [50, 2],
+  ] as const) {
+    vi.setSystemTime(Date.now() + seconds * 1000);
+    expect(told(await attempt(destination))).toBe("200");
+    expect(downstream.accepted).toBe(accepted);
+  }
+  await vi.waitFor(() => expect(downstream.open.size).toBe(1), longestWaitMs);
 });
 
 test("reopens a connection that was closed while idle, and sends once", async () => {
