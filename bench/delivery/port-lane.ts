@@ -41,6 +41,7 @@ export function createPortLane({
     failed: fail,
     room: () => concurrency - inFlight,
     mostAhead: () => concurrency,
+    isProbing: () => false,
   };
   const parts = { store, clock: systemClock, isShared };
   const queue = createReadyQueue(route, lane, shard === undefined ? parts : { ...parts, shard });

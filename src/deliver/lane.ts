@@ -66,6 +66,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       room: () => (mode === "running" ? roomOf(health, attempts.inFlight()) : 0),
       mostAhead: () =>
         Math.min(2 * health.session().settings.to.concurrency, startsAllowed(health)),
+      isProbing: () => health.session().breaker.isCautious(),
     },
     shard,
   );

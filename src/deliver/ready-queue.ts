@@ -29,6 +29,8 @@ interface QueueLane {
   room(): number;
   /** How many more are worth loading. */
   mostAhead(): number;
+  /** One goes out before the others, to try the destination. */
+  isProbing(): boolean;
 }
 
 export type ReadyQueue = ReturnType<typeof createReadyQueue>;
@@ -86,7 +88,11 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
   }
 
   function load(now: number): void {
-    ready.load(now, Math.max(1, Math.min(mostAtOnce, lane.room() + ahead() - ready.count())));
+    if (lane.isProbing()) ready.load(now, window.takeNewest());
+    else {
+      const most = Math.min(mostAtOnce, lane.room() + ahead() - ready.count());
+      ready.load(now, window.take(Math.max(1, most)));
+    }
   }
 
   function poll(): void {
@@ -193,8 +199,7 @@ function createLoaded(window: DueWindow, read: Read) {
       for (const one of ready) one.seenAt = Math.min(one.seenAt, now);
     },
     take: (): QueuedDelivery | undefined => ready.shift()?.delivery,
-    load(now: number, most: number): void {
-      const taken = window.take(most);
+    load(now: number, taken: readonly QueuePlace[]): void {
       isLoading = true;
       read(
         taken,
@@ -299,6 +304,8 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
    */
   let from = 0;
   let isSearching = false;
+  /** The last one that was offered, also while the window is full. */
+  let newest: QueuePlace | null = null;
 
   function expect(at: number): void {
     if (dueAt === null || at < dueAt) dueAt = at;
@@ -355,11 +362,26 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
       if (isDue && !isSearching && places.length <= (isShared ? windowLow : 0)) look(now);
     },
     take: (count: number): QueuePlace[] => places.splice(0, count),
+    /**
+     * Those that failed before are older. Probes of some that the destination never takes would
+     * hold all others up for hours.
+     */
+    takeNewest(): QueuePlace[] {
+      const place = newest;
+      newest = null;
+      if (place === null || known.has(place.event)) return places.splice(-1);
+      known.add(place.event);
+      return [place];
+    },
     putBack: (taken: readonly QueuePlace[]): void => void places.unshift(...taken),
     forget: (event: number): boolean => known.delete(event),
     offer(place: QueuePlace): void {
-      if (place.at > clock.now()) expect(place.at);
-      else if (more || places.length >= windowSize) lookFrom(place.at);
+      if (place.at > clock.now()) {
+        expect(place.at);
+        return;
+      }
+      newest = place;
+      if (more || places.length >= windowSize) lookFrom(place.at);
       else if (!known.has(place.event)) enter(place);
     },
     expect,

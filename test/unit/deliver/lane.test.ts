@@ -358,6 +358,25 @@ describe.each([
     expect([...memory.waiting.values()].every(({ attempts }) => attempts === 1)).toBe(true);
   });
 
+  test("probes with the newest, so that some which always fail do not hold the others up", async () => {
+    const bad = 600;
+    const { memory, clock, lane } = setUp(bad, {}, ({ eventId }) =>
+      Number(eventId?.slice(1)) <= bad ? answered(500) : ok,
+    );
+    await clock.advance(1_000);
+    const arrivals: number[] = [];
+    for (let event = bad + 1; event <= bad + 30; event += 1) {
+      arrivals.push(clock.now());
+      memory.waiting.set(event, { nextAt: clock.now(), attempts: 0 });
+      lane.offer({ lane: -event, event, at: clock.now() });
+      await clock.advance(20_000);
+    }
+    const delivered = memory.settlements.filter(({ event }) => event > bad);
+    expect(delivered).toHaveLength(30);
+    for (const { event, at } of delivered)
+      expect(at - (arrivals[event - bad - 1] ?? 0)).toBeLessThan(20_000);
+  });
+
   test("stores that its breaker opened and closed, and the next lane of the route begins with it", async () => {
     const to = {
       concurrency: 1,
