@@ -4,9 +4,8 @@ import type {
   RelayEventDetail,
   RelayStory,
 } from "../client/relay-client.ts";
-import { type AttemptError, isOutage } from "../model/delivery.ts";
 import { meaningOf } from "../model/failure-codes.ts";
-import { giveUpText, requestText, verdictText } from "../model/words.ts";
+import { attemptText, giveUpText, nextStepText, requestText, verdictText } from "../model/words.ts";
 import { counted, timeText } from "./output.ts";
 
 /*
@@ -157,7 +156,8 @@ export function hydrationLines({
   unknown,
 }: Hydration): string[] {
   const why = reason === null ? "" : ` (${giveUpText(reason)})`;
-  const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
+  const left =
+    unknown === null || unknown === 0 ? "" : `, ${counted(unknown, "candidate")} not read`;
   const changes = found.map(
     ({ seq, wamid, status }) =>
       `event ${seq}: ${status ?? "an event"}${wamid === null ? "" : ` of ${wamid}`}`,
@@ -165,7 +165,7 @@ export function hydrationLines({
   return [
     ...field(
       "truncated",
-      `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`,
+      `hydration ${state}${why}: ${polled} polled, ${counted(foundCount, "change")} found${left}`,
     ),
     ...listed(changes, foundCount),
   ];
@@ -211,48 +211,19 @@ function attemptLine(
   return `${number}. ${timeText(at)} ${attemptText(status, error)} in ${tookMs} ms${isShown ? ` | ${response.slice(0, mostOfResponse)}` : ""}`;
 }
 
-/**
- * The outcome of an attempt in a few words: `answered 503`, `accepted`, `no answer: timeout`, `not
- * accepted: full`.
- */
-function attemptText(status: number | null, error: string | null): string {
-  if (status !== null) return `answered ${status}`;
-  if (error === null) return "accepted";
-  if (error === "rejected") return "answered 2xx, but failIfBody matches its body";
-  return error === "refused" || isOutage(error as AttemptError)
-    ? `not accepted: ${error}`
-    : `no answer: ${error}`;
-}
-
 function nextText(
-  { kind, at, behind, ahead, reason }: NextStep,
+  next: NextStep,
   { route, id }: Pick<RelayDelivery, "route" | "id">,
 ): string | null {
-  switch (kind) {
-    case "attempt":
-      return `attempt ${timeText(at)}`;
-    case "due":
-      return `due since ${timeText(at)}; goes out when the destination has room`;
-    case "exchange":
-      return "the exchange is in flight";
-    case "held":
-      if (behind === null) return "held behind an earlier delivery of its message";
-      return `held until the delivery of event ${behind} ends${ahead === 0 ? "" : `, then behind ${ahead} more`}`;
-    case "breaker":
-      return at === null
-        ? "the destination fails: one delivery tries first, and the others follow if it succeeds"
-        : `the destination fails, and its circuit breaker is open: attempts go on ${timeText(at)}`;
-    case "paused":
-      return `the destination asked for a pause (429) until ${timeText(at)}; end it with: wamid-relay resume ${route}`;
-    case "stopped":
-      return `nothing: the destination is stopped (${reason ?? "?"}); start it with: wamid-relay resume ${route}`;
-    case "no route":
-      return "nothing: its route is not in the settings";
-    case "dead":
-      return `nothing; send it again with: wamid-relay retry ${id}`;
-    case "done":
-      return null;
-  }
+  const { kind, at } = next;
+  if (kind === "dead") return `nothing; send it again with: wamid-relay retry ${id}`;
+  const text = nextStepText(next);
+  if (kind === "no route") return `nothing: ${text}`;
+  if (kind === "stopped") return `nothing: ${text}; start it with: wamid-relay resume ${route}`;
+  if (text === null || at === null) return text;
+  if (kind === "due") return `due since ${timeText(at)}; ${text}`;
+  const end = kind === "paused" ? `; end it with: wamid-relay resume ${route}` : "";
+  return `${kind === "attempt" ? "attempt" : text} ${timeText(at)}${end}`;
 }
 
 /** No line without a value. */

@@ -1,5 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import type { Attempt, RelayEventDetail, RelayStory } from "../../client/relay-client.ts";
+import { attemptText, nextStepText } from "../../model/words.ts";
 import { useKeys } from "../app/keyboard.ts";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
@@ -10,7 +11,6 @@ import { Name } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago, Time } from "../parts/time.tsx";
 import { EventOutcome, outcomeOf } from "./outcome.tsx";
-import { nextStepText } from "./words.ts";
 
 /** As an event has it, or as a story has it. */
 type ShownDelivery = RelayEventDetail["deliveries"][number] &
@@ -125,8 +125,11 @@ export function DeliveriesOf({
             )}
             {attemptHistory.length > 0 && <Attempts attempts={attemptHistory} />}
             {earlierAttempts === undefined && (
-              <p class="dim">
-                Request header <code>webhook-id</code>: <Name text={id} />
+              <p
+                class="dim"
+                title="Receivers get it as webhook-id, in queues and streams as deliveryId."
+              >
+                Delivery id <Name text={id} />
               </p>
             )}
           </li>
@@ -139,6 +142,9 @@ export function DeliveriesOf({
 /** Responses up to this length need no click. */
 const shortResponse = 120;
 
+const isSuccess = (status: number | null): boolean =>
+  status === null || (status >= 200 && status < 300);
+
 function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
   return (
     <ol class="attempts" aria-label="Attempts">
@@ -146,8 +152,9 @@ function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
         <li key={`${number} ${at}`}>
           <span class="dim">#{number}</span>
           <Status
-            word={status === null ? (error ?? "no answer") : String(status)}
-            tone={status !== null && status >= 200 && status < 300 ? "ok" : "stopped"}
+            word={attemptText(status, error)}
+            // Queues and streams accept without a status.
+            tone={error === null && isSuccess(status) ? "ok" : "stopped"}
           />
           <Time at={at} />
           <span class="dim">took {duration(tookMs)}</span>

@@ -1,8 +1,7 @@
-import type { RelayEventDetail, RelayStory } from "../../client/relay-client.ts";
+import type { RelayEventDetail } from "../../client/relay-client.ts";
 import { giveUpText } from "../../model/words.ts";
 import { plural } from "../parts/format.ts";
 
-type NextStep = RelayStory["events"][number]["deliveries"][number]["next"];
 type Hydration = NonNullable<RelayEventDetail["hydration"]>;
 
 const dispositions: Readonly<Record<RelayEventDetail["disposition"], string>> = {
@@ -28,35 +27,6 @@ const origins: Readonly<Record<string, string>> = {
 };
 
 export const originText = (origin: string): string => origins[origin] ?? origin;
-
-/**
- * What a delivery waits for, before the time where there is one; null where its state says it all.
- */
-export function nextStepText({ kind, at, behind, ahead, reason }: NextStep): string | null {
-  switch (kind) {
-    case "due":
-      return "is due, and goes out within the destination's concurrency and rate";
-    case "attempt":
-      return "next attempt";
-    case "exchange":
-      return "a proxied exchange is in flight";
-    case "held":
-      return `goes out after the delivery of event ${behind}${ahead === 0 ? "" : ` and ${ahead} more`}`;
-    case "breaker":
-      return at === null
-        ? "the destination failed repeatedly; one delivery tries first, and the others follow"
-        : "the destination failed repeatedly; attempts go on";
-    case "paused":
-      return "the destination asked for a pause; continues";
-    case "stopped":
-      return `the destination is stopped${reason === null ? "" : `: ${reason}`}`;
-    case "no route":
-      return "its route is not in the settings";
-    case "dead":
-    case "done":
-      return null;
-  }
-}
 
 export function hydrationText({ state, reason, polled, foundCount }: Hydration): string {
   const work = `${plural(polled, "message")} polled, ${plural(foundCount, "change")} found`;

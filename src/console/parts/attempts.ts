@@ -1,4 +1,5 @@
 import type { RelayEventDetail, Retried } from "../../client/relay-client.ts";
+import { attemptText } from "../../model/words.ts";
 import { relay } from "../app/api.ts";
 import { now } from "../app/clock.ts";
 import type { Result } from "./action.tsx";
@@ -126,9 +127,9 @@ function resultOf(
   const last = delivery?.attemptHistory.at(-1);
   if (delivery !== undefined && last !== undefined && last.number > before) {
     const { status, error, tookMs } = last;
-    const what = `${route} ${status === null ? (error === null ? "took it" : `failed (${error})`) : `answered ${status}`} after ${duration(tookMs)}.`;
+    const what = `${route}: ${attemptText(status, error)} after ${duration(tookMs)}.`;
     if (delivery.state === "delivered")
-      return { tone: "ok", text: `Delivered: ${what}`, isFinal: true };
+      return { tone: "ok", text: `Delivered to ${what}`, isFinal: true };
     if (delivery.state === "dead")
       return { tone: "stopped", text: `${what} No attempt is left.`, isFinal: true };
     const next =

@@ -52,6 +52,23 @@ test("Retry on the group without a cause takes that group alone", async () => {
   );
 });
 
+test("shows an attempt that a queue accepted as a success", async () => {
+  const { relay, downstream, open } = await startConsole();
+  await postMessages(relay, 1);
+  await until("history got it", () => downstream.counts("/history").arrivals === 1);
+  const { page } = await open("");
+  await page.route("**/v1/events/1", async (route) => {
+    const response = await route.fetch();
+    const event = await response.json();
+    for (const { attemptHistory } of event.deliveries)
+      for (const attempt of attemptHistory) attempt.status = null;
+    await route.fulfill({ response, json: event });
+  });
+  await page.goto("/console/events/1");
+  const attempt = page.getByRole("listitem", { name: "Delivery to history: delivered" });
+  await attempt.locator(".attempts .status.ok").getByText("accepted").waitFor();
+});
+
 test("Retry shows the attempt's result, and lists and details begin with the dead delivery and its cause", async () => {
   const { relay, downstream, open } = await startConsole();
   await postMessages(relay, 1);
@@ -61,7 +78,7 @@ test("Retry shows the attempt's result, and lists and details begin with the dea
   await table(page, "Deliveries").getByRole("button", { name: "Retry" }).click();
   await press(page, "Retry");
   await dialog(page)
-    .getByText(/^■ crm answered 503 after .* No attempt is left\.$/)
+    .getByText(/^■ crm: answered 503 after .* No attempt is left\.$/)
     .waitFor();
   await closed(page);
 

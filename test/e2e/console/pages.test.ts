@@ -61,7 +61,7 @@ test("retries one delivery, a group and a whole filter, each with its count, and
     page,
     "Retry",
     null,
-    /^(● Delivered: crm answered 200 |○ crm: no attempt has ended yet)/,
+    /^(● Delivered to crm: answered 200 |○ crm: no attempt has ended yet)/,
   );
   await until("the first retry arrived", () => downstream.counts("/crm").arrivals === 5);
 

@@ -84,7 +84,7 @@ describe.each(engines)(
         expect(seconds).toBeLessThanOrEqual(3600);
       }
       expect((await runOn(relay, "explain", event)).out).toMatch(
-        /next: the destination asked for a pause \(429\) until .*; end it with: wamid-relay resume crm/,
+        /next: the destination asked for a pause \(429\): attempts go on .*; end it with: wamid-relay resume crm/,
       );
       const told =
         /warn {2}destination-paused .*crm asked not to be called .*429 with Retry-After.* 1 delivery waits .*→ wamid-relay resume crm/;

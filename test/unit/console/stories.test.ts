@@ -7,14 +7,9 @@ import {
   showWaiting,
   type TailRows,
 } from "../../../src/console/events/tail.ts";
-import {
-  curlOfBody,
-  hydrationText,
-  nextStepText,
-  prettyJson,
-} from "../../../src/console/events/words.ts";
+import { curlOfBody, hydrationText, prettyJson } from "../../../src/console/events/words.ts";
 import { barsOf, stepsOf } from "../../../src/console/messages/steps.ts";
-import { verdictText } from "../../../src/model/words.ts";
+import { attemptText, nextStepText, verdictText } from "../../../src/model/words.ts";
 
 const at = (seconds: number): string =>
   new Date(Date.UTC(2026, 10, 21, 12) + seconds * 1_000).toISOString();
@@ -104,15 +99,21 @@ describe("words", () => {
   });
 
   test("of what a delivery waits for", () => {
-    expect(
-      nextStepText({ kind: "breaker", at: null, behind: null, ahead: 0, reason: null }),
-    ).toContain("one delivery tries first");
-    expect(nextStepText({ kind: "held", at: null, behind: 7, ahead: 2, reason: null })).toBe(
-      "goes out after the delivery of event 7 and 2 more",
+    const next = { at: null, behind: null, ahead: 0, reason: null };
+    expect(nextStepText({ ...next, kind: "breaker" })).toContain("one delivery tries first");
+    expect(nextStepText({ ...next, kind: "held", behind: 7, ahead: 2 })).toBe(
+      "held until the delivery of event 7 ends, then behind 2 more",
     );
-    expect(
-      nextStepText({ kind: "done", at: null, behind: null, ahead: 0, reason: null }),
-    ).toBeNull();
+    expect(nextStepText({ ...next, kind: "done" })).toBeNull();
+  });
+
+  test.each([
+    [null, null, "accepted"],
+    [503, null, "answered 503"],
+    [null, "timeout", "no answer: timeout"],
+    [null, "full", "not accepted: full"],
+  ])("of an attempt with status %s and error %s", (status, error, text) => {
+    expect(attemptText(status, error)).toBe(text);
   });
 
   test("of a hydration that was given up", () => {
