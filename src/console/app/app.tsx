@@ -12,25 +12,6 @@ import { SearchBox } from "./search-box.tsx";
 import { SessionGate, useSession } from "./session.tsx";
 import { useSlowness } from "./slow.ts";
 
-interface Page {
-  readonly name: string;
-  readonly path: string;
-  /** After `g`. */
-  readonly key: string;
-  /** About the whole relay. */
-  readonly isWhole?: true;
-}
-
-const allPages: readonly Page[] = [
-  { name: "Overview", path: "/", key: "o", isWhole: true },
-  { name: "Messages", path: "/messages", key: "m" },
-  { name: "Events", path: "/events", key: "e" },
-  { name: "Deliveries", path: "/deliveries", key: "d" },
-  { name: "Quality", path: "/quality", key: "q", isWhole: true },
-  { name: "Runs", path: "/runs", key: "r" },
-  { name: "Settings", path: "/settings", key: "s", isWhole: true },
-];
-
 /** Loads a page's code when it is first shown. */
 function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
   let loaded: FunctionComponent | undefined;
@@ -57,18 +38,68 @@ function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
     return (
       <Problem
         text={`This page could not be loaded. ${why}`}
-        retry={() => window.location.reload()}
+        retry={isLost ? undefined : () => window.location.reload()}
       />
     );
   };
 }
 
-const Messages = lazy(async () => (await import("../messages/messages.tsx")).Messages);
-const Events = lazy(async () => (await import("../events/events.tsx")).Events);
-const Runs = lazy(async () => (await import("../runs/runs.tsx")).Runs);
-const Deliveries = lazy(async () => (await import("../deliveries/deliveries.tsx")).Deliveries);
-const Quality = lazy(async () => (await import("../quality/quality.tsx")).Quality);
-const SettingsPage = lazy(async () => (await import("../settings/settings.tsx")).SettingsPage);
+interface Page {
+  readonly name: string;
+  readonly path: string;
+  /** After `g`. */
+  readonly key: string;
+  readonly Content: FunctionComponent;
+  /** The path of a message, run or event ends with its name. */
+  readonly hasNames?: true;
+  /** About the whole relay. */
+  readonly isWhole?: true;
+}
+
+const allPages: readonly Page[] = [
+  { name: "Overview", path: "/", key: "o", Content: Overview, isWhole: true },
+  {
+    name: "Messages",
+    path: "/messages",
+    key: "m",
+    Content: lazy(async () => (await import("../messages/messages.tsx")).Messages),
+    hasNames: true,
+  },
+  {
+    name: "Events",
+    path: "/events",
+    key: "e",
+    Content: lazy(async () => (await import("../events/events.tsx")).Events),
+    hasNames: true,
+  },
+  {
+    name: "Deliveries",
+    path: "/deliveries",
+    key: "d",
+    Content: lazy(async () => (await import("../deliveries/deliveries.tsx")).Deliveries),
+  },
+  {
+    name: "Quality",
+    path: "/quality",
+    key: "q",
+    Content: lazy(async () => (await import("../quality/quality.tsx")).Quality),
+    isWhole: true,
+  },
+  {
+    name: "Runs",
+    path: "/runs",
+    key: "r",
+    Content: lazy(async () => (await import("../runs/runs.tsx")).Runs),
+    hasNames: true,
+  },
+  {
+    name: "Settings",
+    path: "/settings",
+    key: "s",
+    Content: lazy(async () => (await import("../settings/settings.tsx")).SettingsPage),
+    isWhole: true,
+  },
+];
 
 export function App() {
   return (
@@ -125,29 +156,25 @@ function Shell() {
       </header>
       <main id="main" tabIndex={-1}>
         <Switch>
-          <Route path="/">{isLimited ? <Redirect to="/messages" replace /> : <Overview />}</Route>
-          <Route path="/messages/:name?">
-            <Messages />
-          </Route>
-          <Route path="/events/:name?">
-            <Events />
-          </Route>
-          <Route path="/runs/:name?">
-            <Runs />
-          </Route>
-          <Route path="/deliveries">
-            <Deliveries />
-          </Route>
-          <Route path="/quality">
-            <Quality />
-          </Route>
-          <Route path="/settings">
-            <SettingsPage />
-          </Route>
+          {pages.map(({ path, hasNames, Content }) => (
+            <Route key={path} path={hasNames ? `${path}/:name?` : path}>
+              <Content />
+            </Route>
+          ))}
+          {isLimited && (
+            <Route path="/">
+              <Redirect to="/messages" replace />
+            </Route>
+          )}
           <Route>
             <Title>No such page</Title>
+            {isLimited && (
+              <p class="dim">
+                The token is limited to accounts, and sees no page about the whole relay.
+              </p>
+            )}
             <p>
-              <Link href="/">Overview</Link>
+              <Link href="/">{pages[0]?.name}</Link>
             </p>
           </Route>
         </Switch>

@@ -117,6 +117,8 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
         }
       } catch (error) {
         if (abort.signal.aborted) return;
+        // A limited token may not follow another account. The stream goes on without the tail.
+        if (isForbidden(error) && tail !== null) return setTail(null);
         setConnection("lost");
         if (isForbidden(error)) endSession(lacksRead(name));
         else reportError(error);

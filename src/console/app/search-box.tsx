@@ -71,7 +71,7 @@ export function SearchBox() {
 
 function Results({ query, close }: { query: string; close(): void }) {
   const [, navigate] = useLocation();
-  const { data, problem, isLoading } = useData(async () => {
+  const { data, problem, isLoading, reload } = useData(async () => {
     const found = await relay.search({ q: query });
     const [only, ...others] = found.data;
     if (only !== undefined && others.length === 0) {
@@ -82,7 +82,7 @@ function Results({ query, close }: { query: string; close(): void }) {
   }, query);
   return (
     <div class="results" role="status">
-      <Problem text={problem} />
+      <Problem text={problem} retry={reload} />
       {isLoading && <p class="dim">Searching…</p>}
       {data !== null && data.data.length === 0 && (
         <p class="dim">

@@ -113,7 +113,7 @@ function EventList() {
     <>
       <div class="page-head">
         <Title>Events</Title>
-        <TailState isSearch={isSearch} isPaused={isPaused} />
+        {problem === null && <TailState isSearch={isSearch} isPaused={isPaused} />}
         {!isSearch && (
           <button
             type="button"
@@ -237,6 +237,7 @@ function TailState({ isSearch, isPaused }: { isSearch: boolean; isPaused: boolea
   if (isSearch) return <Status word="search in stored events" tone="quiet" />;
   if (isPaused) return <Status word="paused" tone="open" />;
   if (connection === "polling") return <Status word="read every few seconds" tone="ok" />;
+  if (connection === "connecting") return <Status word="connecting" tone="open" />;
   return connection === "live" ? (
     <Status word="following" tone="ok" />
   ) : (

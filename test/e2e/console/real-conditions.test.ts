@@ -100,6 +100,21 @@ test("search results without a reference are told apart by their masked wamids",
       .waitFor();
 });
 
+test("a search that failed is repeated by its button", async () => {
+  const { relay, open } = await startConsole();
+  await postMessages(relay, 1);
+  const { page, expectMessages } = await open("");
+  expectMessages(/Failed to load resource/);
+  await page.route("**/v1/search?*", (route) => route.abort());
+  const search = page.getByLabel("Search", { exact: true });
+  await search.fill("1");
+  await search.press("Enter");
+  await page.getByText("no answer from").waitFor();
+  await page.unroute("**/v1/search?*");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.waitForURL("**/console/events/1");
+});
+
 test("every list loads when answers take longer than its refresh, and the page says that it is slow", async () => {
   const { relay, open } = await startConsole();
   await twoMessages(relay);

@@ -133,6 +133,14 @@ test("a token limited to accounts opens the pages that it may see, and sends a g
     "Deliveries",
     "Runs",
   ]);
+  await page.goto("/console/settings");
+  await page.getByText("The token is limited to accounts").waitFor();
+  // Somebody else's link, or the first letters of a name.
+  await page.goto("/console/events?account=other");
+  await page.getByRole("alert").getByText("limited to the accounts main").waitFor();
+  await page.getByText("● live").waitFor();
+  await page.getByLabel("Account").fill("main");
+  await page.getByText("following").waitFor();
   await page.goto("/console/deliveries?state=waiting");
   const group = page.getByRole("table", { name: "Groups of deliveries" });
   await group.getByRole("cell", { name: "2", exact: true }).waitFor();
