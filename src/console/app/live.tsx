@@ -2,6 +2,7 @@ import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RelayEvent, RelayOverview, RequestOf } from "../../client/relay-client.ts";
 import { isForbidden, relay } from "./api.ts";
+import { useData } from "./data.ts";
 import { endSession, lacksRead, reportError, useSession } from "./session.tsx";
 
 /**
@@ -18,6 +19,8 @@ interface Live {
   readonly connection: Connection;
   /** Null until the first one arrives. */
   readonly overview: RelayOverview | null;
+  /** Those of the settings that the token may see; empty until they arrive. */
+  readonly accounts: readonly string[];
   /** Only one page tails at a time. Returns the unsubscribe function. */
   tail(tail: Tail): () => void;
 }
@@ -97,6 +100,7 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
 
   const isVisible = useIsVisible();
   const { isLimited, name } = useSession();
+  const accounts = useData(() => relay.listAccounts(), "accounts").data?.data;
 
   useEffect(() => {
     if (!isVisible) {
@@ -148,7 +152,14 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
     [],
   );
   return (
-    <LiveContext.Provider value={{ connection, overview, tail: subscribe }}>
+    <LiveContext.Provider
+      value={{
+        connection,
+        overview,
+        accounts: accounts?.map(({ account }) => account) ?? [],
+        tail: subscribe,
+      }}
+    >
       {children}
     </LiveContext.Provider>
   );

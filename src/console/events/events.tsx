@@ -5,6 +5,7 @@ import { dispositions } from "../../model/states.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, isTime, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { useLive, useTail } from "../app/live.tsx";
+import { useAccountColumn } from "../parts/accounts.ts";
 import { ChoiceFilter, Filters, TextFilter } from "../parts/filters.tsx";
 import { FirstEventCommand } from "../parts/first-event.tsx";
 import { none, plural } from "../parts/format.ts";
@@ -46,7 +47,7 @@ const rules: Rules = {
   before: isSeq,
 };
 
-const columns: readonly Column<RelayEvent>[] = [
+const ownColumns: readonly Column<RelayEvent>[] = [
   { title: "Seq", cell: ({ seq }) => seq },
   { title: "Outcome", cell: (event) => <EventOutcome event={event} /> },
   { title: "Event", cell: ({ event }) => (event === null ? none : <Name text={event} />) },
@@ -67,7 +68,16 @@ const columns: readonly Column<RelayEvent>[] = [
         </>
       ),
   },
-  { title: "About", cell: ({ subject }) => subject !== null && <Name text={subject.key} /> },
+  {
+    title: "About",
+    cell: ({ subject, fault }) =>
+      subject !== null ? (
+        <Name text={subject.key} />
+      ) : (
+        // What is no event has its fault instead.
+        fault !== null && <bdi class="dim">{fault}</bdi>
+      ),
+  },
   { title: "Received", isNumber: true, cell: ({ receivedAt }) => <Time at={receivedAt} /> },
 ];
 
@@ -107,6 +117,7 @@ function EventList() {
     reload: reveal.isRevealed ? null : reload,
   });
   const rows = merged(isSearch ? [] : tail.state.shown, data?.data ?? []);
+  const columns = useAccountColumn(ownColumns, rows);
   const isFiltered = isSearch || Object.values(filter).some((value) => value !== undefined);
 
   return (

@@ -3,6 +3,7 @@ import type { RelayMessage } from "../../client/relay-client.ts";
 import { isStatus, messageStatuses, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, isTime, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
+import { useAccountColumn } from "../parts/accounts.ts";
 import { Copy } from "../parts/copy.tsx";
 import { ChipFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
@@ -36,7 +37,7 @@ export function Messages() {
 const statuses = statusesOf(messageStatuses);
 const rules: Rules = { status: statuses, from: isTime, to: isTime, before: isSeq };
 
-const columns: readonly Column<RelayMessage>[] = [
+const ownColumns: readonly Column<RelayMessage>[] = [
   { title: "Message", cell: ({ wamid }) => <Name text={wamid} /> },
   {
     title: "Status",
@@ -56,7 +57,6 @@ const columns: readonly Column<RelayMessage>[] = [
   },
   { title: "Phone", cell: ({ phone }) => phone !== null && <Name text={phone} /> },
   { title: "Reference", cell: ({ reference }) => reference !== null && <Name text={reference} /> },
-  { title: "Account", cell: ({ account }) => account },
   { title: "Changed", isNumber: true, cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
 
@@ -76,6 +76,7 @@ function MessageList() {
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
+  const columns = useAccountColumn(ownColumns, data?.data ?? []);
   const isFiltered =
     Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (

@@ -5,6 +5,7 @@ import { relay } from "../app/api.ts";
 import { isSeq, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { stepsOf } from "../messages/steps.ts";
 import { CommonFacts, Fact, Registered, StoryPage, type Subject } from "../messages/story-page.tsx";
+import { useAccountColumn } from "../parts/accounts.ts";
 import { ChipFilter, Filters, TextFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
 import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
@@ -37,7 +38,7 @@ export function Runs() {
 const statuses = statusesOf(runStatuses);
 const rules: Rules = { status: statuses, before: isSeq };
 
-const columns: readonly Column<RelayRun>[] = [
+const ownColumns: readonly Column<RelayRun>[] = [
   { title: "Run", cell: ({ runId }) => <Name text={runId} /> },
   {
     title: "Status",
@@ -46,7 +47,6 @@ const columns: readonly Column<RelayRun>[] = [
   },
   { title: "Reference", cell: ({ reference }) => reference !== null && <Name text={reference} /> },
   { title: "Error", cell: ({ error }) => error !== null && <Name text={error} /> },
-  { title: "Account", cell: ({ account }) => account },
   { title: "Changed", isNumber: true, cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
 
@@ -66,6 +66,7 @@ function RunList() {
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
+  const columns = useAccountColumn(ownColumns, data?.data ?? []);
   const isFiltered =
     Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (

@@ -187,13 +187,17 @@ function Secrets() {
 
 const accountColumns: readonly Column<RelayAccount>[] = [
   { title: "Account", cell: ({ account }) => <bdi>{account}</bdi> },
-  { title: "Plan", cell: ({ plan }) => plan },
+  { title: "Plan", cell: ({ isCallable, plan }) => (isCallable ? plan : none) },
   { title: "Calls", cell: callsOf },
-  { title: "Calls this month", isNumber: true, cell: ({ budget }) => monthOf(budget) },
+  {
+    title: "Calls this month",
+    isNumber: true,
+    cell: ({ isCallable, budget }) => (isCallable ? monthOf(budget) : none),
+  },
   {
     title: "Polls left now",
     isNumber: true,
-    cell: ({ budget }) => (budget.pollsNow === null ? none : count(budget.pollsNow)),
+    cell: ({ isCallable, budget }) => count(isCallable ? budget.pollsNow : null),
   },
   {
     title: "Last pass",

@@ -88,6 +88,31 @@ test("retries one delivery, a group and a whole filter, each with its count, and
   await page.getByText("No deliveries here").waitFor();
 });
 
+test("lists name the account where there are several, events that are none their fault, and Settings no plan without a service", async () => {
+  const one = await startConsole();
+  await postMessages(one.relay, 1);
+  await postEvent(one.relay.webhookUrl, Buffer.from("no json"));
+  const events = async (open: typeof one.open) => {
+    const { page } = await open("events");
+    const list = table(page, "Events");
+    await list.getByText("the body is not valid JSON").waitFor();
+    return { page, titles: await list.getByRole("columnheader").allInnerTexts() };
+  };
+  expect((await events(one.open)).titles).not.toContain("Account");
+
+  const settings = JSON.parse(readFileSync(one.relay.settingsPath, "utf8"));
+  settings.accounts.other = {};
+  writeFileSync(one.relay.settingsPath, JSON.stringify(settings));
+  await one.relay.reload();
+  const { page, titles } = await events(one.open);
+  expect(titles.slice(-2)).toEqual(["Account", "Received"]);
+
+  await page.goto("/console/settings");
+  const account = table(page, "Accounts").getByRole("row", { name: "other" });
+  await account.getByText("no baseUrl or apiKey").waitFor();
+  expect((await account.getByRole("cell").allInnerTexts()).slice(3, 5)).toEqual(["–", "–"]);
+});
+
 test("Retry now tries a repaired destination before its breaker would", async () => {
   const { relay, downstream, answer, open } = await startConsole({
     failures: 1,
