@@ -327,9 +327,9 @@ function Body({ event, isRevealed }: { event: RelayEventDetail; isRevealed: bool
         </span>
       </div>
       {event.text === null && event.body !== "" && (
-        <p class="dim">The bytes are not UTF-8; this is their base64.</p>
+        <p class="dim">The bytes are not UTF-8{isRevealed && "; this is their base64"}.</p>
       )}
-      <Code text={shown} label="Body" />
+      {(event.text !== null || isRevealed) && <Code text={shown} label="Body" />}
       {!isRevealed && (
         <p class="dim">
           {can("pii")

@@ -77,6 +77,7 @@ export function TextFilter({
       <span>{label}</span>
       <input
         type="search"
+        name={name}
         value={text}
         placeholder={placeholder}
         spellcheck={false}

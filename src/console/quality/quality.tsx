@@ -6,6 +6,7 @@ import { Chart, type ChartSeries } from "../parts/chart.tsx";
 import { Filters, PeriodFilter, periodRules, TextFilter, usePeriod } from "../parts/filters.tsx";
 import { count, duration, percent } from "../parts/format.ts";
 import { Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Name } from "../parts/reveal.tsx";
 import { toneOf } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Title } from "../parts/title.tsx";
@@ -148,7 +149,7 @@ function Failures({ series }: { series: RelaySeries }) {
 }
 
 const columns: readonly Column<RelayQuality["errors"][number]>[] = [
-  { title: "Error code", cell: ({ code }) => <bdi class="short">{code}</bdi> },
+  { title: "Error code", cell: ({ code }) => <Name text={code} /> },
   { title: "Failures", isNumber: true, cell: (error) => count(error.count) },
   {
     title: "Meaning",

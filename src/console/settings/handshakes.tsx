@@ -31,6 +31,7 @@ export function Handshakes() {
     cell: ({ route, handshake }) => (
       <button
         type="button"
+        class="link"
         onClick={() => setAction(handshakeAction(route, handshake?.doneAt != null))}
       >
         {handshake?.doneAt == null ? "Perform" : "Repeat"}

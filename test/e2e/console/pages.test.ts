@@ -113,6 +113,30 @@ test("lists name the account where there are several, events that are none their
   expect((await account.getByRole("cell").allInnerTexts()).slice(3, 5)).toEqual(["–", "–"]);
 });
 
+test("in the system's colors the current page, pressed buttons and the selected row stand out, and a long code fits", async () => {
+  const { relay, open } = await startConsole();
+  const posts = createMessages("long");
+  const failed = posts.status(posts.wamid(), "failed");
+  Object.assign(failed.data as object, { errorCode: "e".repeat(250) });
+  await postEvent(relay.webhookUrl, failed);
+  const { page } = await open("quality", { forcedColors: "active" });
+  const codes = table(page, "Failures by error code");
+  await codes.getByRole("cell", { name: /^e+$|characters/ }).waitFor();
+  expect(
+    await codes.evaluate((each) => each.scrollWidth <= (each.parentElement?.clientWidth ?? 0)),
+  ).toBe(true);
+  await page.keyboard.press("j");
+  const styleOf = (selector: string, property: string) =>
+    page.evaluate<string>(
+      `getComputedStyle(document.querySelector("${selector}")).getPropertyValue("${property}")`,
+    );
+  expect(await styleOf("nav a[aria-current]", "border-bottom-color")).not.toBe(
+    await styleOf("nav a:not([aria-current])", "border-bottom-color"),
+  );
+  expect(await styleOf("[aria-pressed=true]", "outline-style")).toBe("solid");
+  expect(await styleOf("[aria-selected=true]", "outline-style")).toBe("solid");
+});
+
 test("Retry now tries a repaired destination before its breaker would", async () => {
   const { relay, downstream, answer, open } = await startConsole({
     failures: 1,
