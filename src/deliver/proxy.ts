@@ -176,7 +176,7 @@ function endOf({ result, response, responseType = null, responseEncoding = null 
     const reason =
       result.error === "aborted"
         ? stoppedDuring
-        : `proxied: no answer (${result.error}); the step was told`;
+        : `proxied: no answer (${result.error}); the step got an error`;
     return { decision: dead(reason), answer };
   }
   const { status } = result;
@@ -186,14 +186,14 @@ function endOf({ result, response, responseType = null, responseEncoding = null 
       "the destination's answer is larger than 1 MiB",
     );
     return {
-      decision: dead("proxied: the answer was larger than 1 MiB; the step was told of a failure"),
+      decision: dead("proxied: the answer was larger than 1 MiB; the step got an error"),
       answer,
     };
   }
   const decision: SettlingDecision =
     status < 300
       ? { kind: "delivered" }
-      : dead(`proxied: answered ${status}, which the step was given`);
+      : dead(`proxied: answered ${status}, which the step got`);
   const body = response ?? Buffer.alloc(0);
   return {
     decision,

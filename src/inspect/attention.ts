@@ -334,8 +334,22 @@ function causeText(cause: string): string {
   return Object.hasOwn(causeTexts, cause) ? causeTexts[cause as AttemptError] : `answers ${cause}`;
 }
 
+/** Which settings of the route may cause as well as its destination. */
+const settingCauses: readonly (string | undefined)[] = [
+  "blocked",
+  "dns",
+  "tls",
+  "credentials",
+  "database",
+  "stranger",
+  "cluster",
+] satisfies AttemptError[];
+
 function repairOf(cause: string | undefined): string {
   const status = Number(cause);
+  if (status >= 300 && status < 400) return "Set the URL of the route to where it redirects.";
+  if (settingCauses.includes(cause))
+    return "Correct the settings of the route, or repair the destination.";
   if (status === 429) return "Lower the rate or the concurrency of the route.";
   const isRefusal = cause === "rejected" || (status >= 400 && status < 500 && status !== 408);
   return isRefusal

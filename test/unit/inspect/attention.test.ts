@@ -129,6 +129,28 @@ const faults: readonly {
     },
   },
   {
+    title: "a destination that redirects",
+    facts: {
+      routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 10, cause: "301" } })],
+    },
+    entry: {
+      kind: "destination-failing",
+      text: "crm answers 301. 3 deliveries wait. Set the URL of the route to where it redirects. The relay keeps trying; to try at once, retry.",
+    },
+  },
+  {
+    title: "a destination that only its settings may keep from being called",
+    facts: {
+      routes: [
+        route({ waiting: 3, failing: { since: start - 400, attempts: 10, cause: "blocked" } }),
+      ],
+    },
+    entry: {
+      kind: "destination-failing",
+      text: "crm has a private address, which allowPrivate does not allow. 3 deliveries wait. Correct the settings of the route, or repair the destination. The relay keeps trying; to try at once, retry.",
+    },
+  },
+  {
     title: "a destination that refuses ten attempts in a row, however fast they came",
     facts: {
       routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 10, cause: "401" } })],
