@@ -13,7 +13,7 @@ test("explain-an-event.md lists the rules of the audit as the code has them", ()
 });
 
 test("recover-from-an-outage.md quotes what explain prints as the next step", () => {
-  const printed = readPage("src/cli/story-lines.ts");
+  const printed = readPage("src/model/words.ts");
   const quoted = rowsOf(
     readPage("docs/how-to/recover-from-an-outage.md"),
     "`next` | what it means | to continue now",
