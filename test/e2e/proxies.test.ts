@@ -193,6 +193,13 @@ describe.each(proxies)("deploy/$name", (proxy) => {
     expect((await fetch(`${controlUrl}/console`)).headers.get("content-security-policy")).toContain(
       "default-src 'self'",
     );
+    // As a browser signs in; the relay compares both headers before it looks at the code.
+    const signIn = await fetch(`${controlUrl}/v1/session`, {
+      method: "POST",
+      headers: { origin: controlUrl, "content-type": "application/json" },
+      body: JSON.stringify({ code: "unknown" }),
+    });
+    expect(signIn.status).toBe(401);
     const stop = new AbortController();
     const stream = await fetch(`${controlUrl}/v1/listen`, { headers, signal: stop.signal });
     let received = "";
