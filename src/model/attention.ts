@@ -87,7 +87,8 @@ const table = {
     listed: "the breaker is not closed, or attempts failed in a row: ten, or three over a minute",
     action: "retry",
     cure: "Repair the destination. The relay keeps trying; to try at once, retry.",
-    command: "wamid-relay replay --route $subject --state waiting",
+    // An open breaker holds back what a replay makes due.
+    command: "wamid-relay resume $subject && wamid-relay replay --route $subject --state waiting",
   },
   "destination-late": {
     kind: "destination-failing",
