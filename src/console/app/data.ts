@@ -162,11 +162,15 @@ export function path(
   return text === "" ? page : `${page}?${text}`;
 }
 
-/** The last part of the URL's path, such as a wamid. The router decodes it only in part. */
-export function usePathName(): string {
+/**
+ * The name after the page in the URL's path, such as a wamid; null without one. The router decodes
+ * it only in part.
+ */
+export function usePathName(): string | null {
   // Renders again when the path changes.
   useLocation();
-  const encoded = window.location.pathname.split("/").at(-1) ?? "";
+  const [, , , encoded] = window.location.pathname.split("/");
+  if (encoded === undefined || encoded === "") return null;
   try {
     return decodeURIComponent(encoded);
   } catch {

@@ -1,5 +1,4 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Route, Switch } from "wouter-preact";
 import type { Disposition, RelayEvent, RequestOf } from "../../client/relay-client.ts";
 import { dispositions } from "../../model/states.ts";
 import { relay } from "../app/api.ts";
@@ -20,22 +19,9 @@ import { Event } from "./event.tsx";
 import { EventOutcome } from "./outcome.tsx";
 import { addRows, emptyTail, showWaiting, type TailRows } from "./tail.ts";
 
-function NamedEvent() {
-  const name = usePathName();
-  return <Event key={name} name={name} />;
-}
-
 export function Events() {
-  return (
-    <Switch>
-      <Route path="/events/:name">
-        <NamedEvent />
-      </Route>
-      <Route>
-        <EventList />
-      </Route>
-    </Switch>
-  );
+  const name = usePathName();
+  return name === null ? <EventList /> : <Event key={name} name={name} />;
 }
 
 const isDigest = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);

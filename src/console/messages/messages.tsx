@@ -1,4 +1,3 @@
-import { Route, Switch } from "wouter-preact";
 import type { RelayMessage } from "../../client/relay-client.ts";
 import { isStatus, messageStatuses, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
@@ -16,22 +15,9 @@ import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 import { Message } from "./message.tsx";
 
-function NamedMessage() {
-  const name = usePathName();
-  return <Message key={name} name={name} />;
-}
-
 export function Messages() {
-  return (
-    <Switch>
-      <Route path="/messages/:name">
-        <NamedMessage />
-      </Route>
-      <Route>
-        <MessageList />
-      </Route>
-    </Switch>
-  );
+  const name = usePathName();
+  return name === null ? <MessageList /> : <Message key={name} name={name} />;
 }
 
 const statuses = statusesOf(messageStatuses);

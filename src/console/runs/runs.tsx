@@ -1,4 +1,3 @@
-import { Route, Switch } from "wouter-preact";
 import type { RelayRun, RelayStory } from "../../client/relay-client.ts";
 import { runStatuses, stageOf, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
@@ -16,22 +15,14 @@ import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 
-function NamedRun() {
-  const name = usePathName();
-  const names = "its id, its reference or a masked id from a log line";
-  return <StoryPage key={name} what="run" name={name} names={names} subjectOf={subjectOf} />;
-}
+const names = "its id, its reference or a masked id from a log line";
 
 export function Runs() {
-  return (
-    <Switch>
-      <Route path="/runs/:name">
-        <NamedRun />
-      </Route>
-      <Route>
-        <RunList />
-      </Route>
-    </Switch>
+  const name = usePathName();
+  return name === null ? (
+    <RunList />
+  ) : (
+    <StoryPage key={name} what="run" name={name} names={names} subjectOf={subjectOf} />
   );
 }
 
