@@ -12,11 +12,11 @@ import { type Action, ActionDialog } from "../parts/action.tsx";
 import {
   noCause,
   releaseAction,
-  resumeAction,
   retryAction,
   retryDeliveries,
   useObstacles,
 } from "../parts/actions.ts";
+import { Attentions } from "../parts/attentions.tsx";
 import { ChoiceFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { count, none } from "../parts/format.ts";
 import { More, useList } from "../parts/list.tsx";
@@ -38,7 +38,7 @@ export function Deliveries() {
   return (
     <>
       <Title>Deliveries</Title>
-      <Stopped start={setAction} />
+      <Stopped />
       <Filters rules={rules}>
         <ChoiceFilter label="State" name="state" choices={states} />
         {state !== "quarantined" && (
@@ -78,37 +78,13 @@ interface Parts {
 }
 
 /** Destinations to which nothing goes out. */
-function Stopped({ start }: Parts) {
+function Stopped() {
   const { overview, connection } = useLive();
-  const { can, isLimited } = useSession();
+  const { isLimited } = useSession();
   if (isLimited) return null;
   if (overview === null) return <Loading isLoading={connection !== "lost"} />;
-  const stopped = overview.destinations.filter(({ state }) => state === "stopped");
-  if (stopped.length === 0) return null;
-  return (
-    <ul class="attentions" aria-label="Stopped destinations">
-      {stopped.map(({ route, reason, since }) => (
-        <li key={route}>
-          <span>
-            <span class="tone-stopped" aria-hidden="true">
-              ■{" "}
-            </span>
-            <bdi>{reason ?? `${route} is stopped`}</bdi>
-          </span>
-          <span class="dim">
-            since <Time at={since} />
-          </span>
-          {can("replay") && (
-            <span class="act">
-              <button type="button" onClick={() => start(resumeAction(route, false))}>
-                Resume
-              </button>
-            </span>
-          )}
-        </li>
-      ))}
-    </ul>
-  );
+  const stopped = overview.attention.filter(({ kind }) => kind === "destination-stopped");
+  return <Attentions entries={stopped} label="Stopped destinations" />;
 }
 
 type Retryable = DeliveryGroup & { readonly state: "waiting" | "dead" };

@@ -1,18 +1,9 @@
-import { useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import type { RelayOverview } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { path, useData } from "../app/data.ts";
 import { useLive } from "../app/live.tsx";
-import { useSession } from "../app/session.tsx";
-import { type Action, ActionDialog } from "../parts/action.tsx";
-import {
-  isReleasable,
-  releaseAction,
-  resumeAction,
-  retryAction,
-  useObstacles,
-} from "../parts/actions.ts";
+import { Attentions } from "../parts/attentions.tsx";
 import { Chart, Sparkline } from "../parts/chart.tsx";
 import { Invalid, PeriodFilter, periodRules, usePeriod } from "../parts/filters.tsx";
 import { FirstEventCommand } from "../parts/first-event.tsx";
@@ -24,7 +15,6 @@ import { Ago, Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 
 type Destination = RelayOverview["destinations"][number];
-type Attention = RelayOverview["attention"][number];
 type Figures = RelayOverview["figures"];
 
 /** What is broken, since when, and what to do. */
@@ -45,7 +35,11 @@ export function Overview() {
   return (
     <>
       <Title isHidden>Overview</Title>
-      <Attentions overview={current} />
+      <Attentions
+        entries={current.attention}
+        label="Needs action"
+        none={<AllGood since={current.goodSince} />}
+      />
       <FigureRow figures={current.figures} />
       <Received />
       <Destinations destinations={current.destinations} />
@@ -53,117 +47,17 @@ export function Overview() {
   );
 }
 
-function Attentions({ overview: { attention, goodSince } }: { overview: RelayOverview }) {
-  const [action, setAction] = useState<Action | null>(null);
-  if (attention.length === 0) {
-    return (
-      <p class="all-good" role="status">
-        ● All good
-        {goodSince !== null && (
-          <>
-            {" "}
-            since <Time at={goodSince} />
-          </>
-        )}
-      </p>
-    );
-  }
+function AllGood({ since }: { since: string | null }) {
   return (
-    <section aria-label="Needs action">
-      <ul class="attentions">
-        {attention.map((each) => (
-          <li key={`${each.kind} ${each.subject}`}>
-            <span>
-              <span class="tone-attention" aria-hidden="true">
-                ▲{" "}
-              </span>
-              <bdi>{each.text}</bdi>
-            </span>
-            <span class="dim">
-              {each.since !== null && (
-                <>
-                  since <Time at={each.since} />
-                </>
-              )}
-              {each.nextAt !== null && (
-                <>
-                  {" "}
-                  · next try <Ago at={each.nextAt} past="now" />
-                </>
-              )}
-            </span>
-            <span class="act">
-              <Link href={rowsOf(each)}>View</Link>
-              <Act attention={each} start={setAction} />
-            </span>
-          </li>
-        ))}
-      </ul>
-      <ActionDialog action={action} close={() => setAction(null)} />
-    </section>
-  );
-}
-
-/** The rows behind an entry. */
-function rowsOf({ kind, subject }: Attention): string {
-  switch (kind) {
-    case "destination-failing":
-    case "destination-paused":
-    case "destination-stopped":
-    case "route-missing":
-      return path("/deliveries", { route: subject, state: "waiting" });
-    case "destination-slow":
-      return path("/deliveries", { route: subject });
-    case "dead-letters":
-      return path("/deliveries", { route: subject, state: "dead" });
-    case "quarantined":
-      return path("/deliveries", { state: "quarantined" });
-    case "unassigned":
-      return path("/events", { disposition: kind });
-    case "no-webhooks":
-      return path("/events", { account: subject });
-    default:
-      return "/settings";
-  }
-}
-
-function Act({
-  attention: { kind, subject, action },
-  start,
-}: {
-  attention: Attention;
-  start(action: Action): void;
-}) {
-  const { can } = useSession();
-  const obstacles = useObstacles();
-  if (action === null || !can("replay")) return null;
-  if (action === "release") {
-    return (
-      <button
-        type="button"
-        onClick={() => start(releaseAction(isReleasable(kind) ? kind : "quarantined"))}
-      >
-        Release
-      </button>
-    );
-  }
-  if (subject === null) return null;
-  if (action === "resume") {
-    const isAccount = kind === "account-stopped";
-    return (
-      <button type="button" onClick={() => start(resumeAction(subject, isAccount))}>
-        Resume
-      </button>
-    );
-  }
-  const state = kind === "dead-letters" ? "dead" : "waiting";
-  return (
-    <button
-      type="button"
-      onClick={() => start(retryAction({ route: subject, state }, obstacles([subject])))}
-    >
-      Retry now
-    </button>
+    <p class="all-good" role="status">
+      ● All good
+      {since !== null && (
+        <>
+          {" "}
+          since <Time at={since} />
+        </>
+      )}
+    </p>
   );
 }
 
