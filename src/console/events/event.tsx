@@ -1,31 +1,22 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayEventDetail } from "../../client/relay-client.ts";
 import { meaningOf } from "../../model/failure-codes.ts";
 import { requestText, verdictText } from "../../model/words.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
-import { useSession } from "../app/session.tsx";
 import { Fact } from "../messages/story-page.tsx";
 import { isReleasable, releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
-import { Copy } from "../parts/copy.tsx";
 import { bytes, plural } from "../parts/format.ts";
-import { Code, Loading, Missing, Problem } from "../parts/notes.tsx";
+import { Loading, Missing, Problem } from "../parts/notes.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
+import { Body } from "./body.tsx";
 import { canRetry, DeliveriesOf, useRetry } from "./deliveries-of.tsx";
 import { EventOutcome, outcomeOf } from "./outcome.tsx";
-import {
-  curlOfBody,
-  dispositionText,
-  hydrationText,
-  originText,
-  prettyJson,
-  shellWord,
-} from "./words.ts";
+import { dispositionText, hydrationText, originText } from "./words.ts";
 
 /** Everything about one event, by its seq or id. */
 export function Event({ name }: { name: string }) {
@@ -291,69 +282,6 @@ function movement({ status, previousStatus, transition }: RelayEventDetail): Com
       <Status word={status} />
     </>
   );
-}
-
-function Body({ event, isRevealed }: { event: RelayEventDetail; isRevealed: boolean }) {
-  const { can } = useSession();
-  const [isRaw, setRaw] = useState(false);
-  const pretty = prettyJson(event.text);
-  const shown = isRaw ? (event.text ?? event.body) : (pretty ?? event.text ?? event.body);
-  const fetchIt = `curl -H "Authorization: Bearer $RELAY_TOKEN" ${shellWord(`${window.location.origin}/v1/events/${event.seq}`)}`;
-  return (
-    <section>
-      <div class="page-head">
-        <h2>Body</h2>
-        {pretty !== null && (
-          <fieldset class="segments">
-            <legend class="visually-hidden">Form</legend>
-            <button type="button" aria-pressed={!isRaw} onClick={() => setRaw(false)}>
-              Pretty
-            </button>
-            <button type="button" aria-pressed={isRaw} onClick={() => setRaw(true)}>
-              Raw
-            </button>
-          </fieldset>
-        )}
-        <span class="buttons">
-          <Copy text={fetchIt} label="Copy curl that reads it" />
-          {isRevealed && (
-            <>
-              <Copy text={() => curlOfBody(event)} label="Copy curl that posts it" />
-              <button type="button" onClick={() => save(event)}>
-                Save as fixture
-              </button>
-            </>
-          )}
-        </span>
-      </div>
-      {event.text === null && event.body !== "" && (
-        <p class="dim">The bytes are not UTF-8{isRevealed && "; this is their base64"}.</p>
-      )}
-      {(event.text !== null || isRevealed) && <Code text={shown} label="Body" />}
-      {!isRevealed && (
-        <p class="dim">
-          {can("pii")
-            ? "Masked. Reveal shows the received bytes, and offers to post or save them."
-            : "Masked. A token with the scope “pii” can reveal the received bytes."}
-        </p>
-      )}
-    </section>
-  );
-}
-
-/** Downloads the received bytes; `wamid-relay trigger` sends them from the folder `fixtures`. */
-function save({ seq, event, status, body }: RelayEventDetail): void {
-  const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
-  const url = URL.createObjectURL(new Blob([bytes], { type: "application/json" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `${[event ?? "event", status, seq]
-    .filter((part) => part !== null)
-    .join(".")
-    .replaceAll(/[^\w.-]/g, "_")
-    .slice(0, 100)}.json`;
-  link.click();
-  URL.revokeObjectURL(url);
 }
 
 function Headers({ headers }: { headers: RelayEventDetail["headers"] }) {

@@ -3,9 +3,10 @@ import type { RelayQuality, RelaySeries } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { Chart, type ChartSeries } from "../parts/chart.tsx";
+import { download } from "../parts/download.ts";
 import { Filters, PeriodFilter, periodRules, TextFilter, usePeriod } from "../parts/filters.tsx";
 import { count, duration, percent } from "../parts/format.ts";
-import { Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Answer, Empty, Loading, Problem } from "../parts/notes.tsx";
 import { Name } from "../parts/reveal.tsx";
 import { toneOf } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
@@ -30,7 +31,7 @@ export function Quality() {
     period,
     refreshMs,
   );
-  const seen = quality.data?.sent ?? 0;
+  const { data } = quality;
   const of = { from: range().from.toISOString(), account };
   const hasChart = account === undefined && route === undefined && reference === undefined;
 
@@ -45,20 +46,26 @@ export function Quality() {
         <TextFilter label="Route" name="route" />
         <TextFilter label="Reference begins with" name="reference" />
       </Filters>
-      <Problem text={quality.problem ?? failures.problem} retry={quality.reload} />
-      <Loading isLoading={quality.isLoading && quality.data === null} />
-      {quality.data !== null &&
-        (seen === 0 ? (
+      <Problem text={quality.problem} retry={quality.reload} />
+      <Loading isLoading={quality.isLoading && data === null} />
+      {data !== null &&
+        (data.sent === 0 ? (
           <Empty title="No messages in this period">
             <p>The relay counts each message whose statuses arrive.</p>
           </Empty>
         ) : (
           <>
-            <Funnel quality={quality.data} of={of} />
-            {hasChart && <Loading isLoading={failures.isLoading && failures.data === null} />}
-            {hasChart && failures.data !== null && <Failures series={failures.data} />}
-            <Codes quality={quality.data} of={of} />
-            <Export quality={quality.data} name={`quality-${period}.csv`} />
+            <Funnel quality={data} of={of} />
+            {hasChart && <Answer of={failures}>{(series) => <Failures series={series} />}</Answer>}
+            <Codes quality={data} of={of} />
+            <p>
+              <button
+                type="button"
+                onClick={() => download(`quality-${period}.csv`, "text/csv", csvOf(data))}
+              >
+                Export CSV
+              </button>
+            </p>
           </>
         ))}
     </>
@@ -171,23 +178,5 @@ function Codes({ quality: { errors }, of }: Figures) {
         hrefOf={({ code }) => path("/messages", { status: "failed", errorCode: code, ...of })}
       />
     </section>
-  );
-}
-
-function Export({ quality, name }: { quality: RelayQuality; name: string }) {
-  function save(): void {
-    const url = URL.createObjectURL(new Blob([csvOf(quality)], { type: "text/csv" }));
-    const link = document.createElement("a");
-    link.href = url;
-    link.download = name;
-    link.click();
-    URL.revokeObjectURL(url);
-  }
-  return (
-    <p>
-      <button type="button" onClick={save}>
-        Export CSV
-      </button>
-    </p>
   );
 }
