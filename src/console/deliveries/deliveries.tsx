@@ -1,6 +1,5 @@
 import { useState } from "preact/hooks";
-import { Link } from "wouter-preact";
-import type { DeliveryGroup, RelayDelivery, RelayEvent } from "../../client/relay-client.ts";
+import type { DeliveryGroup, RelayDelivery } from "../../client/relay-client.ts";
 import { deliveryStates } from "../../model/states.ts";
 import { relay } from "../app/api.ts";
 import { isTime, path, type Rules, useData, useQuery } from "../app/data.ts";
@@ -9,13 +8,7 @@ import { useSession } from "../app/session.tsx";
 import { canRetry } from "../events/deliveries-of.tsx";
 import { EventOutcome, outcomeOf } from "../events/outcome.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
-import {
-  noCause,
-  releaseAction,
-  retryAction,
-  retryDeliveries,
-  useObstacles,
-} from "../parts/actions.ts";
+import { noCause, retryAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { Attentions } from "../parts/attentions.tsx";
 import { ChoiceFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { count, none } from "../parts/format.ts";
@@ -24,6 +17,7 @@ import { Answer, Empty, Loading, Problem } from "../parts/notes.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
+import { Quarantined } from "./quarantined.tsx";
 
 /** Quarantined events are never delivered, so this page is where an operator looks for them. */
 const states = [...deliveryStates, "quarantined"] as const;
@@ -276,79 +270,6 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
           <Empty title="No deliveries here">
             <p>
               A delivery is one event for one route. It appears here once a route matches an event.
-            </p>
-          </Empty>
-        )
-      )}
-      <More list={list} />
-    </section>
-  );
-}
-
-/**
- * Signed correctly, but not valid events: the bytes are kept until an operator releases or leaves
- * them.
- */
-function Quarantined({ start }: Parts) {
-  const { can } = useSession();
-  const list = useList<RelayEvent, number>(
-    (before) => relay.listEvents({ disposition: "quarantined", before }),
-    "quarantined",
-  );
-  const columns: readonly Column<RelayEvent>[] = [
-    { title: "Seq", cell: ({ seq }) => seq },
-    { title: "Source", cell: ({ source }) => source },
-    { title: "Received", cell: ({ receivedAt }) => <Time at={receivedAt} /> },
-    { title: "Why", cell: ({ fault }) => <bdi>{fault}</bdi> },
-    ...(can("replay")
-      ? [
-          {
-            title: "Action",
-            cell: ({ seq }: RelayEvent) => (
-              <button
-                type="button"
-                class="link"
-                onClick={() => start(releaseAction("quarantined", { event: seq }, list.reload))}
-              >
-                Release
-              </button>
-            ),
-          },
-        ]
-      : []),
-  ];
-  return (
-    <section>
-      <div class="page-head">
-        <h2>Quarantined events</h2>
-        {can("replay") && list.rows.length > 0 && (
-          <button
-            type="button"
-            onClick={() => start(releaseAction("quarantined", {}, list.reload))}
-          >
-            Release all
-          </button>
-        )}
-      </div>
-      <Problem text={list.problem} retry={list.reload} />
-      <Loading isLoading={list.isLoading && list.rows.length === 0} />
-      {list.rows.length > 0 ? (
-        <Table
-          label="Quarantined events"
-          rows={list.rows}
-          columns={columns}
-          keyOf={({ seq }) => seq}
-          hrefOf={({ seq }) => `/events/${seq}`}
-        />
-      ) : (
-        !list.isLoading && (
-          <Empty title="Nothing is in quarantine">
-            <p>
-              The relay keeps webhooks here whose signature is right and whose body is not a valid
-              event.
-            </p>
-            <p>
-              <Link href="/deliveries">All deliveries</Link>
             </p>
           </Empty>
         )
