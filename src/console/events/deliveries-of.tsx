@@ -123,7 +123,7 @@ export function DeliveriesOf({
             {earlierAttempts !== undefined && earlierAttempts > 0 && (
               <p class="dim">{plural(earlierAttempts, "earlier attempt")} not shown.</p>
             )}
-            {attemptHistory.length > 0 && <Attempts attempts={attemptHistory} />}
+            <Attempts attempts={attemptHistory} />
             {earlierAttempts === undefined && (
               <p
                 class="dim"
@@ -145,7 +145,25 @@ const shortResponse = 120;
 const isSuccess = (status: number | null): boolean =>
   status === null || (status >= 200 && status < 300);
 
+/** As many as a story has. An outage of Redis makes hundreds. */
+const mostShown = 20;
+
 function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
+  const earlier = attempts.slice(0, -mostShown);
+  return (
+    <>
+      {earlier.length > 0 && (
+        <details>
+          <summary class="dim">{plural(earlier.length, "earlier attempt")}</summary>
+          <AttemptList attempts={earlier} />
+        </details>
+      )}
+      {attempts.length > 0 && <AttemptList attempts={attempts.slice(-mostShown)} />}
+    </>
+  );
+}
+
+function AttemptList({ attempts }: { attempts: readonly Attempt[] }) {
   return (
     <ol class="attempts" aria-label="Attempts">
       {attempts.map(({ number, at, tookMs, status, error, response }) => (

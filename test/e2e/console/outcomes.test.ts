@@ -52,7 +52,7 @@ test("Retry on the group without a cause takes that group alone", async () => {
   );
 });
 
-test("shows an attempt that a queue accepted as a success", async () => {
+test("shows an attempt that a queue accepted as a success, and many attempts behind a click", async () => {
   const { relay, downstream, open } = await startConsole();
   await postMessages(relay, 1);
   await until("history got it", () => downstream.counts("/history").arrivals === 1);
@@ -60,13 +60,21 @@ test("shows an attempt that a queue accepted as a success", async () => {
   await page.route("**/v1/events/1", async (route) => {
     const response = await route.fetch();
     const event = await response.json();
-    for (const { attemptHistory } of event.deliveries)
-      for (const attempt of attemptHistory) attempt.status = null;
+    for (const { attemptHistory } of event.deliveries) {
+      const [attempt] = attemptHistory;
+      attemptHistory.splice(
+        0,
+        1,
+        ...Array.from({ length: 21 }, () => ({ ...attempt, status: null })),
+      );
+    }
     await route.fulfill({ response, json: event });
   });
   await page.goto("/console/events/1");
   const attempt = page.getByRole("listitem", { name: "Delivery to history: delivered" });
-  await attempt.locator(".attempts .status.ok").getByText("accepted").waitFor();
+  await attempt.getByText("1 earlier attempt").waitFor();
+  const accepted = attempt.locator(".attempts .status.ok").getByText("accepted");
+  expect(await accepted.filter({ visible: true }).count()).toBe(20);
 });
 
 test("Retry shows the attempt's result, and lists and details begin with the dead delivery and its cause", async () => {
