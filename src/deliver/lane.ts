@@ -227,7 +227,8 @@ function startDue({ health, queue, attempts, now, mayStart }: Starting): number 
     const delivery: StoredDelivery | null = queue.peek(at);
     if (delivery === null) {
       const dueAt = queue.nextDueAt();
-      return dueAt === null ? null : dueAt - at;
+      // What is due already is being read, and the answer wakes the lane.
+      return dueAt === null || dueAt <= at ? null : dueAt - at;
     }
     if (pace !== null && pace.readyAt() > steady) return hold(pace.readyAt() - steady);
     if (!breaker.mayStart()) return null;

@@ -319,6 +319,17 @@ describe.each([
     expect(memory.settlements).toHaveLength(20);
   });
 
+  test("rests while the store does not answer, though more is due", async () => {
+    const { memory, clock } = setUp(200, {}, () => ok);
+    memory.waiting.set(201, { nextAt: clock.now() + 10, attempts: 0 });
+    if (isShared) memory.store.load = () => new Promise(() => {});
+    let timers = 0;
+    const { after } = clock;
+    clock.after = (ms, run) => (++timers > 50 ? () => {} : after(ms, run));
+    await clock.advance(400);
+    expect(timers).toBeLessThan(5);
+  });
+
   test("delivers what is due within a minute after the clock was set", async () => {
     const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () =>
       answered(500),
