@@ -71,7 +71,8 @@ export function createHttp(
     },
     // While stopping, /readyz reports it; Fastify's own 503 does not have the shape of our errors.
     return503OnClosing: false,
-    // Any id or reference must fit into a path: four bytes for each code point, each byte written as %XX.
+    // Any id or reference must fit into a path: four bytes for each code point, each byte written
+    // as %XX.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 12 * maxReferenceLength },
   });
 

@@ -191,9 +191,7 @@ function endOf({ result, response, responseType = null, responseEncoding = null 
     };
   }
   const decision: SettlingDecision =
-    status < 300
-      ? { kind: "delivered" }
-      : dead(`proxied: answered ${status}, which the step got`);
+    status < 300 ? { kind: "delivered" } : dead(`proxied: answered ${status}, which the step got`);
   const body = response ?? Buffer.alloc(0);
   return {
     decision,
