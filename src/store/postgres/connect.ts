@@ -23,6 +23,8 @@ export type Purpose = "hot" | "free" | "watch";
 export interface Session extends Connection {
   readonly isBroken: boolean;
   readonly serverStart: number;
+  /** Process id at the server. */
+  readonly backend: number;
   /** In ms of `performance.now()`. */
   readonly openedAt: number;
   script(text: string): Promise<void>;
@@ -99,12 +101,15 @@ export async function connect(
     "default_transaction_isolation = 'read committed'",
     ...(purpose === "hot" ? pinned : []),
   ];
-  let serverStart = 0;
+  let server = { start: 0, backend: 0 };
   try {
     await client.connect();
-    const { rows } = await client.query<{ start: number }>(`SELECT ${startOfServer} AS start`);
-    serverStart = rows[0]?.start ?? 0;
     await client.query(["BEGIN", ...sets.map((set) => `SET ${set}`), "COMMIT"].join("; "));
+    // After the settings, which some poolers take as a reason to share the session no more.
+    const { rows } = await client.query<typeof server>(
+      `SELECT ${startOfServer} AS start, pg_backend_pid() AS backend`,
+    );
+    server = rows[0] ?? server;
   } catch (error) {
     await end();
     throw unavailable(error);
@@ -113,7 +118,8 @@ export async function connect(
     get isBroken() {
       return broken !== null;
     },
-    serverStart,
+    serverStart: server.start,
+    backend: server.backend,
     openedAt: performance.now(),
     async query(statement): Promise<Answer> {
       const { command, rows, rowCount } = await client.query({
@@ -155,7 +161,7 @@ export const isReadOnly = (error: unknown): boolean => faultCode(error) === "250
  * its batch can be stored. All else is the server, the network, the disk or the permissions.
  */
 export const isOwnFault = (error: unknown): boolean =>
-  /^(?:21|22|23|42(?!501)|54)/.test(faultCode(error)) || !isFromServer(error);
+  /^(?:21|22|23|42(?!501|P05)|54)/.test(faultCode(error)) || !isFromServer(error);
 
 /**
  * A working connection answered: a full disk, a replica that only reads, a lock. Only SQLSTATE has

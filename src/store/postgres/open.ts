@@ -29,13 +29,15 @@ import {
   endPresence,
   notePresence,
   type Presence,
+  type Primary,
   presentEveryMs,
   readDatabaseFacts,
   readPresences,
+  readPrimary,
   restoreOrRestart,
 } from "./server.ts";
 import { createSessions, type SessionHooks, type Sessions } from "./sessions.ts";
-import { createDatabaseClock, createWatch, placed, refusalOf } from "./watch.ts";
+import { createDatabaseClock, createWatch, placed, refusalOf, sharesSessions } from "./watch.ts";
 
 interface OpenParts {
   readonly rules: Rules;
@@ -72,16 +74,16 @@ export async function openPostgresStore(
   const reader = createReader(settings, toSessions);
   const admission = createAdmission({ receive, presence, clock, horizon: reader.horizon, hooks });
 
-  /** The id of the data that this process has used: the address may lead elsewhere later. */
-  let dataUsed: string | null = null;
+  let used: Used | null = null;
   const watch = createWatch({
     settings,
     after: clock.after,
     async greet(session) {
       const setup = await connect(settings, "free");
       try {
-        await (dataUsed === null ? checkSchema : checkKept)(setup, settings.schema);
-        dataUsed = await checkData(setup, settings.schema, dataUsed);
+        checkUnshared(setup, session);
+        await (used === null ? checkSchema : checkKept)(setup, settings.schema);
+        used = await checkData(setup, settings.schema, used);
       } finally {
         await setup.end();
       }
@@ -262,13 +264,26 @@ function createAdmission({ receive, presence, clock, horizon, hooks }: Admission
   };
 }
 
+/** Of two connections that were open at once. A pooler may give both one session of the server. */
+function checkUnshared(one: Session, other: Session): void {
+  if (one.backend === other.backend && one.serverStart === other.serverStart)
+    throw new StoreRefused(sharesSessions);
+}
+
 /** Throws `StoreRefused` when it cannot be read. */
 export async function openPostgresForReading(settings: PostgresSettings) {
   const clock = createDatabaseClock(systemClock);
   const reader = createReader(settings, { refusal: () => null, lost() {}, refusalOn: () => null });
   try {
     const session = await connect(settings, "free");
-    await checkReadable(session, settings.schema).finally(session.end);
+    try {
+      const beside = await connect(settings, "watch");
+      await beside.end();
+      checkUnshared(session, beside);
+      await checkReadable(session, settings.schema);
+    } finally {
+      await session.end();
+    }
     await clock.follow(
       async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now(),
     );
@@ -292,24 +307,34 @@ export async function readFactsAt(settings: PostgresSettings): Promise<DatabaseF
   return readDatabaseFacts(sessions.read, systemClock.now).finally(sessions.close);
 }
 
+/** What this process has used: the address may lead elsewhere later. */
+interface Used {
+  /** Of the data. A standby has that of its primary. */
+  readonly id: string | null;
+  /** Null where the server does not say. */
+  readonly primary: Primary | null;
+}
+
 /**
- * Returns the id of the data. Throws `StoreRefused` for a part of a copy, a moved store, and other
- * data than `used`.
+ * Throws `StoreRefused` for a part of a copy, a moved store, and for other data or an older primary
+ * than `used`.
  */
-async function checkData(
-  session: Session,
-  schema: string,
-  used: string | null,
-): Promise<string | null> {
+async function checkData(session: Session, schema: string, used: Used | null): Promise<Used> {
   const { execute } = createPostgresRunner(session);
   const refusal = await execute(refusalOfCopy());
   if (refusal !== null) throw new StoreRefused(refusal);
-  const found = await execute(dataId());
-  if (used !== null && found !== used)
+  const id = await execute(dataId());
+  if (used !== null && id !== used.id)
     throw new StoreRefused(
       `schema ${schema}: holds other data than those in use before; ${restoreOrRestart}`,
     );
-  return found;
+  const primary = await readPrimary(session);
+  const known = used?.primary ?? null;
+  if (primary?.system === known?.system && (primary?.timeline ?? 0) < (known?.timeline ?? 0))
+    throw new StoreRefused(
+      `was the primary before the one in use (timeline ${primary?.timeline} after ${known?.timeline}), and what it stores may be lost; lead storage.url to the present primary, or restart the relay to use this one`,
+    );
+  return { id, primary: primary ?? known };
 }
 
 const timeAndLast = select({

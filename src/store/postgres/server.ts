@@ -138,6 +138,20 @@ async function one<Row>(session: Session, text: string): Promise<Row> {
   return rows[0] as Row;
 }
 
+/** A promotion begins a timeline with a higher number. */
+export interface Primary {
+  readonly system: string;
+  readonly timeline: number;
+}
+
+/** Null: a standby, or a hosted server that refuses these functions. */
+export const readPrimary = (session: Session): Promise<Primary | null> =>
+  one<Primary>(
+    session,
+    `SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system,
+      ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline`,
+  ).catch(() => null);
+
 /** `now`: unix ms of this process's clock. */
 export async function readDatabaseFacts(
   read: <T>(work: Work<T>) => Promise<T>,

@@ -127,6 +127,9 @@ export function createWatch({
 const lacksPermission =
   "the user lacks a permission; grant it, or make the user the owner of the schema and its tables";
 
+export const sharesSessions =
+  "a connection pooler shares sessions among its clients; let it pool by session, or connect directly";
+
 const refusedCodes: ReadonlyMap<string, string> = new Map([
   ["28P01", "the password is wrong"],
   ["28000", "the server refuses the user"],
@@ -135,6 +138,9 @@ const refusedCodes: ReadonlyMap<string, string> = new Map([
   // PostgreSQL skips a schema that the user may not use, and so finds no place for tables, or no
   // table.
   ["3F000", lacksPermission],
+  // Another client's named statement, or none.
+  ["42P05", sharesSessions],
+  ["26000", sharesSessions],
   ["42P01", "a table was not found: the user lacks a permission for the schema, or it was removed"],
 ]);
 

@@ -1,14 +1,21 @@
 // Slow: it starts servers of its own.
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { chownSync, writeFileSync } from "node:fs";
+import { type AddressInfo, connect as connectTo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { setImmediate, setTimeout as wait } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { readPostgresUrl } from "../../../src/model/postgres.ts";
 import { leaseTimes } from "../../../src/model/route-lease.ts";
 import type { TlsSettings } from "../../../src/net/tls.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { connect } from "../../../src/store/postgres/connect.ts";
-import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/open.ts";
+import {
+  openPostgresForReading,
+  openPostgresStore,
+  type PostgresStore,
+} from "../../../src/store/postgres/open.ts";
 import { presentEveryMs } from "../../../src/store/postgres/server.ts";
 import { createReads } from "../../../src/store/postgres/sessions.ts";
 import { events } from "../../../src/store/schema/tables.ts";
@@ -293,6 +300,46 @@ test("refuses a missing database, a user without rights, and says where", async 
   await session.rows(`DROP ROLE ${name}`);
 });
 
+/** Every client gets the same session of the server. */
+async function openPooler(socketPath: string) {
+  const server = connectTo(socketPath);
+  let current: Socket | null = null;
+  let greeting = Buffer.alloc(0);
+  server.on("data", (answer) => {
+    if (current !== null) current.write(answer);
+    else greeting = Buffer.concat([greeting, answer]);
+  });
+  const pooler = createServer((client) => {
+    client.once("data", async (startup) => {
+      if (greeting.length === 0) server.write(startup);
+      await until("the server is ready", () => greeting.at(-6) === "Z".charCodeAt(0));
+      client.write(greeting);
+      client.on("data", (sent) => {
+        current = client;
+        if (sent[0] !== "X".charCodeAt(0)) server.write(sent);
+      });
+    });
+  });
+  pooler.listen(0, "127.0.0.1");
+  await once(pooler, "listening");
+  onTestFinished(() => {
+    server.destroy();
+    pooler.close();
+  });
+  return { port: (pooler.address() as AddressInfo).port };
+}
+
+test("refuses a pooler whose clients share sessions", async () => {
+  await using database = await createDatabase();
+  const place = readPostgresUrl(database.url);
+  const pooler = await openPooler(join(place?.host ?? "", `.s.PGSQL.${place?.port}`));
+  const url = `postgres://relay@127.0.0.1:${pooler.port}/${place?.database}`;
+  const refusal =
+    /^postgres:.*: a connection pooler shares sessions among its clients; let it pool by session, or connect directly$/;
+  await expect(open(url)).rejects.toThrow(refusal);
+  await expect(openPostgresForReading({ url, schema: "relay" })).rejects.toThrow(refusal);
+});
+
 test("while events are refused, other writes do not show that storing works again", async () => {
   await using database = await createDatabase();
   await using session = await openSession(database.url);
@@ -376,6 +423,39 @@ test("goes on after its sessions were terminated, and after the server was stopp
   await until("it recovers without a command", () => one.store.isInPlace());
   expect(one.reports).toContain("stored");
   expect(await accepts(one)).toBe(true);
+});
+
+test("refuses the primary from before a failover that returns at its address, and goes on with the present one", {
+  tags: ["slow"],
+}, async () => {
+  await using old = await startPostgres({ tcp: true });
+  await using standby = await startPostgres({ tcp: true, standbyOf: old });
+  const network = await openNetwork(old.port);
+  await using one = await open(old.url.replace(String(old.port), String(network.port)));
+  expect(await accepts(one)).toBe(true);
+  await using session = await openSession(standby.url);
+  await until(
+    "the standby has it",
+    async () =>
+      (await session.number("SELECT count(*) FROM pg_class WHERE relname = 'events'")) === 1,
+  );
+  await old.kill("SIGKILL");
+  await session.rows("SELECT pg_promote(true, 100)");
+  network.lead(standby.port);
+  await until("it stores on the standby", () => accepts(one));
+
+  await old.restart();
+  network.lead(old.port);
+  await until("it reports the old one", () =>
+    /was the primary before the one in use \(timeline 1 after 2\)/.test(one.reports.at(-1) ?? ""),
+  );
+  expect(await accepts(one)).toBe(false);
+  await using two = await open(old.url);
+  expect(await accepts(two)).toBe(true);
+  expect(await accepts(one)).toBe(false);
+
+  network.lead(standby.port);
+  await until("it stores on the standby again", () => accepts(one));
 });
 
 test("starts before its server, and fails until that is there", { tags: ["slow"] }, async () => {
