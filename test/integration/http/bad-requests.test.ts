@@ -174,7 +174,7 @@ describe("the path", () => {
     expectError(await ask(relay.port, { target: "/", body: envelope() }), "method_not_allowed");
   });
 
-  test.each(["/v1/events/%zz", "/v1/%", `/v1/events/${"a".repeat(5_000)}`])(
+  test.each(["/v1/events/%zz", "/v1/%", `/v1/events/${"a".repeat(10_000)}`])(
     "%s: 400",
     async (target) => {
       expectError(
