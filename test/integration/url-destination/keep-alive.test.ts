@@ -22,21 +22,23 @@ test("reuses one connection in sequence, and at most `concurrency` in parallel",
 });
 
 test("gives up a busy connection after a minute, so that a changed address takes effect", async () => {
-  vi.useFakeTimers({ toFake: ["Date"] });
-  onTestFinished(() => void vi.useRealTimers());
+  let elapsed = 0;
+  const steady = performance.now.bind(performance);
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => steady() + elapsed);
+  onTestFinished(() => clock.mockRestore());
   const downstream = await startHttp((_request, response) => response.end("ok"));
-  const destination = destinationTo(downstream.url);
+  const destination = destinationTo(downstream.url, { concurrency: 1 });
   for (const [seconds, accepted] of [
     [0, 1],
     [50, 1],
-    [20, 2],
+    [20, 1],
+    [0, 2],
     [50, 2],
   ] as const) {
-    vi.setSystemTime(Date.now() + seconds * 1000);
+    elapsed += seconds * 1000;
     expect(told(await attempt(destination))).toBe("200");
     expect(downstream.accepted).toBe(accepted);
   }
-  await vi.waitFor(() => expect(downstream.open.size).toBe(1), longestWaitMs);
 });
 
 test("reopens a connection that was closed while idle, and sends once", async () => {
