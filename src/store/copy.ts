@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { StoreRefused } from "./port.ts";
 import type { Engine } from "./schema/ddl.ts";
@@ -16,7 +18,7 @@ import {
   type Work,
 } from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
-import { put, values } from "./work/state.ts";
+import { put, value, values } from "./work/state.ts";
 import { type Copy, copyKey } from "./work/state-rows.ts";
 
 /*
@@ -92,25 +94,29 @@ const batch = { least: 10, most: 2_000, bytes: 4_000_000 };
 
 export async function copyStore({
   from,
-  to,
+  to: target,
   now,
   progress,
 }: Sides & { readonly now: () => number; readonly progress: Progress }): Promise<CopyReport> {
   const [id = null, moved = null] = await from.read(values<string>([idKey, movedKey]));
   if (id === null) throw new StoreRefused(`${from.name}: holds no data yet`);
-  const [copy = null] = await to.read(values<Copy>([copyKey]));
+  const copy = await target.read(value<Copy>(copyKey));
   if (copy?.id === id && copy.finishedAt !== null)
     return { result: "before", finishedAt: copy.finishedAt, counts: [], closedMs: 0 };
   const refusal = await from.read(refusalOfCopy());
   // An earlier run was cut off between its last two steps.
   if (refusal !== null && (moved === null || copy === null))
     throw new StoreRefused(`${from.name}: ${refusal}`);
-  if (copy === null) await to.read(refuseStored(to.name));
+  if (copy === null) await target.read(refuseStored(target.name));
   else if (copy.id !== id)
-    throw new StoreRefused(`${to.name}: holds a copy of other data (${copy.from})`);
-  await to.refuseUsed();
-  const begun: Copy = copy ?? { id, from: from.name, startedAt: now(), finishedAt: null };
-  await to.write(() => put(copyKey, begun));
+    throw new StoreRefused(`${target.name}: holds a copy of other data (${copy.from})`);
+  await target.refuseUsed();
+  const begun: Copy = {
+    ...(copy ?? { id, from: from.name, startedAt: now(), finishedAt: null }),
+    run: randomUUID(),
+  };
+  await ownedBy(copy, target).write(() => put(copyKey, begun));
+  const to = ownedBy(begun, target);
 
   const walk = async (number: number | "last"): Promise<number> => {
     let copied = 0;
@@ -149,6 +155,24 @@ export async function copyStore({
     yield* put(copyKey, { ...begun, finishedAt, lastEvent: newest?.seq ?? 0 } satisfies Copy);
   });
   return { result, finishedAt, counts, closedMs: frozen === null ? 0 : finishedAt - mark.at };
+}
+
+/**
+ * Of two runs into one target, the later goes on. The earlier would remove what only the later has
+ * copied, and what a relay stored since.
+ */
+function ownedBy(copy: Copy | null, to: CopyTarget): CopyTarget {
+  return {
+    ...to,
+    write: (make) =>
+      to.write(function* () {
+        if (!isDeepStrictEqual(yield* value<Copy>(copyKey, "update"), copy))
+          throw new StoreRefused(
+            `${to.name}: another "wamid-relay migrate" has continued this copy`,
+          );
+        return yield* make();
+      }),
+  };
 }
 
 function* refuseStored(name: string): Work<void> {

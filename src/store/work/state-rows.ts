@@ -185,6 +185,8 @@ export interface Copy {
   readonly from: string;
   readonly startedAt: number;
   readonly finishedAt: number | null;
+  /** Of the process that goes on with it. */
+  readonly run: string;
   /** Absent until it is finished. */
   readonly lastEvent?: number;
 }

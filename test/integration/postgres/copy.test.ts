@@ -210,6 +210,36 @@ test("lets all relays of a database write again when a copy ends before its mark
   await relay.store.close();
 });
 
+test("a copy that a second one has overtaken writes nothing more", async () => {
+  const path = await filledFile();
+  await using database = await createDatabase();
+  const overtaken = Promise.withResolvers<void>();
+  const paused = Promise.withResolvers<void>();
+  const [from, to] = [openSqliteSource(path), await postgresTarget(database.url)];
+  let reads = 0;
+  const read: CopyTarget["read"] = async (work) => {
+    reads += 1;
+    if (reads === 4) {
+      paused.resolve();
+      await overtaken.promise;
+    }
+    return to.read(work);
+  };
+  const first = copyStore({ ...order, from, to: { ...to, read } });
+  await paused.promise;
+  const [from2, to2] = [openSqliteSource(path), await postgresTarget(database.url)];
+  expect(await copyStore({ ...order, from: from2, to: to2 })).toMatchObject({ result: "resumed" });
+  await Promise.all([from2.close(), to2.close()]);
+  const relay = await openRelay(database.url);
+  const accepted = await relay.store.accept(anEvent({ wamid: "wamid.new" }));
+  // It would remove what its source has not.
+  overtaken.resolve();
+  await expect(first).rejects.toThrow('another "wamid-relay migrate" has continued this copy');
+  expect(await relay.store.read.getEvent(accepted?.seq ?? 0)).not.toBeNull();
+  await relay.store.close();
+  await Promise.all([from.close(), to.close()]);
+});
+
 test("copies into no store that has data or a relay", async () => {
   const path = await filledFile();
   await using database = await createDatabase();
