@@ -65,15 +65,15 @@ function variablesInFile(settingsPath: string, envFile: string | undefined): Env
 }
 
 /**
- * The name of each assignment, and a quote that nothing closes. A quoted value may have several
- * lines, which are none.
+ * The name of each assignment, and a quote that nothing closes, or the colon of `NAME: value`. A
+ * quoted value may have several lines, which are none.
  */
 const assignment =
-  /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`|(["'`]))?/gm;
+  /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*(?:=[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`|(["'`]))?|(:)(?=\s|[^=\n]*$))/gm;
 
 /**
  * `parseEnv` keeps the last value of a name, so a secret added twice would silently replace one in
- * use. It keeps a quote that is not closed as a part of the value.
+ * use. It keeps a quote that is not closed as a part of the value, and passes over `NAME: value`.
  */
 function faultsIn(
   text: string,
@@ -82,9 +82,11 @@ function faultsIn(
   const first = new Map<string, number>();
   let line = 1;
   let end = 0;
-  return [...text.matchAll(assignment)].flatMap(({ 1: name = "", 2: quote, index }) => {
+  return [...text.matchAll(assignment)].flatMap(({ 1: name = "", 2: quote, 3: colon, index }) => {
     line += text.slice(end, index).split("\n").length - 1;
     end = index;
+    if (colon !== undefined)
+      return [{ message: `${name} stands before ":"; write ${name}=, then the value`, line }];
     const before = first.get(name);
     if (before === undefined) first.set(name, line);
     if (quote !== undefined)

@@ -16,7 +16,12 @@ export function settingText(issue: z.core.$ZodRawIssue): string {
   if (issue.input === null) return "is empty";
   const isQuoteMissing =
     issue.code === "invalid_type" && issue.expected === "string" && issue.input !== undefined;
-  return `${issueText(issue, kinds)}${isQuoteMissing ? " (put it in quotes)" : ""}`;
+  const isSpaceMissing =
+    issue.code === "invalid_type" &&
+    typeof issue.input === "string" &&
+    ["object", "record"].includes(issue.expected) &&
+    /^\w+:(?!\/\/)\S/.test(issue.input);
+  return `${issueText(issue, kinds)}${isQuoteMissing ? " (put it in quotes)" : ""}${isSpaceMissing ? " (put a space after ':')" : ""}`;
 }
 
 /**

@@ -7,7 +7,8 @@ const yamlErrorTexts: Partial<Record<YAMLError["code"], string>> = {
   BAD_SCALAR_START: "begins with a character that is special in YAML: put the value in quotes",
   BLOCK_AS_IMPLICIT_KEY: "has a second ': ' on the line: put the value in quotes",
   KEY_OVER_1024_CHARS: "has a key that is too long",
-  MULTILINE_IMPLICIT_KEY: "is a line without ':' (or one that is not indented enough)",
+  MULTILINE_IMPLICIT_KEY:
+    "is a line without ': ', a colon and a space (or one that is not indented enough)",
   MULTIPLE_DOCS: "begins a second document (---); the settings are one",
   NON_STRING_KEY: "has a key that is not plain text",
   RESOURCE_EXHAUSTION: "is nested too deep",

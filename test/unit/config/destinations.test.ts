@@ -31,6 +31,12 @@ test("a destination is one of url, queue and stream", () => {
   expect(faultsOf("routes: [{ name: r, to: text }]")).toEqual([
     "relay.yaml:1:25 routes[0].to: must be a mapping, not text",
   ]);
+  expect(faultsOf("routes:\n  - name: r\n    to:\n      url:https://x.example")).toEqual([
+    "relay.yaml:4:7 routes[0].to: must be a mapping, not text (put a space after ':')",
+  ]);
+  expect(faultsOf("routes: [{ name: r, to: 'https://x.example' }]")).toEqual([
+    "relay.yaml:1:25 routes[0].to: must be a mapping, not text",
+  ]);
 });
 
 test("settings of another kind, and what is missing or wrong in its own", () => {

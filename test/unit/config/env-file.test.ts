@@ -115,6 +115,21 @@ describe("the env file", () => {
     expect(host()).toBe("one");
   });
 
+  test("NAME: value is a fault, also without the space; a name or value may have a colon", () => {
+    write(".env", "HOST: one\nKEY:'a'\n# OTHER: b\nURL=a: b\nTEXT='a\nIN: c'\nA:B=1\n");
+    expect(() => host({ HOST: "x" })).toThrow(
+      [
+        ["1:1", "HOST"],
+        ["2:1", "KEY"],
+      ]
+        .map(
+          ([at, name]) =>
+            `${join(folder, ".env")}:${at}: ${name} stands before ":"; write ${name}=, then the value`,
+        )
+        .join("\n"),
+    );
+  });
+
   test("without .env only the process environment counts", () => {
     expect(host({ HOST: "process" })).toBe("process");
     expect(faults()).toEqual(["needs the environment variable HOST, which is not set"]);
