@@ -1,5 +1,6 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 import { z } from "zod";
+import { issueText } from "../model/issue-text.ts";
 import { isObject, parseExact } from "../model/json.ts";
 import { retryAfterMs } from "../net/exchange.ts";
 import { type CallCap, type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
@@ -44,7 +45,7 @@ export function readAnswer<T>(
   if (!isSuccess) return { ok: false, error: readFailure(endpoint, answer, parsed, now) };
   if (parsed.problem !== null)
     return { ok: false, error: malformed(endpoint, status, parsed.problem) };
-  const read = endpoint.answer.safeParse(parsed.json);
+  const read = endpoint.answer.safeParse(parsed.json, { error: (issue) => issueText(issue) });
   return read.success
     ? { ok: true, value: read.data }
     : { ok: false, error: malformed(endpoint, status, issues(read.error)) };

@@ -13,6 +13,7 @@ import {
   statfs,
 } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { getSystemErrorMessage } from "node:util";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import { emptyLog, lockFile, sizeOf } from "./file.ts";
@@ -123,9 +124,11 @@ function refusing<Report>(run: (order: BackupOrder) => Promise<Report>) {
     try {
       return await run(order);
     } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      throw typeof code === "string" && /^E[A-Z]+$/.test(code)
-        ? new StoreRefused(message, { cause: error })
+      const { errno, path = order.file } = error as NodeJS.ErrnoException;
+      throw typeof errno === "number"
+        ? new StoreRefused(`${path.replace(ofPartial, "$1")}: ${getSystemErrorMessage(errno)}`, {
+            cause: error,
+          })
         : error;
     }
   };

@@ -169,6 +169,13 @@ test("a log that a deleted or killed store left is set aside, not read into the 
   expect([eventsIn(subject.path), integrityOf(subject.path)]).toEqual([3, "ok"]);
 });
 
+test("a fault of the file system is one plain sentence about the backup", async () => {
+  const { order, folder } = await opened(1);
+  // As the final name it is short enough, with ".partial" it is not. Root may write anywhere.
+  const file = join(folder, "b".repeat(250));
+  await expect(backUp(order({ file }))).rejects.toThrow(`${file}: name too long`);
+});
+
 test("what is no whole backup is not restored, and the store stays as it is", async () => {
   const { subject, order, file, folder } = await opened(300);
   await backUp(order());

@@ -25,13 +25,17 @@ describe("an answer that differs from the document is malformed, and its call ma
       bytesOf("HTTP/1.1 200 OK\ncontent-type: text/html", "<p>Entrá a la red"),
       "the body is not JSON",
     ],
-    ["no wamid", jsonAnswer(201, '{"id":"1","status":"pending","conversationId":"c"}'), "wamid: "],
+    [
+      "no wamid",
+      jsonAnswer(201, '{"id":"1","status":"pending","conversationId":"c"}'),
+      "wamid: is missing",
+    ],
     [
       "a wamid of another type",
       jsonAnswer(201, '{"id":"1","wamid":{},"status":"pending","conversationId":"c"}'),
-      "wamid: ",
+      "wamid: must be text or a number",
     ],
-    ["another shape", jsonAnswer(201, "[]"), "the body: "],
+    ["another shape", jsonAnswer(201, "[]"), "the body: must be an object, not a list"],
   ])("%s", async (_name, bytes, problem) => {
     const { service, client, admission } = await openScripted(() => bytes);
     const error = await failureOf(client.sendMessage(body));
