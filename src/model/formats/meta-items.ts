@@ -100,6 +100,8 @@ export type Found =
 export interface About {
   readonly phoneNumberId?: string;
   readonly wabaId?: string;
+  /** The item's own, as Meta wrote it. */
+  readonly contact?: Json;
 }
 
 interface ItemParts {
@@ -271,8 +273,7 @@ const people = [
 ];
 
 /** Finds the place of the only contact that is an item's; undefined when none is. Never guesses. */
-export function contactFinder(contacts: unknown): (item: unknown) => number | undefined {
-  if (!Array.isArray(contacts)) return () => undefined;
+export function contactFinder(contacts: readonly unknown[]): (item: unknown) => number | undefined {
   const places = new Map<unknown, number>();
   for (const [place, contact] of contacts.entries()) {
     if (!isObject(contact)) continue;

@@ -203,16 +203,18 @@ function* partsOfChange(
     yield { ...place, numbers, content: readChange(field, value, about, around) };
     return;
   }
-  const contactOf = contactFinder(members["contacts"]);
+  const contacts = itemsOf(members["contacts"]);
+  const contactOf = contactFinder(contacts);
   for (const list of lists) {
     for (const [index, item] of itemsOf(members[list]).entries()) {
+      const contact = contactOf(item);
       const content = readItem(list, item, {
         field,
-        about,
+        about: contact === undefined ? about : { ...about, contact: contacts[contact] as Json },
         where: `${list}[${index}]`,
         time: around.time,
       });
-      yield { ...place, list, index, contact: contactOf(item), isSplit: true, numbers, content };
+      yield { ...place, list, index, contact, isSplit: true, numbers, content };
     }
   }
   const rest = Object.entries(members).filter(

@@ -124,6 +124,33 @@ describe("Meta's webhooks", () => {
     ]);
   });
 
+  it("reads each item with its own contact", () => {
+    const ana = { wa_id: "31", profile: { name: "Zoë" } };
+    const bo = { user_id: "NL.9", profile: { name: "Bo", username: "bo" } };
+    const items = read(
+      request({
+        contacts: [ana, bo],
+        messages: [
+          { id: "wamid.1", from: "31" },
+          { id: "wamid.2", from_user_id: "NL.9" },
+          { id: "wamid.3", from: "32" },
+        ],
+        statuses: [sent({ recipient_id: "31" })],
+      }),
+    );
+    expect(
+      items.map(({ content }) => content.ok && [content.envelope.event, content.envelope.data]),
+    ).toEqual([
+      ["message.status", expect.objectContaining({ contact: ana })],
+      ["message.received", expect.objectContaining({ contact: ana })],
+      ["message.received", expect.objectContaining({ contact: bo })],
+      ["message.received", expect.not.objectContaining({ contact: expect.anything() })],
+    ]);
+    expect(items.map(({ body }) => read(body)[0]?.content)).toEqual(
+      items.map(({ content }) => content),
+    );
+  });
+
   it("splits a mixed request and names every part", () => {
     const items = read({
       object: "whatsapp_business_account",
