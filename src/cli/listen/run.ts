@@ -7,7 +7,7 @@ import { connectListener, createCursor, type RelayAddress } from "./relay.ts";
 import { createScreen, type ScreenParts } from "./screen.ts";
 import { readListened } from "./wire.ts";
 
-interface ListenRun extends Omit<ScreenParts, "io" | "isForwarding" | "url"> {
+interface ListenRun extends Omit<ScreenParts, "io" | "now" | "isForwarding" | "url"> {
   readonly relay: RelayAddress;
   readonly targets: Targets | null;
   /** Query of `GET /v1/listen`, without the position. */
@@ -34,7 +34,8 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     pause(clock, ms, signal).catch(() => {});
   const over = new AbortController();
 
-  const screen = createScreen({ ...run, io, isForwarding: targets !== null, url: relay.url });
+  const isForwarding = targets !== null;
+  const screen = createScreen({ ...run, io, now: run.clock.now, isForwarding, url: relay.url });
   const forwarder = createForwarder({ targets, maxAttempts, clock, random, screen, quit: stop });
   const cursor =
     as === null

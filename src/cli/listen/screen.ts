@@ -8,6 +8,8 @@ import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
 export interface ScreenParts {
   readonly io: Io;
+  /** Unix ms. */
+  readonly now: () => number;
   readonly isJson: boolean;
   readonly showPii: boolean;
   /** More than one source may be shown. */
@@ -28,11 +30,12 @@ export interface PostOutcome {
 export type Screen = ReturnType<typeof createScreen>;
 
 /**
- * Prints what happens: lines of JSON, or events on standard output and the connection on standard
- * error.
+ * Prints what happens: lines of JSON, or with the local time events on standard output and the
+ * connection on standard error.
  */
 export function createScreen({
   io,
+  now,
   isJson,
   showPii,
   showsSource,
@@ -45,12 +48,15 @@ export function createScreen({
   /** The last disconnect reason printed: a long outage is reported once. */
   let lastReason = "";
   const json = (value: unknown): void => io.out(JSON.stringify(value));
+  const timed = (line: string): string => `${new Date(now()).toLocaleTimeString("en-GB")} ${line}`;
+  const out = (line: string): void => io.out(timed(line));
+  const err = (line: string): void => io.err(timed(line));
   const masked = (event: ListenedEvent): ListenedEvent => (showPii ? event : maskedEvent(event));
   return {
     event(event: ListenedEvent, url: string | null): void {
       if (isJson) json(eventJson(masked(event), showPii));
       else
-        io.out(
+        out(
           `${eventLine(masked(event), showsSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`,
         );
     },
@@ -58,11 +64,11 @@ export function createScreen({
     answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void {
       const { seq, id } = masked(event);
       if (isJson) json({ type: "answer", seq, id, url, ...outcome, again });
-      else io.out(answerLine({ id }, url, outcome, again));
+      else out(answerLine({ id }, url, outcome, again));
     },
     skipped(event: ListenedEvent): void {
       if (isJson) json({ type: "skipped", seq: event.seq, id: masked(event).id });
-      else io.out(`... passed over [${event.id}]`);
+      else out(`... passed over [${event.id}]`);
     },
     connecting(): void {
       if (isJson) json({ type: "state", state: "connecting" });
@@ -74,10 +80,10 @@ export function createScreen({
         json({ ...hello, type: "hello" });
         json({ type: "state", state: "live" });
       } else if (isFirst || reset)
-        for (const line of helloLines(hello, relayUrl, showsOldest)) io.err(line);
+        for (const line of helloLines(hello, relayUrl, showsOldest)) err(line);
       else {
         const behind = seqsBetween(place, newest);
-        io.err(`live again${behind === 0 ? "" : `, ${counted(behind, "event")} behind`}`);
+        err(`live again${behind === 0 ? "" : `, ${counted(behind, "event")} behind`}`);
       }
       isFirst = false;
       lastReason = "";
@@ -87,12 +93,12 @@ export function createScreen({
       if (gap.to <= shownGap) return;
       shownGap = gap.to;
       if (isJson) json({ ...gap, type: "gap" });
-      else io.out(gapLine(gap));
+      else out(gapLine(gap));
     },
     lost(error: RelayClientError, ms: number): void {
       const why = (failureOf(error) as Error).message;
       if (isJson) json({ type: "state", state: "waiting", why, ms });
-      else if (why !== lastReason) io.err(waitingLine(why, ms));
+      else if (why !== lastReason) err(waitingLine(why, ms));
       lastReason = why;
     },
   };

@@ -46,10 +46,13 @@ test("delivers the received bytes and signature, which verify with the account's
   ).toBe(false);
 
   expect(listener.out()).toMatch(
-    /^--> message\.status sent \[e-1\] wamid:[0-9a-f]{12} from main$/m,
+    /^\d\d:\d\d:\d\d --> message\.status sent \[e-1\] wamid:[0-9a-f]{12} from main$/m,
   );
   expect(listener.out()).toMatch(
-    new RegExp(`^<-- \\[200\\] POST http://localhost:${local.port}/hook \\[e-1\\] \\d+ms$`, "m"),
+    new RegExp(
+      `^\\d\\d:\\d\\d:\\d\\d <-- \\[200\\] POST http://localhost:${local.port}/hook \\[e-1\\] \\d+ms$`,
+      "m",
+    ),
   );
   expect(listener.out()).not.toContain("wamid.A");
 });

@@ -172,7 +172,7 @@ function listening(args: readonly string[], out: () => string, err: () => string
       const lives = () =>
         isJson
           ? said("hello").length
-          : (`${out()}\n${err()}`.match(/^(listening to|live again)/gm) ?? []).length;
+          : (`${out()}\n${err()}`.match(/^\S+ (listening to|live again)/gm) ?? []).length;
       await until(`it is live for the ${times}. time`, () => lives() >= times);
     },
   };

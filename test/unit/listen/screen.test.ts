@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import {
   answerLine,
+  createScreen,
   eventJson,
   eventLine,
   gapLine,
@@ -54,6 +55,35 @@ test("shows an event and its answer, with personal data masked by default", () =
   ).toBe(
     "<-- [---] POST http://localhost:3000/hook [e-7] failed: no connection (ECONNREFUSED); start your server: the event is posted again until it is taken",
   );
+});
+
+test("begins each line with the local time", () => {
+  const lines: string[] = [];
+  const print = (line: string) => void lines.push(line);
+  const screen = createScreen({
+    io: {
+      out: print,
+      err: print,
+      isTerminal: true,
+      env: {},
+      readStdin: async () => Buffer.alloc(0),
+    },
+    now: () => new Date(2026, 10, 28, 0, 5, 9).getTime(),
+    isJson: false,
+    showPii: false,
+    showsSource: false,
+    showsOldest: false,
+    isForwarding: false,
+    url: "https://relay.example",
+  });
+  screen.hello({ relay: "1.0.0", after: 4, newest: 4, reset: false, keptFrom: null }, 4);
+  screen.event(event, null);
+  screen.gap({ from: 3, to: 9, count: 4 });
+  expect(lines.map((line) => line.slice(0, 12))).toEqual([
+    "00:05:09 lis",
+    "00:05:09 -->",
+    "00:05:09 !!!",
+  ]);
 });
 
 test("JSON has headers and body only with --show-pii", () => {
