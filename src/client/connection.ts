@@ -72,7 +72,7 @@ export interface RelayClientOptions {
   fetch?: typeof globalThis.fetch | undefined;
 }
 
-type Headers = Readonly<Record<string, string>>;
+type HeaderMap = Readonly<Record<string, string>>;
 type Method = "GET" | "POST";
 
 /**
@@ -105,7 +105,7 @@ export function connect({
   /** Resolves when the headers of the answer are complete. `over` ends it, at any time. */
   async function call(
     path: string,
-    init: RequestInit & { headers: Headers },
+    init: RequestInit & { headers: HeaderMap },
     over: AbortSignal,
   ): Promise<Response> {
     return fetch(`${root}${path}`, {
@@ -157,7 +157,7 @@ export function connect({
     }
   }
 
-  async function request(method: Method, path: string, body?: string, headers: Headers = {}) {
+  async function request(method: Method, path: string, body?: string, headers: HeaderMap = {}) {
     const timeout = AbortSignal.timeout(timeoutMs);
     let status = 0;
     let answer: Response;
@@ -177,7 +177,7 @@ export function connect({
     return { text, headers: answer.headers };
   }
 
-  async function exchange<T>(method: Method, path: string, body?: unknown, more: Headers = {}) {
+  async function exchange<T>(method: Method, path: string, body?: unknown, more: HeaderMap = {}) {
     const headers = body === undefined ? more : { ...more, "content-type": "application/json" };
     const answer = await request(
       method,
@@ -185,7 +185,7 @@ export function connect({
       body === undefined ? undefined : JSON.stringify(body),
       headers,
     );
-    return { body: parsed<T>(answer.text), headers: answer.headers };
+    return { body: parsed<T>(answer.text), headers: answer.headers as Headers };
   }
 
   return {
@@ -227,7 +227,7 @@ export function connect({
      */
     async stream(
       path: string,
-      headers: Headers,
+      headers: HeaderMap,
       ended: AbortSignal,
     ): Promise<ReadableStream<Uint8Array>> {
       const late = new AbortController();

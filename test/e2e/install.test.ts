@@ -183,6 +183,18 @@ test("the tarball holds compiled code with its types, and nothing of development
   for (const key of ["private", "scripts", "devDependencies", "optionalDependencies", "published"])
     expect(packed).not.toHaveProperty(key);
   expect(packed.engines).toEqual({ node: `>=${required}` });
+  // A user's compiler finds no other package, except by luck.
+  const types = files.filter((file) => file.endsWith(".d.ts")).map((file) => file.slice(8));
+  const imported = types.flatMap((file) =>
+    [
+      ...readFileSync(join(installed, file), "utf8").matchAll(
+        /(?:from |import\()"((?:@[^/"]+\/)?[^./"][^/"]*)/g,
+      ),
+    ].map(([, name = ""]) => name),
+  );
+  expect(Object.keys(packed.dependencies)).toEqual(
+    expect.arrayContaining(imported.filter((name) => !name.startsWith("node:"))),
+  );
 });
 
 test("publint and attw find nothing wrong with the tarball", async () => {
