@@ -12,7 +12,7 @@ import { count, foreignText, foreignWord, nextSeq, seq, text } from "./fields.ts
 
 const trackedFields = {
   account: z.string().describe("Its account."),
-  reference: foreignText.describe("Your own reference, from the registration."),
+  reference: pii("reference", text).describe("Your own reference, from the registration."),
   metadata: pii("metadata", z.record(z.string(), z.unknown()))
     .nullable()
     .describe("Your metadata, from the registration."),

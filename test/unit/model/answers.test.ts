@@ -3,6 +3,7 @@ import { z } from "zod";
 import { reconciledSchema } from "../../../src/model/answers/accounts.ts";
 import { deliverySchema } from "../../../src/model/answers/events.ts";
 import { messageSchema } from "../../../src/model/answers/subjects.ts";
+import { knownIn } from "../../../src/model/mask.ts";
 import { foreign, maskAnswer, toAnswer } from "../../../src/model/view.ts";
 
 const delivery = {
@@ -55,6 +56,16 @@ test("a masked answer shows keys and references that are UUIDs, whatever digits 
     sent,
   );
   expect(shown).toEqual({ ...sent, status: "for [phone], order [uuid]" });
+});
+
+test("a reference is shown although the events of its message have it", () => {
+  const known = knownIn([{ data: { reference: "order-7", name: "Ana" } }]);
+  const message = messageSchema.pick({ reference: true });
+  const shown = { reference: "order-7" };
+  expect(maskAnswer(message, shown, known)).toEqual(shown);
+  expect(maskAnswer(z.object({ error: foreign }), { error: "order-7: Ana" }, known)).toEqual({
+    error: "[text]: [text]",
+  });
 });
 
 test("an answer has the fields of its schema alone, and an optional field only where the view has it", () => {
