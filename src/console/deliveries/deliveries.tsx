@@ -116,6 +116,7 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
   );
   const groups =
     all.data?.filter((group) => cause === undefined || (group.cause ?? noCause) === cause) ?? [];
+  const isFiltered = Object.values(filter).some((each) => each !== undefined);
   const columns: readonly Column<DeliveryGroup>[] = [
     { title: "Route", cell: (group) => <bdi>{group.route}</bdi> },
     { title: "State", cell: (group) => <EventOutcome event={outcomeOf("routed", [group])} /> },
@@ -164,7 +165,9 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
       <Answer of={all}>
         {() =>
           groups.length === 0 ? (
-            <p class="dim">Nothing matches.</p>
+            <p class="dim">
+              {isFiltered ? "Nothing matches." : "Each delivery has reached its destination."}
+            </p>
           ) : (
             <Table
               label="Groups of deliveries"

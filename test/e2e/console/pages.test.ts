@@ -75,6 +75,9 @@ test("retries one delivery, a group and a whole filter, each with its count, and
   await confirm(page, "Retry", "5 match now.", /^[●○] 5 deliveries retried\./);
   await until("the group arrived", () => downstream.counts("/crm").arrivals === 12);
   await page.getByText("Nothing matches.").waitFor();
+  await page.goto("/console/deliveries");
+  await page.getByText("Each delivery has reached its destination.").waitFor();
+  await page.goBack();
 
   answer(503);
   await postMessages(relay, 3, "last");
