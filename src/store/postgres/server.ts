@@ -89,8 +89,18 @@ export const restoreOrRestart = "restore them, or restart the relay to use what 
 
 export async function checkReadable(session: Session, schema: string): Promise<void> {
   await checkServer(session);
-  if (!(await isOurs(session, schema)))
-    throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
+  if (await isOurs(session, schema)) return;
+  const { may } = await one<{ may: boolean }>(
+    session,
+    `SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ${pg.escapeLiteral(schema)}),
+      has_database_privilege(current_database(), 'CREATE')) AS may`,
+  );
+  const none = `schema ${schema}: there is no store yet`;
+  throw may
+    ? new StoreMissing(`${none}; "wamid-relay serve" makes it`)
+    : new StoreRefused(
+        `${none}, and the user may not make it; grant it CREATE on the database, or on an empty schema of this name`,
+      );
 }
 
 async function checkServer(session: Session): Promise<void> {

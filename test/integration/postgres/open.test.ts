@@ -284,19 +284,19 @@ test("refuses a missing database, a user without rights, and says where", async 
   await using session = await openSession(database.url);
   const name = `weak_${randomUUID().slice(0, 8)}`;
   await session.rows(`CREATE ROLE ${name} LOGIN`);
-  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(
-    /the user lacks a permission/,
-  );
+  const weak = database.url.replace("relay@", `${name}:secret@`);
+  await expect(open(weak)).rejects.toThrow(/the user lacks a permission/);
+  const read = () => openPostgresForReading({ url: weak, schema: "relay" });
+  await expect(read()).rejects.toThrow(/no store yet, and the user may not make it/);
+  await session.rows(`CREATE SCHEMA relay AUTHORIZATION ${name}`);
+  await expect(read()).rejects.toThrow(/no store yet; "wamid-relay serve" makes it/);
+  await session.rows("DROP SCHEMA relay");
   // PostgreSQL skips a schema that the user may not use.
   await session.rows("CREATE SCHEMA relay");
-  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(
-    /the user lacks a permission/,
-  );
+  await expect(open(weak)).rejects.toThrow(/the user lacks a permission/);
   await session.rows("DROP SCHEMA relay");
   await (await open(database.url)).store.close();
-  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(
-    /a table was not found: the user lacks a permission/,
-  );
+  await expect(open(weak)).rejects.toThrow(/a table was not found: the user lacks a permission/);
   await session.rows(`DROP ROLE ${name}`);
 });
 
