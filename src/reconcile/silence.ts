@@ -60,7 +60,8 @@ function causesOf({ events, refused, quotaUsedUp }: Seen): SilenceCause[] {
 }
 
 const causeTexts: Record<SilenceCause, string> = {
-  secret: "no secret of the source matches the signatures: was the secret rotated at the service?",
+  secret:
+    "the relay refuses signatures: was the secret rotated at the service, or is the clock here wrong?",
   url: "no event arrives: is the webhook URL right, enabled, subscribed to message.status, and reachable from outside?",
   quota:
     "the month's webhook deliveries may be used up: the service then sends no more until day 1",

@@ -214,15 +214,24 @@ export async function probe({
 /** Signatures with a timestamp fail at a few minutes of skew; this warns earlier. */
 const toleratedMs = 30_000;
 
-export function assessClock(probed: readonly Omit<Probed, "findings">[]): Finding[] {
+/** `aheadMs`: how far the last event lies in the relay's future; 0: in the past. */
+export function assessClock(
+  probed: readonly Omit<Probed, "findings">[],
+  aheadMs: number,
+): Finding[] {
+  const todo = "set this machine's clock by NTP (timedatectl)";
   const known = probed.flatMap(({ name, skewMs }) => (skewMs === null ? [] : [{ name, skewMs }]));
   const found = known
     .filter(({ skewMs }) => Math.abs(skewMs) > toleratedMs)
     .map(({ name, skewMs }) => {
       const way = `${spanText(skewMs)} ${skewMs > 0 ? "ahead of" : "behind"}`;
       const message = `the clock of ${name} is ${way} this machine's: signatures may be refused as stale`;
-      return warn("clock", message, "set this machine's clock by NTP (timedatectl)");
+      return warn("clock", message, todo);
     });
+  if (aheadMs > toleratedMs) {
+    const message = `the last event lies ${spanText(aheadMs)} in the future: the clock was set back, and retries wait`;
+    found.push(warn("clock", message, todo));
+  }
   if (found.length > 0) return found;
   return [
     ok(

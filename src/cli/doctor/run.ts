@@ -71,7 +71,7 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
     ...destinations.flatMap((probed) => probed.findings),
     ...assessExpiries(settings, Date.now()),
     ...services,
-    ...assessClock(destinations),
+    ...assessClock(destinations, report === null ? 0 : aheadOf(report)),
   ];
 }
 
@@ -95,6 +95,10 @@ async function checkRunning({ config, env, envFile, deep }: DoctorOptions): Prom
     ...(report === null ? [] : assessReport(report)),
   ];
 }
+
+/** How far the last event lies in the relay's future, in ms; 0: in the past. */
+const aheadOf = ({ secrets, at }: Report): number =>
+  Math.max(0, ...secrets.map(({ lastAt }) => (lastAt === null ? 0 : Date.parse(lastAt) - at)));
 
 const assessReport = ({ groups, attention }: Report): Finding[] => [
   assessBacklog(groups),

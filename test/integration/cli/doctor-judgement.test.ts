@@ -36,12 +36,16 @@ test.each([
   expect(checkReaders(path, loadSettings(path, {})).message).toContain(told);
 });
 
-test.each<[string, number | null, string]>([
-  ["nothing known", null, "ok"],
-  ["a destination 29 s off", -29_000, "ok"],
-  ["a destination 31 s off", -31_000, "warn"],
-])("clock: %s", (_, skewMs, level) => {
-  expect(assessClock([{ name: "a", skewMs }]).map((found) => found.level)).toEqual([level]);
+test.each<[string, number | null, number, string]>([
+  ["nothing known", null, 0, "ok"],
+  ["a destination 29 s off", -29_000, 0, "ok"],
+  ["a destination 31 s off", -31_000, 0, "warn"],
+  ["the last event 29 s ahead", null, 29_000, "ok"],
+  ["the last event 31 s ahead", null, 31_000, "warn"],
+])("clock: %s", (_, skewMs, aheadMs, level) => {
+  expect(assessClock([{ name: "a", skewMs }], aheadMs).map((found) => found.level)).toEqual([
+    level,
+  ]);
 });
 
 const hour = 3_600_000;

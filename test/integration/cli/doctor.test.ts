@@ -2,6 +2,7 @@
 import { chmodSync, closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { storageOf } from "../../harness/engines.ts";
@@ -37,6 +38,14 @@ test("a relay in good health: every line ok, exit code 0", async () => {
     expect(out).toContain(told);
   // It only looked.
   expect(downstream.arrivals.filter(({ path }) => path !== "/")).toHaveLength(0);
+
+  await relay.stop();
+  const db = new Database(relay.storePath);
+  db.exec("UPDATE counters SET n = n + 3600000 WHERE series = 'secretLast'");
+  db.close();
+  expect((await doctorOn(relay, "--offline")).said("clock")).toEqual([
+    expect.stringMatching(/^warn the last event lies 60 min in the future: the clock was set back/),
+  ]);
 });
 
 test("lists the faults of the settings, one per line, and checks nothing else", async () => {
