@@ -62,7 +62,7 @@ export interface RedisFault {
   readonly mayBeDone: boolean;
 }
 
-/** By the first word of Redis' error. */
+/** By the code of Redis' error. */
 const answered: Readonly<
   Record<string, { readonly kind: RedisFaultKind; readonly message: string }>
 > = {
@@ -100,16 +100,22 @@ const noConnection = new Set([
 ]);
 const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
+/**
+ * The first word. Redis before 7 wraps the error of a script's command: `ERR Error running script
+ * (call to f_…): @user_script: 1: -READONLY …`.
+ */
+const errorCode = /^(?:ERR Error running script \(call to \w+\): .*?: -)?([A-Z]+)/;
+
 /** Null for others, such as an invalid command. */
 export function redisFaultOf(error: unknown): RedisFault | null {
   if (!(error instanceof Error)) return null;
   const { message, name, code } = error as Error & { code?: unknown };
-  const known = answered[/^[A-Z]+/.exec(message)?.[0] ?? ""];
+  const known = answered[errorCode.exec(message)?.[1] ?? ""];
   if (known !== undefined) return { ...known, mayBeDone: false };
   if (/max number of clients/i.test(message))
     return fault("clients", "Redis has as many clients as it allows (maxclients)");
   if (
-    /^ERR.*(?:operation not permitted|invalid password|without any password|only be called when)/i.test(
+    /^ERR.*(?:operation not permitted|invalid password|without any password|only be called when|user executing the script can't)/i.test(
       message,
     )
   ) {
@@ -305,7 +311,7 @@ function optionsOf(place: RedisPlace) {
     socketTimeout: 10_000,
     retryStrategy: (times: number) => growingWait(times, 100, 1_000),
     // After a failover the old connection leads to a replica, and the name to the new primary.
-    reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
+    reconnectOnError: (error: Error) => redisFaultOf(error)?.kind === "read-only",
     // One write per turn of the event loop.
     enableAutoPipelining: true,
   };

@@ -43,6 +43,20 @@ test.each([
   ],
   [reply("WRONGPASS invalid username-password pair or user is disabled."), "credentials", false],
   [reply("NOPERM this user has no permissions to run the 'set' command"), "credentials", false],
+  [
+    reply(
+      "ERR Error running script (call to f_6c5e28a5): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.\n",
+    ),
+    "read-only",
+    false,
+  ],
+  [
+    reply(
+      "ERR Error running script (call to f_6c5e28a5): @user_script:1: @user_script: 1: The user executing the script can't run this command or subcommand",
+    ),
+    "credentials",
+    false,
+  ],
   [reply("ERR DB index is out of range"), "database", false],
   [reply("ERR SELECT is not allowed in cluster mode"), "database", false],
   [reply("ERR max number of clients reached"), "clients", false],
@@ -78,6 +92,7 @@ test("reports no fault of Redis for an invalid command or a bug of the relay", (
     "WRONGTYPE Operation against a key holding the wrong kind of value",
     "ERR syntax error",
     "NOSCRIPT No matching script.",
+    "ERR Error running script (call to f_6c5e28a5): @user_script:1: @user_script: 1: -WRONGTYPE Operation",
     "boom",
   ]) {
     expect(redisFaultOf(reply(message))).toBeNull();
