@@ -75,6 +75,7 @@ async function readFacts(redis: Redis) {
   const appendOnly = factOf("aof_enabled");
   return {
     version: factOf("redis_version"),
+    mode: factOf("redis_mode"),
     role: factOf("role"),
     usedBytes: numberOf("used_memory"),
     /** 0: no limit. */
@@ -89,7 +90,7 @@ async function readFacts(redis: Redis) {
 const nearlyFull = 0.95;
 
 export function assessDestination(where: string, facts: RedisFacts): Finding[] {
-  const { version, role, policy, usedBytes, maxBytes, appendOnly, pingMs } = facts;
+  const { version, mode, role, policy, usedBytes, maxBytes, appendOnly, pingMs } = facts;
   const found: Finding[] = [];
   if (role === "slave")
     found.push(
@@ -99,6 +100,11 @@ export function assessDestination(where: string, facts: RedisFacts): Finding[] {
         "give the route the address of the primary",
       ),
     );
+  // Not a failure: one node with every key works, as do proxies in front of a Cluster.
+  if (mode === "cluster") {
+    const message = `${where} is a node of a Cluster: it refuses keys of other nodes, and deliveries wait`;
+    found.push(warn(check, message, "use a single Redis"));
+  }
   if (policy !== null && policy !== "noeviction") {
     const message = `${where} evicts keys when it is full (maxmemory-policy ${policy}): jobs and streams among them`;
     found.push(warn(check, message, "CONFIG SET maxmemory-policy noeviction"));

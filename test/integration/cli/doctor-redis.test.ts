@@ -14,6 +14,7 @@ const check = (url: string, withinMs?: number) =>
 
 const sound: RedisFacts = {
   version: "7.0.15",
+  mode: "standalone",
   role: "master",
   usedBytes: 100,
   maxBytes: 1000,
@@ -25,6 +26,7 @@ const sound: RedisFacts = {
 test.each<[string, Partial<RedisFacts>, string[]]>([
   ["sound", {}, ["ok"]],
   ["a replica", { role: "slave" }, ["fail"]],
+  ["a node of a Cluster", { mode: "cluster" }, ["warn"]],
   [
     "one that evicts and keeps no file",
     { policy: "allkeys-lru", appendOnly: false },
@@ -34,7 +36,15 @@ test.each<[string, Partial<RedisFacts>, string[]]>([
   ["without a limit", { maxBytes: 0 }, ["ok"]],
   [
     "one that reports nothing",
-    { version: null, role: null, usedBytes: null, maxBytes: null, policy: null, appendOnly: null },
+    {
+      version: null,
+      mode: null,
+      role: null,
+      usedBytes: null,
+      maxBytes: null,
+      policy: null,
+      appendOnly: null,
+    },
     ["ok"],
   ],
 ])("judges the Redis of a queue or stream: %s", (_, facts, levels) => {
@@ -56,6 +66,13 @@ test("reports a full Redis, a replica, and a sound one", async () => {
   await makeReplica(redis);
   expect(await check(redis.url)).toMatchObject([
     { level: "fail", todo: expect.stringContaining("primary") },
+  ]);
+});
+
+test("warns of a node of a Cluster", async () => {
+  const node = await redisForTest({ appendonly: "always", args: ["--cluster-enabled", "yes"] });
+  expect(await check(node.url)).toMatchObject([
+    { level: "warn", message: expect.stringContaining("is a node of a Cluster") },
   ]);
 });
 
