@@ -155,6 +155,10 @@ function preparedFixture(
   { truncated = false, set = [], phoneNumberId = target.phoneNumberId }: TriggerOptions,
 ): Fixture {
   return refusable(() => {
+    if (found.format === "meta" && set.some(({ path }) => /^data\b/.test(path)))
+      throw new FixtureRefused(
+        "--set: a request of Meta's has no data; a path in it is entry.0.changes.0.value.statuses.0.status",
+      );
     const numbered = phoneNumberId === undefined ? found : withPhoneNumberId(found, phoneNumberId);
     const base = truncated ? truncatedFixture(numbered) : numbered;
     return describeFixture(

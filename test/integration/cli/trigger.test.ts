@@ -141,6 +141,11 @@ describe("a request of Meta's to the source with its format", () => {
     expect(await shown(events[0]?.id)).toMatchObject({ status: "read", subject: { key: wamid } });
   });
 
+  test("has no data that --set could change", async () => {
+    const { code, err } = await trigger("meta.status", "--set", "data.status=failed");
+    expect([code, err]).toEqual([1, expect.stringContaining("a request of Meta's has no data")]);
+  });
+
   test("for a number that no account has is unassigned, which is not expected", async () => {
     const { code, out } = await trigger("meta.status", "--phone-number-id", "306540352242922");
     expect([code, out]).toEqual([1, expect.stringContaining("accepted expected, got unassigned")]);
