@@ -89,6 +89,8 @@ sources:
         - \${META_APP_SECRET}
     # Events of every number belong to this account.
     account: main
+    # What you send as biz_opaque_callback_data becomes the reference of the message:
+    # registerBy: callback-data
     # Numbers of other accounts, by phone_number_id or by the id of their business account (WABA):
     # accounts: { "106540352242922": other }
 `;

@@ -181,6 +181,10 @@ describe("with --provider meta", () => {
     ]);
     const to = settings.routes[0]?.to as UrlDestinationSettings;
     expect([to.url, to.signature?.secret.reveal()]).toEqual([downstream, secret]);
+
+    const file = join(folder, "relay.yaml");
+    writeFileSync(file, readFileSync(file, "utf8").replace("# registerBy", "registerBy"));
+    expect(settingsOf(folder).sources["wa"]).toMatchObject({ registerBy: "callback-data" });
   });
 
   test("the app secret is a placeholder until it is given", async () => {
