@@ -10,15 +10,18 @@ import { type Connection, queryOf } from "./connection.ts";
 export type RequestOf<Name extends EndpointName> = GivenRequest<Endpoints[Name]>;
 export type AnswerOf<Name extends EndpointName> = GivenAnswer<Endpoints[Name]>;
 
-type Special =
-  | "sendMessage"
-  | "startRun"
-  | "trackMessages"
-  | "replay"
-  | "reconcile"
-  | "audit"
-  | "listen"
-  | "live";
+/** Take more than one request or another answer than JSON: `RelayClient` has its own, or none. */
+const special = [
+  "sendMessage",
+  "startRun",
+  "trackMessages",
+  "replay",
+  "reconcile",
+  "audit",
+  "listen",
+  "live",
+] as const satisfies EndpointName[];
+type Special = (typeof special)[number];
 
 type Arguments<Request> = unknown extends Request
   ? []
@@ -55,7 +58,7 @@ export function call<Name extends EndpointName>(
 export const Calls = class {
   constructor(connection: Connection) {
     for (const name of Object.keys(paths) as EndpointName[])
-      if (!(name in this))
+      if (!(special as readonly string[]).includes(name))
         Object.defineProperty(this, name, {
           value: (request?: object) => call(connection, name, request),
         });

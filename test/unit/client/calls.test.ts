@@ -18,6 +18,7 @@ test("the client has a method for every endpoint that is one request", () => {
   const special = ["sendMessage", "startRun", "trackMessages", "listen"];
   for (const { name } of allEndpoints)
     if (!special.includes(name)) expect(client).toHaveProperty(name, expect.any(Function));
+  expect(client).not.toHaveProperty("listen");
 });
 
 test("a method puts parameters into the path, the query or the body", async () => {
