@@ -45,6 +45,12 @@ function declare(command: Command) {
       "--secret <text>",
       "sign each post with this in the Standard Webhooks way, as a route's to.secret; whsec_… or plain text",
     )
+    .addOption(
+      optionOf(
+        "--app-secret <text>",
+        "sign each post with this as Meta does, as a route's to.signature; Meta's own signature does not fit an item of a larger request",
+      ).conflicts("secret"),
+    )
     .option(
       "--max-attempts <count>",
       "skip an event after this many answers that are not 2xx (default: never)",
@@ -72,6 +78,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     allowRemote,
     headers = {},
     secret,
+    appSecret,
     events,
     status,
     where,
@@ -85,7 +92,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   const needing =
     forwardTo.length > 0
       ? undefined
-      : givenFlag(command, options, ["headers", "secret", "maxAttempts"]);
+      : givenFlag(command, options, ["headers", "secret", "appSecret", "maxAttempts"]);
   if (needing !== undefined) wrong(`${needing} is for --forward-to`);
   const [
     { queryOf },
@@ -108,7 +115,11 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   const targets =
     forwardTo.length === 0
       ? null
-      : createTargets({ forwardTo, allowRemote, headers, secret }, systemClock.now, wrong);
+      : createTargets(
+          { forwardTo, allowRemote, headers, secret, appSecret },
+          systemClock.now,
+          wrong,
+        );
   await printHints({ event: events, status }, options, io);
   const source = options.source ?? targets?.sources?.join(",");
   await runListen(io, {

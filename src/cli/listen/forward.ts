@@ -1,5 +1,8 @@
-import { createUrlDestination, type UrlDestination } from "../../deliver/destinations/url.ts";
-import { urlDestinationSchema } from "../../deliver/settings.ts";
+import {
+  createUrlDestination,
+  routeUrlSchema,
+  type UrlDestination,
+} from "../../deliver/destinations/url.ts";
 import { type Clock, growingWait, pause, withJitter } from "../../model/clock.ts";
 import type { DeliveryId } from "../../model/ids.ts";
 import { isLoopbackHost } from "../../net/addresses.ts";
@@ -69,6 +72,8 @@ interface TargetOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** Signs with Standard Webhooks, in addition to the original headers. */
   readonly secret?: string | undefined;
+  /** Signs as Meta does, instead of the original headers. */
+  readonly appSecret?: string | undefined;
 }
 
 export type Targets = ReturnType<typeof createTargets>;
@@ -76,13 +81,18 @@ export type Targets = ReturnType<typeof createTargets>;
 /** Longest wait for a local answer: the developer may be in a debugger. */
 const timeout = "5m";
 
+const optionNames: Readonly<Record<string, string>> = {
+  url: "forward-to",
+  signature: "app-secret",
+};
+
 /** Where events go on this machine. `wrong` receives what is wrong with an option. */
 export function createTargets(
   options: TargetOptions,
   now: () => number,
   wrong: (message: string) => never,
 ) {
-  const { forwardTo, allowRemote = false, headers, secret } = options;
+  const { forwardTo, allowRemote = false, headers, secret, appSecret } = options;
   const bySource = new Map<string, string>();
   let others: string | null = null;
   const destinations = new Map<string, UrlDestination>();
@@ -103,21 +113,20 @@ export function createTargets(
     if (source === undefined) others = url.href;
     else bySource.set(source, url.href);
     if (destinations.has(url.href)) continue;
-    const settings = urlDestinationSchema.safeParse({
+    const settings = routeUrlSchema.safeParse({
       url: url.href,
       headers,
       timeout,
       concurrency: 1,
       allowPrivate: true,
-      passSignature: true,
       secret,
+      signature: appSecret === undefined ? undefined : { preset: "meta", secret: appSecret },
     });
     if (!settings.success) {
       const [issue] = settings.error.issues;
       const message = issue?.code === "invalid_key" ? issue.issues[0]?.message : issue?.message;
-      return wrong(
-        `${issue?.path[0] === "url" ? "--forward-to" : `--${String(issue?.path[0])}`}: ${message}`,
-      );
+      const field = String(issue?.path[0]);
+      return wrong(`--${optionNames[field] ?? field}: ${message}`);
     }
     destinations.set(url.href, createUrlDestination(settings.data, now));
   }
@@ -142,7 +151,7 @@ export function createTargets(
         body: event.body,
         contentType,
         contentEncoding,
-        passHeaders,
+        passHeaders: appSecret === undefined ? passHeaders : {},
       };
       const { result, tookMs, response } = await (destinations.get(url) as UrlDestination).send(
         delivery,

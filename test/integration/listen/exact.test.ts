@@ -1,5 +1,7 @@
+import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
+import { metaChange, metaSource, metaStatus, postMeta } from "../../harness/meta-posts.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
@@ -75,6 +77,23 @@ test("signs again with the secret given", async () => {
   verify("whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ==", first);
   expect(() => verify("whsec_YW5vdGhlci1zZWNyZXQtb2YtdGVzdHM=", first)).toThrow();
   expect(proved(first)).toBe(true);
+});
+
+test("signs each item of Meta's requests with the app secret given", async () => {
+  const relay = await startRelayHere({
+    settings: { sources: { wa: { ...metaSource, account: "main" } } },
+  });
+  const local = await openLocalServer();
+  const own = "an app secret of this machine";
+  const listener = startListenHere(relay.url, ["--forward-to", local.url, "--app-secret", own]);
+  await listener.live();
+  const statuses = [metaStatus("wamid.A", "sent"), metaStatus("wamid.B", "read")];
+  await postMeta(relay, metaChange({ statuses }));
+  await until("both came", () => local.posts.length === 2);
+  for (const { body, headers } of local.posts)
+    expect(headers["x-hub-signature-256"]).toBe(
+      `sha256=${createHmac("sha256", own).update(body).digest("hex")}`,
+    );
 });
 
 test("posts each source to its own path, and an automation's request with its exact bytes", async () => {
