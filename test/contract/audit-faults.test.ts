@@ -11,7 +11,7 @@ import {
   openSqlite,
   settlementOf,
 } from "./one-store.ts";
-import { anEvent, rulesFor, start } from "./store-events.ts";
+import { anEvent, rulesFor, start, unreadable } from "./store-events.ts";
 
 const routes = [
   { name: "all", match: { events: ["message.*"] } },
@@ -32,18 +32,7 @@ async function aStore(open: OpenStore): Promise<OneStore> {
   await store.register([{ account: "main", wamid: "w2" }], start);
   await acceptAll("w2");
   await store.accept([anEvent({ wamid: "w3" }), anEvent({ event: "account.note" })]);
-  const { account, source, origin, headers, secret } = anEvent();
-  const body = {
-    account,
-    source,
-    origin,
-    headers,
-    secret,
-    receivedAt: start,
-    error: "no",
-    body: Buffer.from("{}"),
-  };
-  await store.send(({ quarantine }) => quarantine, [body]);
+  await store.send(({ quarantine }) => quarantine, [unreadable(anEvent())]);
   await store.accept([anEvent({ wamid: "w4", receivedAt: start + 1 })]);
   for (const [event, to] of [
     [1, "waiting"],

@@ -6,7 +6,7 @@ import type { ReplayCursor, ReplayFound, Rules } from "../../src/store/port.ts";
 import { stats } from "../../src/store/read/stats.ts";
 import { routes, type Step, type Timed } from "./both-engines-draws.ts";
 import type { OpenStore } from "./one-store.ts";
-import { anEvent, rulesFor } from "./store-events.ts";
+import { anEvent, rulesFor, unreadable } from "./store-events.ts";
 import { contracted, storeOn } from "./store-on-database.ts";
 
 /** A store on either database, as far as both are compared. */
@@ -77,17 +77,7 @@ export async function doOnBoth(
       break;
     }
     case "quarantine": {
-      const { account, origin, body, headers } = anEvent({ source: step.source });
-      const quarantined = {
-        account,
-        source: step.source,
-        origin,
-        receivedAt: now,
-        body,
-        headers,
-        secret: "fingerprint",
-        error: "no id",
-      };
+      const quarantined = unreadable(anEvent({ source: step.source, receivedAt: now }));
       await both(({ store }) => store.quarantine(quarantined));
       break;
     }

@@ -4,7 +4,7 @@ import { seriesQuery } from "../../src/model/series.ts";
 import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { purgeAll } from "./retention-contract.ts";
-import { anEvent, start } from "./store-events.ts";
+import { anEvent, start, unreadable } from "./store-events.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -85,18 +85,7 @@ export function historyContract(open: OpenSubject): void {
 
   test("counts quarantined bodies, and releases them", async () => {
     const { store } = await openWith(open, [{ name: "all" }]);
-    const { account, source, origin, headers, secret } = anEvent();
-    const body = {
-      account,
-      source,
-      origin,
-      headers,
-      secret,
-      receivedAt: start,
-      error: "no",
-      body: Buffer.from("{}"),
-    };
-    const { seq } = await store.quarantine(body);
+    const { seq } = await store.quarantine(unreadable(anEvent()));
     expect(await totals(store, "events")).toEqual({ quarantined: 1 });
     await store.release({ ...anEvent({ wamid: "w", receivedAt: start + minute }), releaseOf: seq });
     expect(await totals(store, "events")).toEqual({ released: 1, routed: 1 });

@@ -5,7 +5,7 @@ import { codeOf } from "../../src/store/schema/codes.ts";
 import { events, ids, subjects } from "../../src/store/schema/tables.ts";
 import { createRetention } from "../../src/store/work/retention.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
-import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
+import { anEvent, type EventParts, rulesFor, start, unreadable } from "./store-events.ts";
 
 const rules = rulesFor([{ name: "all" }]);
 const day = 86_400_000;
@@ -30,8 +30,7 @@ export function oneStoreDerivedContract(open: OpenStore): void {
     disposition: "quarantined" | "unassigned",
     receivedAt = start,
   ): QuarantinedBody => {
-    const { envelope: _, subject: __, ...received } = derived(n, { receivedAt });
-    return { ...received, account: "", id: uuid(n), disposition, error: "for the test" };
+    return { ...unreadable(derived(n, { receivedAt })), account: "", id: uuid(n), disposition };
   };
   const quarantine = (...bodies: QuarantinedBody[]) =>
     store.send((commands) => commands.quarantine, bodies);

@@ -8,7 +8,14 @@ import {
   type QuarantineFilter,
 } from "../../src/store/work/quarantine.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
-import { anEvent, type EventParts, rulesFor, start, startOfWalk } from "./store-events.ts";
+import {
+  anEvent,
+  type EventParts,
+  rulesFor,
+  start,
+  startOfWalk,
+  unreadable,
+} from "./store-events.ts";
 
 const rules = rulesFor([{ name: "all" }]);
 
@@ -24,10 +31,9 @@ export function oneStoreQuarantineContract(open: OpenStore): void {
     parts: EventParts = {},
   ): Promise<{ seq: number; event: ReleasedEvent }> {
     const event = anEvent(parts);
-    const { envelope: _, subject: __, ...received } = event;
     const [{ seq } = { seq: 0 }] = await store.send(
       ({ quarantine }) => quarantine,
-      [{ ...received, error: "not understood" }],
+      [unreadable(event)],
     );
     return { seq, event: { ...event, receivedAt: start + 10_000, secret: null, releaseOf: seq } };
   }

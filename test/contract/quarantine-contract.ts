@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ReleasedEvent } from "../../src/store/port.ts";
 import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, delivered, openWith, settle } from "./contract-tools.ts";
-import { anEvent, type EventParts, start, startOfWalk } from "./store-events.ts";
+import { anEvent, type EventParts, start, startOfWalk, unreadable } from "./store-events.ts";
 
 const routes = [{ name: "all" }];
 const keep = {
@@ -19,11 +19,7 @@ async function quarantine(
   parts: EventParts = {},
 ): Promise<{ seq: number; event: ReleasedEvent }> {
   const event = anEvent(parts);
-  const { envelope: _, subject: __, ...received } = event;
-  const { seq } = await store.quarantine({
-    ...received,
-    error: "the relay of then did not understand it",
-  });
+  const { seq } = await store.quarantine(unreadable(event));
   return { seq, event: { ...event, receivedAt: start + 10_000, secret: null, releaseOf: seq } };
 }
 
@@ -39,7 +35,7 @@ export function quarantineContract(open: OpenSubject): void {
       disposition: "released",
       releasedAs: made,
       releasedFrom: null,
-      fault: "the relay of then did not understand it",
+      fault: "not understood",
       secret: "fingerprint",
     });
     expect(await store.event(made as number)).toMatchObject({

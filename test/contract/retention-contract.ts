@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { RetentionTimes } from "../../src/store/work/retention.ts";
 import type { ContractStore, OpenSubject } from "./contract-store.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
-import { anEvent, start } from "./store-events.ts";
+import { anEvent, start, unreadable } from "./store-events.ts";
 
 const day = 86_400_000;
 const keep: RetentionTimes = {
@@ -123,8 +123,7 @@ export function retentionContract(open: OpenSubject): void {
 
   test("keeps quarantined bodies as long as events", async () => {
     const { store } = await openWith(open, []);
-    const { envelope: _, subject: __, ...received } = anEvent();
-    const { seq } = await store.quarantine({ ...received, error: "no" });
+    const { seq } = await store.quarantine(unreadable(anEvent()));
     await accept(store, {});
     await purgeAll(store, start + 29 * day);
     expect(await store.event(seq)).not.toBeNull();

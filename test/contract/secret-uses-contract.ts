@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { OpenSubject } from "./contract-store.ts";
 import { accept, openWith } from "./contract-tools.ts";
-import { anEvent, start } from "./store-events.ts";
+import { anEvent, start, unreadable } from "./store-events.ts";
 
 const keep = { events: 10, ignored: 10, deliveries: 10, messages: 10, history: 10 ** 11 };
 
@@ -9,11 +9,6 @@ export function secretUsesContract(open: OpenSubject): void {
   test("counts each verification once, duplicates separately, across a restart", async () => {
     const subject = await openWith(open, []);
     const again = anEvent({ secret: "old", receivedAt: start + 5 });
-    const {
-      envelope: _,
-      subject: __,
-      ...received
-    } = anEvent({ secret: "new", receivedAt: start + 9 });
     const taken = { account: "main", wamid: "taken" };
     await subject.store.register([{ ...taken, reference: "first" }], start);
     await Promise.allSettled([
@@ -26,7 +21,7 @@ export function secretUsesContract(open: OpenSubject): void {
       subject.store.accept(again),
       subject.store.accept(anEvent({ secret: "old", source: "flows", receivedAt: start + 1 })),
       subject.store.accept(anEvent({ secret: null })),
-      subject.store.quarantine({ ...received, error: "no" }),
+      subject.store.quarantine(unreadable(anEvent({ secret: "new", receivedAt: start + 9 }))),
     ]);
     const store = await subject.reopen();
     await store.accept({ ...again, secret: "new", receivedAt: start + 30 });

@@ -25,6 +25,14 @@ export interface EventParts {
   readonly secret?: string | null;
 }
 
+/** The bytes of an event that were not understood. */
+export function unreadable(
+  { envelope: _, subject: __, ...received }: ReceivedEvent,
+  error = "not understood",
+) {
+  return { ...received, error };
+}
+
 let made = 0;
 
 /** A proved event as receiving hands it in; ids are new each time. */

@@ -18,7 +18,7 @@ import { openSqliteSource, openSqliteTarget } from "../../../src/store/sqlite/co
 import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/open.ts";
 import { put } from "../../../src/store/work/state.ts";
 import { dataId } from "../../../src/store/work/state-rows.ts";
-import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { anEvent, rulesFor, start, unreadable } from "../../contract/store-events.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 import { tempFolder } from "../../harness/temp-folder.ts";
 import { until } from "../../harness/until.ts";
@@ -57,16 +57,9 @@ async function filledFile(): Promise<string> {
     start,
   );
   await store.claimOnce("once", start + 1_000);
-  const { account, source, origin } = anEvent();
   await store.quarantine({
-    account,
-    source,
-    origin,
-    receivedAt: start,
+    ...unreadable(anEvent({ secret: null })),
     body: Buffer.from([0, 255]),
-    headers: {},
-    secret: null,
-    error: "bad",
   });
   await store.close();
   return path;

@@ -14,7 +14,7 @@ import {
   type SharedDatabase,
   settlementOf,
 } from "../../contract/one-store.ts";
-import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { anEvent, rulesFor, start, unreadable } from "../../contract/store-events.ts";
 import { during } from "../../harness/postgres-gate.ts";
 
 let rules = rulesFor([{ name: "all" }], { unknown: "forward" });
@@ -122,8 +122,7 @@ test("of two replays of a settled delivery, one takes it", async () => {
 });
 
 test("of two releases of a body, one makes the event", async () => {
-  const { envelope: _, subject: __, ...received } = anEvent();
-  await store.send(({ quarantine }) => quarantine, [{ ...received, error: "not understood" }]);
+  await store.send(({ quarantine }) => quarantine, [unreadable(anEvent())]);
   const released = { ...anEvent({ wamid: "w" }), secret: null, releaseOf: 1 };
   const outcomes = await duringBatch(one("a").release, [released], () =>
     store.send(({ release }) => release, [released]),
