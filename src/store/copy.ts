@@ -74,6 +74,8 @@ const movedKey = "store/moved";
 interface Moved {
   readonly to: string;
   readonly at: number;
+  /** When the copy began, which tells it from those into other targets. */
+  readonly startedAt: number;
 }
 
 export function* refusalOfCopy(): Work<string | null> {
@@ -98,14 +100,15 @@ export async function copyStore({
   now,
   progress,
 }: Sides & { readonly now: () => number; readonly progress: Progress }): Promise<CopyReport> {
-  const [id = null, moved = null] = await from.read(values<string>([idKey, movedKey]));
+  const id = await from.read(value<string>(idKey));
   if (id === null) throw new StoreRefused(`${from.name}: holds no data yet`);
   const copy = await target.read(value<Copy>(copyKey));
   if (copy?.id === id && copy.finishedAt !== null)
     return { result: "before", finishedAt: copy.finishedAt, counts: [], closedMs: 0 };
+  const moved = await from.read(value<Moved>(movedKey));
   const refusal = await from.read(refusalOfCopy());
   // An earlier run was cut off between its last two steps.
-  if (refusal !== null && (moved === null || copy === null))
+  if (refusal !== null && (moved === null || moved.startedAt !== copy?.startedAt))
     throw new StoreRefused(`${from.name}: ${refusal}`);
   if (copy === null) await target.read(refuseStored(target.name));
   else if (copy.id !== id)
@@ -127,9 +130,9 @@ export async function copyStore({
     return copied;
   };
   for (let number = 1; (await walk(number)) > walks.rows && number < walks.most; ) number += 1;
-  const mark: Moved = { to: to.name, at: now() };
+  const mark: Moved = { to: to.name, at: now(), startedAt: begun.startedAt };
   const frozen =
-    moved === null ? await from.freeze(() => put(movedKey, mark), movedText(mark)) : null;
+    moved === null ? await from.freeze(() => markMoved(from.name, mark), movedText(mark)) : null;
   await walk("last");
   await to.write(() => continueNumbers(to.engine));
   const counts: CopyReport["counts"][number][] = [];
@@ -155,6 +158,13 @@ export async function copyStore({
     yield* put(copyKey, { ...begun, finishedAt, lastEvent: newest?.seq ?? 0 } satisfies Copy);
   });
   return { result, finishedAt, counts, closedMs: frozen === null ? 0 : finishedAt - mark.at };
+}
+
+/** A copy into another target may have ended meanwhile. Two relays would deliver the same. */
+function* markMoved(name: string, mark: Moved): Work<void> {
+  const other = yield* value<Moved>(movedKey);
+  if (other !== null) throw new StoreRefused(`${name}: ${movedText(other)}`);
+  yield* put(movedKey, mark);
 }
 
 /**

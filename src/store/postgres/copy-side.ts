@@ -102,6 +102,7 @@ async function lockTables(
     return true;
   } catch (error) {
     await session.script("ROLLBACK").catch(() => {});
+    if (error instanceof StoreRefused) throw error;
     if (["40P01", "55P03"].includes(faultCode(error))) return false;
     throw unavailable(error);
   }

@@ -233,6 +233,30 @@ test("a copy that a second one has overtaken writes nothing more", async () => {
   await Promise.all([from.close(), to.close()]);
 });
 
+test("of two copies of one store into two places, only one ends", async () => {
+  const path = await filledFile();
+  await using database = await createDatabase();
+  await using other = await createDatabase();
+  const [from, to] = [openSqliteSource(path), await postgresTarget(database.url)];
+  const [from2, to2] = [openSqliteSource(path), await postgresTarget(other.url)];
+  let isFirst = true;
+  const write: CopyTarget["write"] = async (make) => {
+    if (isFirst) {
+      isFirst = false;
+      await copyStore({ now: () => start + 1, progress: () => {}, from: from2, to: to2 });
+    }
+    return to.write(make);
+  };
+  for (let tries = 1; tries <= 2; tries += 1)
+    await expect(copyStore({ ...order, from, to: { ...to, write } })).rejects.toThrow(
+      /relay\.db: was moved to the database at/,
+    );
+  await Promise.all([from.close(), to.close(), from2.close(), to2.close()]);
+  const relay = await openRelay(other.url);
+  await relay.store.close();
+  await expect(openRelay(database.url)).rejects.toThrow(/holds a part of/);
+});
+
 test("copies into no store that has data or a relay", async () => {
   const path = await filledFile();
   await using database = await createDatabase();
