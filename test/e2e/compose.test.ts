@@ -111,7 +111,7 @@ test("defines two receivers, two workers, one address and one PostgreSQL, which 
   for (const { command, healthcheck } of [receive, work])
     expect(healthcheck?.test).toEqual(["CMD", ...ofImage.slice(0, -1), command?.at(-1)]);
   const balancing = readPage("deploy/haproxy/haproxy.cfg");
-  expect(balancing).toMatch(/^ {4}server-template receive- \d+ receive:8080$/m);
+  expect(balancing).toMatch(/^ {4}server-template receive- \d+ receive:8080 resolvers network /m);
   expect(balancing).toMatch(/^ {4}bind :8080$/m);
   const published = [/^127\.0\.0\.1:.*:8080$/, /^127\.0\.0\.1:.*:9090$/];
   expect(balance.ports).toEqual(published.map((each) => expect.stringMatching(each)));

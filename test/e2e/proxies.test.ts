@@ -45,6 +45,10 @@ const open = (text: string, first: string) => {
   return before + after.replace(/^(\s*)# ?(.*)$/gm, "$1$2").replace(/^# /, "");
 };
 
+const [resolvers = "", template = ""] = [/^resolvers .*\n(?: .*\n)+/m, /server-template .*/].map(
+  (part) => part.exec(example("haproxy/haproxy.cfg"))?.[0],
+);
+
 const proxies: readonly Proxy[] = [
   {
     name: "haproxy",
@@ -52,8 +56,9 @@ const proxies: readonly Proxy[] = [
       swap(example("haproxy/haproxy.cfg"), [
         ["bind :8080", `bind 127.0.0.1:${front}`],
         ["bind :9090", `bind 127.0.0.1:${frontControl}`],
-        ["server-template receive- 16 receive:8080", `server receive-1 127.0.0.1:${relay}`],
-        [" resolvers network init-addr none", ""],
+        // As its first lines say.
+        [resolvers, ""],
+        [template, `server receive-1 127.0.0.1:${relay}`],
         // The relay is in this process: a pause of some seconds is no reason to answer 503.
         ["check inter 2s", "check inter 1m"],
       ]),
