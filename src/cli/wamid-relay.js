@@ -5,12 +5,17 @@
 import { existsSync } from "node:fs";
 import { isOlderNode, requiredNode } from "../model/node-version.js";
 
+const isSource = existsSync(new URL("main.ts", import.meta.url));
+const isPackage = import.meta.url.includes("/node_modules/");
+// The sources have `using`, and the compiled code has not.
+const [program, required] =
+  isSource && !isPackage ? ["A clone of wamid-relay", "24.0"] : ["wamid-relay", requiredNode];
 const { bun, deno, node } = process.versions;
 const unsupported = bun
   ? `Bun ${bun}`
   : deno
     ? `Deno ${deno}`
-    : isOlderNode(node)
+    : isOlderNode(node, required)
       ? `Node.js ${node}`
       : null;
 
@@ -20,11 +25,8 @@ if (unsupported !== null) {
   const advice = existsSync(own)
     ? 'In this clone, run "npm run -s relay -- <command>".'
     : "Install a current version from https://nodejs.org/en/download and run the command again.";
-  stop(`wamid-relay needs Node.js ${requiredNode} or later, and this is ${unsupported}. ${advice}`);
-} else if (
-  import.meta.url.includes("/node_modules/") &&
-  existsSync(new URL("main.ts", import.meta.url))
-) {
+  stop(`${program} needs Node.js ${required} or later, and this is ${unsupported}. ${advice}`);
+} else if (isSource && isPackage) {
   stop(
     'This package of wamid-relay is not compiled. In a clone, run "npm run pack" and install the tarball that it makes.',
   );

@@ -10,9 +10,10 @@ export const requiredNode = JSON.parse(
 /**
  * Whether this version is older.
  * @param {string} version
+ * @param {string} [required]
  */
-export function isOlderNode(version) {
-  const [major, minor] = requiredNode.split(".").map(Number);
+export function isOlderNode(version, required = requiredNode) {
+  const [major, minor] = required.split(".").map(Number);
   const [runningMajor, runningMinor] = version.split(".").map(Number);
   return runningMajor < major || (runningMajor === major && runningMinor < minor);
 }

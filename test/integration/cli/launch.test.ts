@@ -169,13 +169,12 @@ function runOn(versions: Readonly<Record<string, string>>, ...args: string[]): P
 }
 
 test("a Node that is too old ends with one line that names the required version", async () => {
-  const [major = "", minor = ""] = required.split(".");
-  for (const old of ["12.22.12", `${major}.${Number(minor) - 1}.9`]) {
+  for (const old of ["12.22.12", `${required}.0`, "23.11.1"]) {
     const { code, stdout, stderr } = await runOn({ node: old }, entry, "--version");
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(/^[^\n]+\n$/);
     expect(stderr).toContain(
-      `wamid-relay needs Node.js ${required} or later, and this is Node.js ${old}. `,
+      `A clone of wamid-relay needs Node.js 24.0 or later, and this is Node.js ${old}. `,
     );
     // Only clones on Linux hold a Node of their own.
     expect(stderr).toContain(
@@ -184,7 +183,7 @@ test("a Node that is too old ends with one line that names the required version"
         : "https://nodejs.org",
     );
   }
-  for (const recent of [`${required}.0`, "100.1.0"])
+  for (const recent of ["24.0.0", "100.1.0"])
     expect(await runOn({ node: recent }, entry, "--version")).toMatchObject({
       code: 0,
       stderr: "",
@@ -201,7 +200,7 @@ test("Bun and Deno end with one line that names Node", async () => {
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(/^[^\n]+\n$/);
     expect(stderr).toContain(
-      `wamid-relay needs Node.js ${required} or later, and this is ${text}. `,
+      `A clone of wamid-relay needs Node.js 24.0 or later, and this is ${text}. `,
     );
   }
 });
@@ -249,7 +248,7 @@ test("npm pack refuses in a clone and names npm run pack, and npm publish refuse
   expect(readdirSync(clone).filter((name) => name.endsWith(".tgz"))).toEqual([]);
 });
 
-test("the command of a package without compiled code names npm run pack", async () => {
+test("the command of a package names the required version, or npm run pack without compiled code", async () => {
   const installed = copied(
     "node_modules/wamid-relay",
     "package.json",
@@ -257,7 +256,14 @@ test("the command of a package without compiled code names npm run pack", async 
     "src/model/node-version.js",
     "src/cli/main.ts",
   );
-  const { code, stderr } = await run(process.execPath, [join(installed, command), "serve"]);
+  const serveOn = (node: string) => runOn({ node }, join(installed, command), "serve");
+  const [major = "", minor = ""] = required.split(".");
+  const old = `${major}.${Number(minor) - 1}.9`;
+  const { stderr: refusal } = await serveOn(old);
+  expect(refusal).toContain(
+    `wamid-relay needs Node.js ${required} or later, and this is Node.js ${old}. `,
+  );
+  const { code, stderr } = await serveOn(`${required}.0`);
   expect([code, stderr]).toEqual([
     1,
     'This package of wamid-relay is not compiled. In a clone, run "npm run pack" and install the tarball that it makes.\n',
