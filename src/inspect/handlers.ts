@@ -41,11 +41,11 @@ export function createReadHandlers({ browse, ...parts }: ReadParts) {
       const found = await findNamed(request, id, of, port.findEvents);
       const { body, ...event } = onlyOne(found, "event", ({ seq, account }) => ({ seq, account }));
       request.about = [body];
-      const text = isUtf8(body) ? body.toString("utf8") : null;
+      const bytes = Buffer.from(body);
       return {
         ...event,
-        body: body.toString("base64"),
-        text,
+        body: bytes.toString("base64"),
+        text: isUtf8(bytes) ? bytes.toString("utf8") : null,
         deliveries: await deliveriesOf(event.seq),
       };
     },

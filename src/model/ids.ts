@@ -100,10 +100,10 @@ export function derivedUuid(text: string): string {
 }
 
 /** A UUID version 7 (RFC 9562), which grows with time, like the service's ids. */
-export function uuidv7(now: number, random: (size: number) => Buffer = randomBytes): string {
+export function uuidv7(now: number, random: (size: number) => Uint8Array = randomBytes): string {
   const bytes = Buffer.alloc(16);
   bytes.writeUIntBE(now, 0, 6);
-  random(10).copy(bytes, 6);
+  bytes.set(random(10), 6);
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70;
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
   return uuidText(bytes.toString("hex"));

@@ -197,6 +197,28 @@ test("the tarball holds compiled code with its types, and nothing of development
   );
 });
 
+test("the client's types compile for a page, which has no types of Node", async () => {
+  writeFileSync(
+    join(plain, "page.ts"),
+    'import { createRelayClient } from "wamid-relay/client";\nawait createRelayClient({ url: "/" }).getOverview();\n',
+  );
+  const compilerOptions = {
+    noEmit: true,
+    strict: true,
+    target: "es2024",
+    module: "esnext",
+    moduleResolution: "bundler",
+    lib: ["es2024", "dom", "dom.iterable", "dom.asynciterable"],
+    types: [],
+  };
+  const project = join(plain, "tsconfig.json");
+  writeFileSync(project, JSON.stringify({ compilerOptions, files: ["page.ts"] }));
+  const tsc = join(root, "node_modules/typescript-7/bin/tsc");
+  await run(process.execPath, [tsc, "-p", project]).catch((error: { stdout: string }) =>
+    expect.fail(error.stdout),
+  );
+});
+
 test("publint and attw find nothing wrong with the tarball", async () => {
   const bin = join(root, "node_modules/.bin");
   const checked = async (command: string, ...args: string[]) =>

@@ -258,7 +258,7 @@ export type RelayEventDetail = z.infer<typeof eventDetailSchema>;
 /** With the bytes as received. */
 export interface EventDetail
   extends Omit<View<typeof eventDetailSchema>, "deliveries" | "text" | "body"> {
-  readonly body: Buffer;
+  readonly body: Uint8Array;
 }
 
 export const retriedSchema = component("RetriedDelivery", "A delivery after a retry.", {
