@@ -1,3 +1,4 @@
+import { createPolls, type PollStore } from "../../src/deliver/polls.ts";
 import { createReadyQueue, type DeliveryStore } from "../../src/deliver/ready-queue.ts";
 import { systemClock } from "../../src/model/clock.ts";
 import type { QueuePlace, StoredDelivery } from "../../src/model/delivery.ts";
@@ -15,7 +16,7 @@ export interface PortLane {
 export interface PortLaneParts {
   readonly route: string;
   readonly shard?: Shard;
-  readonly store: DeliveryStore;
+  readonly store: DeliveryStore & PollStore;
   readonly isShared: boolean;
   /** After each delivery. */
   readonly settled?: () => void;
@@ -43,7 +44,8 @@ export function createPortLane({
     mostAhead: () => concurrency,
     isProbing: () => false,
   };
-  const parts = { store, clock: systemClock, isShared };
+  const polls = isShared ? createPolls(store, systemClock) : null;
+  const parts = { store, clock: systemClock, polls };
   const queue = createReadyQueue(route, lane, shard === undefined ? parts : { ...parts, shard });
 
   function fail(error: unknown): void {

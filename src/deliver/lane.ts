@@ -5,6 +5,7 @@ import { leaseName, wholeRoute } from "../model/route-lease.ts";
 import { type Attempts, createAttempts, longestWaitMs } from "./attempt.ts";
 import type { LaneHooks } from "./decide.ts";
 import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
+import { createPolls, type PollStore } from "./polls.ts";
 import {
   createReadyQueue,
   type DeliveryStore,
@@ -239,7 +240,7 @@ function startDue({ health, queue, attempts, now, mayStart }: Starting): number 
   return null;
 }
 
-interface LaneStore extends DeliveryStore {
+interface LaneStore extends DeliveryStore, PollStore {
   notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
 }
 
@@ -249,9 +250,9 @@ export function lanesOf(
   clock: Clock,
   isShared = false,
 ): Required<Pick<LaneParts, "queueOf" | "notesOf">> {
+  const polls = isShared ? createPolls(store, clock) : null;
   return {
-    queueOf: (route, lane, shard) =>
-      createReadyQueue(route, lane, { store, clock, isShared, shard }),
+    queueOf: (route, lane, shard) => createReadyQueue(route, lane, { store, clock, polls, shard }),
     notesOf(route) {
       const notes = store.notesOf([route]);
       return notes instanceof Promise

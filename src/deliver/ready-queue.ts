@@ -12,6 +12,7 @@ import type {
 } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, type Shard, wholeRoute } from "../model/route-lease.ts";
+import { lateMs, type Polls, pollMs } from "./polls.ts";
 
 /** A SQLite file answers reads at once, PostgreSQL later. */
 export interface DeliveryStore {
@@ -39,8 +40,8 @@ export type QueueOf = (route: string, lane: QueueLane, shard: Shard) => ReadyQue
 interface ReadyQueueParts {
   readonly store: DeliveryStore;
   readonly clock: Clock;
-  /** Other processes write to the store, and their reports may be lost. */
-  readonly isShared: boolean;
+  /** Null: no other process writes to the store. The reports of others may be lost. */
+  readonly polls: Polls | null;
   readonly shard?: Shard;
 }
 
@@ -55,18 +56,14 @@ const mostAtOnce = 64;
 const freshMs = 100;
 /** A few round trips to a shared store. */
 const aheadMs = 50;
-/** A report of a shared store that was lost costs this time. */
-const pollMs = 500;
-/** Rows of a shared store become visible so long after their time. */
-const lateMs = 5_000;
-const pollsPerWholeLook = 20;
 
 /**
  * A delivery is in the window of due places, ready (loaded shortly before it is sent), in flight,
  * or only in the store.
  */
 export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts) {
-  const { store, clock, isShared, shard = wholeRoute } = parts;
+  const { store, clock, polls, shard = wholeRoute } = parts;
+  const isShared = polls !== null;
   const lease = leaseName(route, shard);
   const reads = createReads(clock, lane);
   const window = createDueWindow(route, { store, clock, isShared, shard, ask: reads.ask });
@@ -76,9 +73,17 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
   const inFlight = new Map<number, QueuedDelivery>();
   /** Another process delivers this route now. */
   let isLost = false;
-  let polls = 0;
   let [settled, settledBefore] = [0, 0];
-  let cancelPoll = isShared ? clock.after(pollMs, poll) : () => {};
+  const endPolls = polls?.add({
+    route,
+    poll,
+    answered(at) {
+      if (at === null) return;
+      window.expect(at);
+      lane.wake();
+    },
+    failed: lane.failed,
+  });
 
   /** How many more will start within `aheadMs` at the present speed. */
   function ahead(): number {
@@ -95,12 +100,12 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
     }
   }
 
-  function poll(): void {
-    polls += 1;
+  function poll(from: number): boolean {
     [settled, settledBefore] = [0, settled];
-    window.lookFrom(polls % pollsPerWholeLook === 0 ? 0 : clock.now() - lateMs);
+    const isIdle = window.isIdle();
+    if (!isIdle) window.lookFrom(from);
     lane.polled();
-    cancelPoll = clock.after(pollMs, poll);
+    return isIdle;
   }
 
   return {
@@ -167,7 +172,7 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
     /** Unix ms; null: not by the clock. */
     nextDueAt: window.dueAt,
     close(): void {
-      cancelPoll();
+      endPolls?.();
       reads.close();
     },
   };
@@ -357,6 +362,7 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
 
   return {
     isEmpty: () => places.length === 0,
+    isIdle: () => !more && known.size === 0,
     fill(now: number): void {
       const isDue = more || (dueAt !== null && dueAt <= now);
       if (isDue && !isSearching && places.length <= (isShared ? windowLow : 0)) look(now);

@@ -24,7 +24,7 @@ import type {
 import { createReading, type StoreReading } from "./read/reading.ts";
 import { bound, type Work, type Writes } from "./sql/ops.ts";
 import { type Arriving, accept } from "./work/accept.ts";
-import { due, loadDeliveries, settle } from "./work/attempts.ts";
+import { due, loadDeliveries, nextDue, settle } from "./work/attempts.ts";
 import { type Backfilling, backfill, findBackfill } from "./work/backfill.ts";
 import { stepBudget } from "./work/budgets.ts";
 import {
@@ -284,6 +284,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
       findQuarantined,
       quarantined,
       due,
+      nextDue,
       load: loadDeliveries,
       countPolls,
       messageState,

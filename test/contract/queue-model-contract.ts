@@ -44,6 +44,15 @@ const dueOn = (model: Model, route: Route) =>
         delivery.route === route && delivery.state === "waiting" && delivery.nextAt <= model.now,
     )
     .sort((a, b) => a.nextAt - b.nextAt || a.event - b.event);
+
+/** When the first of those that are due at `from` or later is due. */
+function firstOn(model: Model, name: string, from: number): number | null {
+  const times = model.deliveries.flatMap(({ route, state, nextAt }) =>
+    route === name && state === "waiting" && nextAt >= from ? nextAt : [],
+  );
+  return times.length === 0 ? null : Math.min(...times);
+}
+
 /** One of them by a number that was drawn without knowing how many there are. */
 const pick = <T>(list: readonly T[], drawn: number): T => list[drawn % list.length] as T;
 
@@ -64,15 +73,13 @@ async function check(model: Model, { store }: Real): Promise<void> {
     const due = dueOn(model, name).map(({ event }) => event);
     for (const limit of [1_000, 2])
       expect(await store.due(name, model.now, limit)).toEqual(due.slice(0, limit));
-    const ahead = model.deliveries
-      .filter(
-        ({ route, state, nextAt }) => route === name && state === "waiting" && nextAt > model.now,
-      )
-      .map(({ nextAt }) => nextAt);
-    expect(await store.nextDueAt(name, model.now)).toBe(
-      ahead.length === 0 ? null : Math.min(...ahead),
-    );
+    expect(await store.nextDueAt(name, model.now)).toBe(firstOn(model, name, model.now + 1));
   }
+  const names = routes.map(({ name }) => name);
+  for (const from of [0, model.now])
+    expect(await store.nextDue(names, from)).toEqual(
+      new Map(names.map((route) => [route, firstOn(model, route, from)])),
+    );
   const groups = (await store.read.groupDeliveries({})).map(({ route, state, cause, count }) => ({
     route,
     state,

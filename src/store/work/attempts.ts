@@ -40,7 +40,7 @@ import {
   update,
   type Work,
 } from "../sql/ops.ts";
-import { as, type RowFrom, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { as, type RowFrom, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { type Counts, outcomeOf } from "./counts.ts";
 import { briefOf } from "./hydrations.ts";
 import { type Held, lostLeases } from "./leases.ts";
@@ -100,6 +100,16 @@ export function* due(range: DueRange): Work<DuePlaces> {
   return { places, nextAt: places.length < range.limit ? yield* nextDueAt(range) : null };
 }
 
+/** On PostgreSQL, one look at an index for each route. */
+export function* nextDue(
+  routes: readonly string[],
+  from: number,
+): Work<Map<string, number | null>> {
+  const route = typed<string>(raw("r.value", "r.unnest"));
+  const found = yield* rows(select({ route, at: firstDue(route, from) })`FROM ${routes} r`);
+  return new Map(found.map(({ route, at }) => [route, at]));
+}
+
 /** In the order of the keys, without those that no longer wait. */
 export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<QueuedDelivery[]> {
   const [places, bodies] = yield* together([
@@ -153,13 +163,12 @@ const ofShard = (shard: Shard = wholeRoute): Sql | undefined =>
     : sql`AND abs(q.lane) % 65536 * 40503 % 65536 / 256 % ${shard.of} = ${shard.number}`;
 
 /** Null: none waits. */
+const firstDue = (route: Sql | string, from: number, shard?: Shard) =>
+  typed<number | null>(sql`(SELECT min(q.next_at) FROM queue q
+    WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.next_at >= ${from} ${ofShard(shard)})`);
+
 function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
-  const row = yield* first(
-    select({
-      at: typed<number | null>(sql`min(q.next_at)`),
-    })`FROM queue q WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.next_at > ${now} ${ofShard(shard)}`,
-  );
-  return row?.at ?? null;
+  return (yield* first(select({ at: firstDue(route, now + 1, shard) })``))?.at ?? null;
 }
 
 type WaitingRow = RowFrom<typeof waiting>;

@@ -6,7 +6,7 @@ import { createCommands } from "../../../src/store/create-store.ts";
 import { connect } from "../../../src/store/postgres/connect.ts";
 import { createPostgresRunner } from "../../../src/store/postgres/runner.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";
-import { due, loadDeliveries } from "../../../src/store/work/attempts.ts";
+import { due, loadDeliveries, nextDue } from "../../../src/store/work/attempts.ts";
 import { beginPass, endPass, noteReads } from "../../../src/store/work/hydration-passes.ts";
 import { beat, handBack, readLeases, takeLeases } from "../../../src/store/work/leases.ts";
 import { claimPolls, settlePolls } from "../../../src/store/work/polls.ts";
@@ -63,6 +63,12 @@ function planTests(version: PostgresVersion, tags: string[]): void {
       await run(() => commands.accept.work(events.map((event) => ({ event, proxyRoute: null }))));
       await lease(run);
       const { places } = await run(() => due({ route: "crm", from: 0, now: start, limit: 10_000 }));
+      expect(await run(() => nextDue(["crm", "none"], start))).toEqual(
+        new Map([
+          ["crm", start],
+          ["none", null],
+        ]),
+      );
       const found = await run(() => loadDeliveries("crm", places));
       expect(found.length).toBeGreaterThan(0);
       await run(() =>

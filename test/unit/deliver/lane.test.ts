@@ -6,6 +6,7 @@ import type {
   OutgoingDelivery,
 } from "../../../src/deliver/destinations/destination.ts";
 import { createLane, noNotes } from "../../../src/deliver/lane.ts";
+import { createPolls, type PollStore } from "../../../src/deliver/polls.ts";
 import {
   createReadyQueue,
   type DeliveryStore,
@@ -64,7 +65,13 @@ function memoryStore(count: number, at: number, isShared: boolean) {
   const refusing = new Map<number, "all" | "living">();
   let stop: RouteStop | null = null;
   let largestLimit = 0;
-  const store: { -readonly [K in keyof DeliveryStore]: DeliveryStore[K] } = {
+  type Stores = DeliveryStore & PollStore;
+  const store: { -readonly [K in keyof Stores]: Stores[K] } = {
+    nextDue: ([route = ""], from) =>
+      answer(() => {
+        const due = [...waiting.values()].flatMap(({ nextAt }) => (nextAt >= from ? nextAt : []));
+        return new Map(due.length === 0 ? [] : [[route, Math.min(...due)]]);
+      }),
     due: ({ from, now, limit }) =>
       answer(() => {
         largestLimit = Math.max(largestLimit, limit);
@@ -257,7 +264,11 @@ describe.each([
       return next.destination;
     };
     const queueOf: QueueOf = (route, of) =>
-      createReadyQueue(route, of, { store: memory.store, clock, isShared });
+      createReadyQueue(route, of, {
+        store: memory.store,
+        clock,
+        polls: isShared ? createPolls(memory.store, clock) : null,
+      });
     const lane = createLane(
       settings(to),
       { queueOf, notesOf: memory.notesOf, clock, random: () => 0.5, connect, hooks },
@@ -317,6 +328,25 @@ describe.each([
       memory.waiting.set(event, { nextAt: clock.now(), attempts: 0 });
     await clock.advance(10_000);
     expect(memory.settlements).toHaveLength(20);
+  });
+
+  test("finds what another process stored within half a second, and looks at the queue only then", async () => {
+    const { memory, clock } = setUp(0, {}, () => ok);
+    let looks = 0;
+    const { due } = memory.store;
+    memory.store.due = (range) => {
+      looks += 1;
+      return due(range);
+    };
+    await clock.advance(60_000);
+    expect(looks).toBe(1);
+    if (!isShared) return;
+    memory.waiting.set(1, { nextAt: clock.now(), attempts: 0 });
+    memory.waiting.set(2, { nextAt: clock.now() + 700, attempts: 0 });
+    await clock.advance(500);
+    expect(memory.settlements.map(({ event }) => event)).toEqual([1]);
+    await clock.advance(200);
+    expect(memory.settlements.map(({ event }) => event)).toEqual([1, 2]);
   });
 
   test("rests while the store does not answer, though more is due", async () => {
