@@ -9,7 +9,6 @@ import { Client } from "pg";
 import { expect, test } from "vitest";
 import type { AuditReport } from "../../src/model/audit.ts";
 import { createRandom } from "../../src/sandbox/ids.ts";
-import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { audit } from "../../src/store/audit/audit.ts";
 import { openForReading } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
@@ -22,7 +21,7 @@ import { createMessages } from "../harness/posts.ts";
 import { entry, makeRelay, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
-import { openSender, untilItIsBack } from "../harness/sender.ts";
+import { openSender, signedPosts, untilItIsBack } from "../harness/sender.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
 import { runProcessOn } from "../integration/cli/run-cli.ts";
@@ -62,13 +61,7 @@ test("a backup at a random moment under load has every event acknowledged before
   const over = new AbortController();
   let answered = 0;
   let mostMeanwhile = 0;
-  const posts = scenario({
-    seed,
-    start: Date.now(),
-    messages: 1_000_000,
-    alive: 12,
-    mix: { wronglySigned: 0, altered: 0 },
-  });
+  const posts = signedPosts(seed);
   const sending = sender.run(posts, {
     signal: over.signal,
     onResult() {
@@ -122,15 +115,7 @@ test("a backup at a random moment under load has every event acknowledged before
 test("kill -9 during a backup leaves no file under its name that is not whole", async () => {
   const relay = await startRelay({ settings: { log: { level: "warn" }, routes: [] } });
   const sender = openSender(relay, { concurrency: 32 });
-  await sender.run(
-    scenario({
-      seed,
-      start: Date.now(),
-      messages: 300,
-      alive: 12,
-      mix: { wronglySigned: 0, altered: 0 },
-    }),
-  );
+  await sender.run(signedPosts(seed, 300));
   const file = join(relay.folder, "backups", "backup.db");
   mkdirSync(join(relay.folder, "backups"));
   const names = () => readdirSync(join(relay.folder, "backups"));

@@ -2,12 +2,11 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createRandom, type Random } from "../../src/sandbox/ids.ts";
-import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken, routeTo } from "../harness/relay-settings.ts";
-import { openSender, untilItIsBack } from "../harness/sender.ts";
+import { openSender, signedPosts, untilItIsBack } from "../harness/sender.ts";
 import { soakSize } from "../harness/soak.ts";
 import { integrityOf, rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
@@ -95,13 +94,7 @@ test(`${kills} kills -9 at random moments under load lose nothing, plan nothing 
   let answered = 0;
   let triedAgain = 0;
   const chosen = random.fork("registered");
-  const posts = scenario({
-    seed,
-    start: Date.now(),
-    messages: 1_000_000,
-    alive: 12,
-    mix: { wronglySigned: 0, altered: 0 },
-  });
+  const posts = signedPosts(seed);
   const sending = sender.run(posts, {
     signal: over.signal,
     onResult(post, { tries }) {

@@ -6,14 +6,13 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/ids.ts";
-import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { auditOf } from "../harness/ask-relay.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { entry, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
-import { openSender, untilItIsBack } from "../harness/sender.ts";
+import { openSender, signedPosts, untilItIsBack } from "../harness/sender.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 import { createDatabase } from "../setup/database.ts";
@@ -59,13 +58,7 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
   const over = new AbortController();
   let answered = 0;
   const sender = openSender(relay, { concurrency: 16, rate: 150, retry: untilItIsBack });
-  const posts = scenario({
-    seed,
-    start: Date.now(),
-    messages: 1_000_000,
-    alive: 12,
-    mix: { wronglySigned: 0, altered: 0 },
-  });
+  const posts = signedPosts(seed);
   const sending = sender.run(posts, {
     signal: over.signal,
     onResult() {

@@ -1,10 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { createRandom, type Random } from "../../src/sandbox/ids.ts";
 import type { Post } from "../../src/sandbox/traffic/answers.ts";
-import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import type { Sender } from "../../src/sandbox/traffic/sender.ts";
 import type { RelayProcess } from "../harness/relay-process.ts";
-import { openSender } from "../harness/sender.ts";
+import { openSender, signedPosts } from "../harness/sender.ts";
 
 /** What the receivers have said. */
 export interface Load {
@@ -44,13 +43,7 @@ export function startLoad(
       timeoutMs: 5000,
     }),
   );
-  const posts = scenario({
-    seed,
-    start: Date.now(),
-    messages: 1_000_000,
-    alive: 12,
-    mix: { wronglySigned: 0, altered: 0 },
-  });
+  const posts = signedPosts(seed);
   const accepted = new Map<string, number>();
   const registered = new Set<string>();
   const toRegister: string[] = [];

@@ -1,5 +1,6 @@
 import { onTestFinished } from "vitest";
 import type { Post, PostResult } from "../../src/sandbox/traffic/answers.ts";
+import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import {
   createSender,
   type Sender,
@@ -13,6 +14,16 @@ import { webhookSecret } from "./relay-settings.ts";
  * starting has the processor.
  */
 export const untilItIsBack = { tries: 400, waitMs: 400 };
+
+/** Posts of `messages` messages, all signed rightly, and no id with two bodies. */
+export const signedPosts = (seed: number | string, messages = 1_000_000) =>
+  scenario({
+    seed,
+    start: Date.now(),
+    messages,
+    alive: 12,
+    mix: { wronglySigned: 0, altered: 0 },
+  });
 
 /**
  * The sandbox's sender of signed events to the source `main`, closed at the test's end.

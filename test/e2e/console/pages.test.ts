@@ -2,15 +2,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { openStore } from "../../../src/app/open-store.ts";
-import { loadSettings } from "../../../src/config/load.ts";
 import { phoneInWamid } from "../../../src/model/mask.ts";
-import { rulesFor } from "../../contract/store-events.ts";
 import { expectAccessible } from "../../harness/browser.ts";
 import { postMessages, startConsole } from "../../harness/console.ts";
 import { walkByKeyboard } from "../../harness/keyboard-walk.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
+import { quarantine } from "../../harness/quarantine.ts";
 import { until } from "../../harness/until.ts";
 
 const table = (page: Page, name: string) => page.getByRole("table", { name, exact: true });
@@ -164,25 +162,8 @@ test("Retry now tries a repaired destination before its breaker would", async ()
 
 test("resumes a destination that answered 410, and releases a quarantined event", async () => {
   const { relay, downstream, answer, open } = await startConsole();
-  await relay.stop();
-  const { storage } = loadSettings(relay.settingsPath, process.env);
-  const { store } = await openStore(storage, {
-    role: "command",
-    rules: rulesFor([]),
-    hooks: { committed: () => {}, failed: () => {} },
-  });
-  const received = {
-    account: "main",
-    source: "main",
-    origin: "webhook",
-    receivedAt: Date.now(),
-    headers: {},
-    secret: null,
-  } as const;
-  const body = Buffer.from('{"id":"old","event":"order.paid","createdAt":1800000000,"data":{}}');
-  await store.quarantine({ ...received, body, error: "not understood in its time" });
-  await store.close();
-  await relay.start();
+  const body = '{"id":"old","event":"order.paid","createdAt":1800000000,"data":{}}';
+  await quarantine(relay, [Buffer.from(body)]);
 
   answer(410);
   await postMessages(relay, 1);

@@ -1,10 +1,8 @@
 import { expect, test } from "vitest";
-import { openStore } from "../../../src/app/open-store.ts";
-import { loadSettings } from "../../../src/config/load.ts";
-import { rulesFor } from "../../contract/store-events.ts";
 import { auditOf } from "../../harness/ask-relay.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
+import { quarantine } from "../../harness/quarantine.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -27,26 +25,7 @@ async function quarantineValid(relay: RelayHere, count: number): Promise<Buffer[
       `{ "id":"old-${n}", "event":"message.status", "createdAt":1800000000, "data":{"wamid":"wamid.${n}","status":"sent"} }`,
     ),
   );
-  await relay.stop();
-  const { storage } = loadSettings(relay.settingsPath, process.env);
-  const { store } = await openStore(storage, {
-    role: "command",
-    rules: rulesFor([]),
-    hooks: { committed: () => {}, failed: () => {} },
-  });
-  for (const body of bodies) {
-    const received = {
-      account: "main",
-      source: "main",
-      origin: "webhook",
-      receivedAt: Date.now(),
-      headers: {},
-      secret: null,
-    } as const;
-    await store.quarantine({ ...received, body, error: "of another time" });
-  }
-  await store.close();
-  await relay.start();
+  await quarantine(relay, bodies);
   return bodies;
 }
 
@@ -109,7 +88,7 @@ test("counts first, releases what is now valid byte for byte, keeps the rest, an
   const told = await runOn(relay, "explain", String(released[0]?.seq));
   expect(told.out).toMatch(/event \d+: not read/);
   expect(told.out).toContain(
-    `released as event ${released[0]?.releasedAs}; until then: of another time`,
+    `released as event ${released[0]?.releasedAs}; until then: not understood in its time`,
   );
   const made = await runOn(relay, "explain", String(released[0]?.releasedAs));
   expect(made.out).toContain(`released from quarantine (event ${released[0]?.seq})`);
