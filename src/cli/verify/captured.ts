@@ -1,10 +1,8 @@
-export interface RawRequest {
-  readonly method: string;
-  /** The request target, or the whole URL where the request line holds one. */
-  readonly url: string;
+import type { CapturedRequest } from "../../receive/verify-request.ts";
+
+export interface RawRequest extends CapturedRequest {
   /** Names in lower case; a name given twice is joined with ", ", as Node does. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
 }
 
 /** The bytes are not an HTTP/1 request. The message names the fault. */
