@@ -281,7 +281,7 @@ function textOf(happening: Happening): string {
     case "refused":
       return `refused  ${happening.method} ${happening.path} ${happening.status} ${shortened(happening.error)}`;
     case "handshake":
-      return `callback ${happening.url} ${happening.isVerified ? "verified" : `not verified: ${happening.reason}; it is tried every second`}`;
+      return `callback ${happening.url} ${happening.isVerified ? "verified" : `not verified: ${happening.reason}; it is tried every second, and gets nothing until then`}`;
     case "failed":
       return `failed   the sandbox itself: ${happening.error instanceof Error ? happening.error.stack : String(happening.error)}`;
   }

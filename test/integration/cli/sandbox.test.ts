@@ -170,12 +170,15 @@ test("with --format meta, prints a curl command and an init command that fit Met
       "early:0.5",
       "--batch",
       "2",
-    ].concat(["--webhook", callback.url]),
+    ].concat(["--webhook", callback.url, "--webhook", "http://127.0.0.1:1/down"]),
     { env: { SANDBOX_SECRET: callback.appSecret, SANDBOX_VERIFY_TOKEN: callback.verifyToken } },
   );
   await until("it is ready", () => sandbox.lines.some((line) => line.includes("init --yes")));
   await until("the callback is verified", () =>
     sandbox.lines.some((line) => line.endsWith(`callback ${callback.url} verified`)),
+  );
+  await until("the other is named", () =>
+    sandbox.lines.some((line) => /:1\/down not verified: .*gets nothing until then$/.test(line)),
   );
   const text = sandbox.lines.join("\n");
   expect(text).toMatch(
