@@ -1,25 +1,21 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative, resolve } from "node:path";
-import { createInterface } from "node:readline";
-import { type Command, InvalidArgumentError } from "commander";
-import { readPostgresUrl } from "../model/postgres.ts";
-import { envText, type SettingsParts, settingsText, type Variable } from "./init/texts.ts";
-import { CommandFailed, fileFailure, type Io } from "./io.ts";
+import type { Command } from "commander";
 import {
-  choice,
-  givenArgument,
-  givenFlag,
-  httpUrl,
-  matching,
-  portFrom,
-  wordOf,
-} from "./options.ts";
+  answersOf,
+  drivers,
+  postgresUrl,
+  providers,
+  secretText,
+  serviceName,
+  type Terminal,
+} from "./init/questions.ts";
+import { envText, settingsText, type Variable } from "./init/texts.ts";
+import { CommandFailed, fileFailure, type Io } from "./io.ts";
+import { choice, givenArgument, httpUrl, portFrom } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
-
-const drivers = ["sqlite", "postgres"] as const;
-const providers = ["standard", "meta"] as const;
 
 export function build(command: Command, io: Io): void {
   declare(command).action((options) =>
@@ -105,31 +101,6 @@ Examples:
   WEBHOOK_SECRET=… wamid-relay init --yes
   META_APP_SECRET=… wamid-relay init --provider meta --downstream https://app.example/webhooks`,
     );
-}
-
-const wordText = matching(/^[A-Za-z0-9-]+$/, "It must have letters, digits and hyphens only.");
-const serviceName = (text: string): string => wordText(text).toLowerCase();
-
-function postgresUrl(text: string): string {
-  if (readPostgresUrl(text) === null)
-    throw new InvalidArgumentError(
-      "It must be a URL such as postgres://user:password@host:5432/database.",
-    );
-  return secretText(text);
-}
-
-function secretText(text: string): string {
-  if (text === "" || /[\p{Cc}]/u.test(text))
-    throw new InvalidArgumentError("It must be one line of text.");
-  if (["'", '"', "`"].every((quote) => text.includes(quote)))
-    throw new InvalidArgumentError("It must not contain all three kinds of quotes.");
-  return text;
-}
-
-interface Terminal {
-  readonly input: NodeJS.ReadableStream;
-  readonly output: NodeJS.WritableStream;
-  readonly isTerminal: boolean | undefined;
 }
 
 export async function runInit(
@@ -318,125 +289,4 @@ function commandText(words: string, settings: string, io: Io): string {
   const path = fromHere(settings);
   if (path === "relay.yaml") return `${program} ${words}`;
   return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
-}
-
-type Answers = Pick<SettingsParts, "provider" | "serviceName" | "downstream" | "storage"> & {
-  readonly postgresUrl: string;
-};
-
-/** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
-async function answersOf(command: Command, options: Options, terminal: Terminal): Promise<Answers> {
-  const { serviceName: name, downstream, postgresUrl: url, yes = false } = options;
-  const wrong = (message: string): never => command.error(`error: ${message}`);
-  if (url !== undefined && options.storage === "sqlite")
-    wrong("--postgres-url is for --storage postgres");
-  const ofService = givenFlag(command, options, [
-    "serviceName",
-    "baseUrl",
-    "apiKey",
-    "webhookSecret",
-  ]);
-  const ofMeta = givenFlag(command, options, ["appSecret", "verifyToken"]);
-  if (options.provider === "meta" && ofService !== undefined)
-    wrong(`${ofService} is for --provider standard`);
-  if (options.provider !== "meta" && ofMeta !== undefined)
-    wrong(`${ofMeta} is for --provider meta`);
-  const isAsking = !yes && terminal.isTerminal === true;
-  if (!isAsking && !yes) {
-    const missing = [
-      ...(name === undefined && options.provider !== "meta" ? ["--service-name"] : []),
-      ...(downstream === undefined ? ["--downstream"] : []),
-    ];
-    if (missing.length > 0)
-      wrong(
-        `standard input is no terminal, so nothing can be asked; give ${missing.join(" and ")}, or --yes for the defaults`,
-      );
-  }
-  const ask = isAsking ? createQuestions(terminal) : null;
-  const answer = async <T extends string>(
-    given: T | undefined,
-    question: string,
-    fallback: T,
-    read: (text: string) => T,
-  ): Promise<T> => given ?? (ask === null ? fallback : ask.next(question, fallback, read));
-  try {
-    const provider = await answer(
-      options.provider ?? (ofService === undefined ? undefined : "standard"),
-      "Provider: standard (the relay's envelope) or meta (Meta's Cloud API)",
-      "standard",
-      wordOf(providers),
-    );
-    const serviceQuestion = "Short name of the messaging service (header x-<name>-signature)";
-    return {
-      provider,
-      serviceName:
-        provider === "meta" ? "" : await answer(name, serviceQuestion, "acme", serviceName),
-      downstream: await answer(
-        downstream,
-        "Downstream URL, where events are delivered",
-        "http://127.0.0.1:3000/webhooks",
-        httpUrl,
-      ),
-      ...(await storageOf()),
-    };
-  } finally {
-    ask?.close();
-  }
-
-  async function storageOf(): Promise<Pick<Answers, "storage" | "postgresUrl">> {
-    const given = options.storage ?? (url === undefined ? undefined : "postgres");
-    const storage = await answer(
-      given,
-      "Storage: sqlite (one file) or postgres (several processes)",
-      "sqlite",
-      wordOf(drivers),
-    );
-    if (storage === "sqlite") return { storage, postgresUrl: "" };
-    return {
-      storage,
-      postgresUrl: await answer(
-        url,
-        "PostgreSQL URL",
-        "postgres://relay@127.0.0.1:5432/relay",
-        postgresUrl,
-      ),
-    };
-  }
-}
-
-function createQuestions({ input, output }: Terminal) {
-  const lines = createInterface({ input, output });
-  // The iterator keeps lines that arrive between two questions, as pasted ones do.
-  const answers = lines[Symbol.asyncIterator]();
-  let isClosed = false;
-  lines.once("close", () => {
-    isClosed = true;
-  });
-  return {
-    /** Repeats the question until the answer is valid. An empty answer is the fallback. */
-    async next<T extends string>(
-      question: string,
-      fallback: T,
-      read: (text: string) => T,
-    ): Promise<T> {
-      for (;;) {
-        lines.setPrompt(`${question} [${fallback}]: `);
-        if (!isClosed) lines.prompt();
-        const { value, done } = await answers.next();
-        if (done === true)
-          throw new CommandFailed(
-            "the input ended before all questions were answered; nothing was written",
-          );
-        const text = value.trim();
-        if (text === "") return fallback;
-        try {
-          return read(text);
-        } catch (error) {
-          if (!(error instanceof InvalidArgumentError)) throw error;
-          output.write(`${error.message}\n`);
-        }
-      }
-    },
-    close: () => lines.close(),
-  };
 }
