@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { ServerResponse } from "node:http";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { AutomationStep, EventRecord, RunRecord } from "../../../../src/sandbox/world.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
@@ -12,16 +12,13 @@ import {
   type Sent,
   type Service,
   second,
+  serviceOfFile,
   startService,
 } from "../conformance/harness.ts";
 import { callPlainly } from "../conformance/plain-http.ts";
 import { startTestServer } from "../test-server.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 interface Setup {
   readonly on?: Service;

@@ -1,17 +1,13 @@
 // messaging-service-api.md, "Authentication", and "Endpoints": Management of API keys and webhook
 // URLs.
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { type Account, minute, type Service, second, startService } from "./harness.ts";
+import { beforeEach, expect, test } from "vitest";
+import { type Account, minute, second, serviceOfFile } from "./harness.ts";
 import { startReceiver } from "./receiver.ts";
 import { expectBareError, expectError, isSignedBy, signatureHeaders } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
+const service = await serviceOfFile();
 // Every test calls from the same address: none is to suffer for the bad keys of another.
 beforeEach(() => service.box("DELETE", "/blocks"));
-afterAll(() => service.close());
 
 interface Key {
   readonly id: string;

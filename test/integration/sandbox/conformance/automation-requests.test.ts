@@ -1,18 +1,14 @@
 // messaging-service-api.md, "Endpoints": Automation incoming webhook, Automation outgoing HTTP
 // request.
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
-import { type Account, type Service, second, startService } from "./harness.ts";
+import { type Account, type Service, second, serviceOfFile, startService } from "./harness.ts";
 import { callPlainly } from "./plain-http.ts";
 import { type Answering, startReceiver } from "./receiver.ts";
 import { expectBareError, isSignedBy, signatureHeaders } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 const callHook = (url: string, body: object = { phone: service.phone(), pedido: "A-7" }) =>
   callPlainly("POST", url, { body });

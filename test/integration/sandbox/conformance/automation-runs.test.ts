@@ -1,14 +1,10 @@
 // messaging-service-api.md, "Endpoints": POST /automations/{id}/runs.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Account, minute, type Service, second, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { type Account, minute, second, serviceOfFile } from "./harness.ts";
 import { startReceiver } from "./receiver.ts";
 import { expectBareError, expectError, expectInvalid, expectUpgrade, uuid } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 const waits = { steps: [{ type: "wait", ms: 5_000 }] };
 

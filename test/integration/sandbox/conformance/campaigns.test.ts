@@ -1,12 +1,8 @@
 // messaging-service-api.md, "Endpoints": GET /campaigns and GET /me.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { minute, type Service, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { minute, serviceOfFile } from "./harness.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 interface Campaign {
   readonly name: string;

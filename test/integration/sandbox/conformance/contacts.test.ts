@@ -1,13 +1,9 @@
 // messaging-service-api.md, "Endpoints": GET /contacts and POST /contacts.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Account, type Service, second, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { type Account, second, serviceOfFile } from "./harness.ts";
 import { expectInvalid, expectProblem, expectUpgrade, uuid } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 interface Contact {
   readonly id: string;

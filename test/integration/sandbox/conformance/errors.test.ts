@@ -1,14 +1,6 @@
 // messaging-service-api.md, "Errors".
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import {
-  type Account,
-  day,
-  minute,
-  type Sent,
-  type Service,
-  second,
-  startService,
-} from "./harness.ts";
+import { beforeEach, expect, test } from "vitest";
+import { type Account, day, minute, type Sent, second, serviceOfFile } from "./harness.ts";
 import {
   expectBareError,
   expectError,
@@ -18,12 +10,8 @@ import {
   expectUpgrade,
 } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
+const service = await serviceOfFile();
 beforeEach(() => service.box("DELETE", "/blocks"));
-afterAll(() => service.close());
 
 const unknownId = "01900000-0000-7000-8000-000000000000";
 

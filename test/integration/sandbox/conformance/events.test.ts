@@ -1,15 +1,11 @@
 // messaging-service-api.md, "Events".
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { until } from "../../../harness/until.ts";
-import { hour, minute, type Sent, type Service, startService } from "./harness.ts";
+import { hour, minute, type Sent, serviceOfFile } from "./harness.ts";
 import { type Posted, startReceiver } from "./receiver.ts";
 import { isSignedBy, uuid } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 const kb = 1_024;
 

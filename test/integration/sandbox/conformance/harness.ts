@@ -1,3 +1,4 @@
+import { afterAll } from "vitest";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
@@ -15,6 +16,13 @@ type Plan = "trial" | "growth" | "escala" | "enterprise";
  * `/sandbox`.
  */
 export type Service = Awaited<ReturnType<typeof startService>>;
+
+/** One for all tests of a file. */
+export async function serviceOfFile() {
+  const service = await startService();
+  afterAll(() => service.close());
+  return service;
+}
 
 /**
  * An account of the service with a key. `api` calls with that key; `box` is `/sandbox` for this

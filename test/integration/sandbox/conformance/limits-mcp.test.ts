@@ -1,16 +1,12 @@
 // messaging-service-api.md, "Limits": Automations and MCP, and what of MCP "Authentication" and
 // "Responses at the limit" say.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Account, minute, type Service, second, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { type Account, minute, second, serviceOfFile } from "./harness.ts";
 import { callPlainly } from "./plain-http.ts";
 import { startReceiver } from "./receiver.ts";
 import { expectSpanish, expectUpgrade } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 const plans = ["trial", "growth", "escala", "enterprise"] as const;
 type Plan = (typeof plans)[number];

@@ -1,17 +1,13 @@
 // messaging-service-api.md, "Limits": Monthly quotas and maximums, and what of them "Responses at
 // the limit" says.
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { type Account, minute, type Service, second, startService, type Usage } from "./harness.ts";
+import { beforeEach, expect, test } from "vitest";
+import { type Account, minute, second, serviceOfFile, type Usage } from "./harness.ts";
 import { callPlainly } from "./plain-http.ts";
 import { startReceiver } from "./receiver.ts";
 import { expectBareError, expectUpgrade } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
+const service = await serviceOfFile();
 beforeEach(() => service.box("DELETE", "/blocks"));
-afterAll(() => service.close());
 
 const me = (account: Account) => account.api("GET", "/me");
 const usedUp = {

@@ -1,14 +1,10 @@
 // messaging-service-api.md, "Limits": Per-minute caps, and what of them "Responses at the limit"
 // says.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Account, minute, type Service, second, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { type Account, minute, second, serviceOfFile } from "./harness.ts";
 import { expectBareError } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 /** How many calls are admitted before the first that is not, and that one. */
 async function untilRefused<T>(call: () => Promise<T & { status: number }>, most = 1_300) {

@@ -1,22 +1,9 @@
 // messaging-service-api.md, "Endpoints": POST /messages and GET /messages/{id}.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  type Account,
-  day,
-  hour,
-  minute,
-  type Sent,
-  type Service,
-  second,
-  startService,
-} from "./harness.ts";
+import { expect, test } from "vitest";
+import { type Account, day, hour, minute, type Sent, second, serviceOfFile } from "./harness.ts";
 import { expectError, expectInvalid, expectProblem, expectUpgrade, uuid } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 async function ready() {
   const account = await service.account({ plan: "enterprise" });

@@ -1,15 +1,11 @@
 // messaging-service-api.md: "Messaging Service API Specification", "What the service does",
 // "Versioning".
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Account, day, type Sent, type Service, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { type Account, day, type Sent, serviceOfFile } from "./harness.ts";
 import { startReceiver } from "./receiver.ts";
 import { expectError, uuid } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 test("Messaging Service API Specification: every path is below /api/v1, and nothing is beside it", async () => {
   const { key, api } = await service.account();

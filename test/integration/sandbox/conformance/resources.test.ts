@@ -1,14 +1,10 @@
 // messaging-service-api.md, "Resources and their fields".
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { minute, type Sent, type Service, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { minute, type Sent, serviceOfFile } from "./harness.ts";
 import { startReceiver } from "./receiver.ts";
 import { uuid } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 const statuses = ["pending", "sent", "delivered", "read", "failed", "received"];
 

@@ -1,14 +1,10 @@
 // messaging-service-api.md, "States and transitions".
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { day, hour, minute, type Sent, type Service, second, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { day, hour, minute, type Sent, second, serviceOfFile } from "./harness.ts";
 import { startReceiver } from "./receiver.ts";
 import { expectError } from "./shapes.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 /**
  * Sends to a phone of that ending and watches the record by polling; gives the statuses in the

@@ -1,12 +1,8 @@
 // messaging-service-api.md, "Endpoints": GET /templates.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Account, type Service, second, startService } from "./harness.ts";
+import { expect, test } from "vitest";
+import { type Account, second, serviceOfFile } from "./harness.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 async function listed(account: Account) {
   return (await account.api<{ data: { id: string; name: string }[] }>("GET", "/templates")).body

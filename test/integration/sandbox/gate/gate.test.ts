@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { answerTo } from "../../../../src/sandbox/api/fault.ts";
-import { type Service, startService } from "../conformance/harness.ts";
+import { serviceOfFile } from "../conformance/harness.ts";
 import { callPlainly } from "../conformance/plain-http.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 const noSuchPath = { error: "No existe esa dirección en la API.", cause: null };
 

@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { CampaignRecord } from "../../../../src/sandbox/world.ts";
-import { day, type Service, second, startService } from "../conformance/harness.ts";
+import { day, type Service, second, serviceOfFile } from "../conformance/harness.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 async function open(setup: Parameters<Service["account"]>[0] = {}) {
   const account = await service.account(setup);

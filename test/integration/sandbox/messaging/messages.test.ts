@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { EventRecord, MessageRecord } from "../../../../src/sandbox/world.ts";
 import {
@@ -6,14 +6,10 @@ import {
   day,
   type Sent,
   type Service,
-  startService,
+  serviceOfFile,
 } from "../conformance/harness.ts";
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService();
-});
-afterAll(() => service.close());
+const service = await serviceOfFile();
 
 async function open(setup: Parameters<Service["account"]>[0] = {}) {
   const account: Account = await service.account({ plan: "enterprise", ...setup });
