@@ -115,9 +115,7 @@ test("moves a relay under load to PostgreSQL and back: nothing acknowledged is l
 
   const stored = storedEvents(back);
   const seqOf = new Map(stored.flatMap(({ id, seq }) => (id === null ? [] : [[id, seq] as const])));
-  const acknowledged = [...sender.acknowledged]
-    .filter(([, { accepted, duplicate }]) => accepted + duplicate > 0)
-    .map(([id]) => id);
+  const acknowledged = [...sender.acknowledged.keys()];
   expect(acknowledged.length).toBeGreaterThan(500);
   expect(acknowledged.filter((id) => !seqOf.has(id))).toEqual([]);
   expect([...sender.acknowledged.values()].filter(({ accepted }) => accepted > 1)).toEqual([]);
