@@ -211,7 +211,7 @@ test("the client's types compile for a page, which has no types of Node", async 
     lib: ["es2024", "dom", "dom.iterable", "dom.asynciterable"],
     types: [],
   };
-  const project = join(plain, "tsconfig.json");
+  const project = join(plain, "page.tsconfig.json");
   writeFileSync(project, JSON.stringify({ compilerOptions, files: ["page.ts"] }));
   const tsc = join(root, "node_modules/typescript-7/bin/tsc");
   await run(process.execPath, [tsc, "-p", project]).catch((error: { stdout: string }) =>
