@@ -74,7 +74,7 @@ const movedKey = "store/moved";
 interface Moved {
   readonly to: string;
   readonly at: number;
-  /** When the copy began, which tells it from those into other targets. */
+  /** When the copy began. Copies into other targets began at other times. */
   readonly startedAt: number;
 }
 
