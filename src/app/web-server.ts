@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import { type AddressInfo, Socket } from "node:net";
+import { setTimeout as wait } from "node:timers/promises";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
 import { type ListenTls, listenOptions, tlsOptions } from "../net/tls.ts";
@@ -21,6 +22,8 @@ const { createServer } = process.getBuiltinModule("node:http");
 
 /** While stopping: an idle kept-alive connection would delay the end for its whole timeout. */
 const closeIdleEveryMs = 50;
+/** While stopping: how long a proxy's connections are served, each until its next answer. */
+const longestDrainMs = 1_000;
 /** Most requests of one connection that wait for their answers. */
 const mostPipelined = 32;
 const stopParsing = -1;
@@ -54,15 +57,17 @@ interface WebServerParts {
 type WebServer = ReturnType<typeof createWebServer>;
 
 export function createWebServer(
-  settings: ListenAddress & Pick<Settings["server"], "requestTimeout">,
+  settings: ListenAddress & Pick<Settings["server"], "requestTimeout" | "trustProxy">,
   { webhooks, failed, missing }: WebServerParts,
 ) {
   const isAdmitted = createPipelineLimit(settings.requestTimeout);
+  let isDraining = false;
   const http = createHttp(
     (handler) => {
       const take = (request: WebhookRequest, response: ServerResponse): void => {
         // Without a socket, it waits for the answer to an earlier request of its connection.
         if (response.socket === null && !isAdmitted(request, response)) return;
+        if (isDraining) response.shouldKeepAlive = false;
         if (request.headers.host === undefined && request.httpVersion === "1.1")
           sendEarly(request, response, noHost, true);
         else if (hasTwoHosts(request.rawHeaders)) sendEarly(request, response, twoHosts, true);
@@ -137,6 +142,15 @@ export function createWebServer(
     renewTls(tls: ListenTls | undefined): void {
       if (tls !== undefined && "setSecureContext" in server)
         (server as HttpsServer).setSecureContext(tlsOptions(tls));
+    },
+    /**
+     * Behind a proxy: ends each connection with its next answer. A proxy that sent on a connection
+     * being closed could not know whether the request was taken, and would answer 502.
+     */
+    async drain(): Promise<void> {
+      isDraining = true;
+      const end = performance.now() + (settings.trustProxy.length === 0 ? 0 : longestDrainMs);
+      while (sockets.size > 0 && performance.now() < end) await wait(closeIdleEveryMs);
     },
     /** Stops listening; resolves when the last request is answered. */
     async close(): Promise<void> {
@@ -247,7 +261,7 @@ export function createWebServers(
     missing: string | undefined,
   ): WebServer {
     const web = createWebServer(
-      { ...address, requestTimeout: server.requestTimeout },
+      { ...address, requestTimeout: server.requestTimeout, trustProxy: server.trustProxy },
       {
         webhooks: handler ?? (() => false),
         failed: (error, requestId) => log.error({ err: error, requestId }, "a request failed"),

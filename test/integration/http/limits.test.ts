@@ -12,7 +12,7 @@ import {
   metric,
   nothingInFlight,
 } from "./alive.ts";
-import { ask, connect, requestBytes } from "./raw-client.ts";
+import { ask, connect, connectAnswered, requestBytes } from "./raw-client.ts";
 
 const forged = (from?: string) =>
   requestBytes({
@@ -127,4 +127,22 @@ test("shutdown does not wait for idle connections, which load balancers keep ope
   const silent = await connect(relay.port);
   await expectAlive(relay);
   await Promise.all([relay.stop(), silent.closed()]);
+});
+
+test("behind a proxy, a stop ends each connection with its next answer, and refuses no webhook on it", async () => {
+  const relay = await startRelayHere({ settings: { server: { trustProxy: ["loopback"] } } });
+  const [idle, other] = await Promise.all([
+    connectAnswered(relay.port),
+    connectAnswered(relay.port),
+  ]);
+  const stopped = relay.stop();
+  for (const connection of [idle, other])
+    void connection.write(requestBytes({ body: JSON.stringify(freshEvent()) }));
+  for (const connection of [idle, other])
+    expect(await connection.answer()).toMatchObject({
+      status: 200,
+      json: { status: "accepted" },
+      headers: { connection: "close" },
+    });
+  await stopped;
 });

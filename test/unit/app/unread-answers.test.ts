@@ -9,7 +9,7 @@ const size = 32 * 1024 * 1024;
 
 async function open(requestTimeout: number) {
   const web = createWebServer(
-    { host: "127.0.0.1", port: 0, requestTimeout },
+    { host: "127.0.0.1", port: 0, requestTimeout, trustProxy: [] },
     { webhooks: () => false, failed: () => {} },
   );
   // Only the deadline of the answer is tried. A busy machine may take longer than it to read a
