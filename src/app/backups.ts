@@ -1,7 +1,7 @@
 import { access, constants, readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { createTimetable } from "../model/schedule.ts";
-import { backUp, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
+import { backUp, inWords, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
 import { makeFolder } from "../store/sqlite/file.ts";
 import type { FailedBackup } from "../store/work/state-rows.ts";
 import type { Background } from "./store.ts";
@@ -52,7 +52,11 @@ export function startBackups({
   }
 
   function failed(folder: string, error: unknown): void {
-    failure = { folder, since: failure?.since ?? clock.now(), text: (error as Error).message };
+    failure = {
+      folder,
+      since: failure?.since ?? clock.now(),
+      text: inWords(error, folder).message,
+    };
   }
 
   /**

@@ -124,14 +124,19 @@ function refusing<Report>(run: (order: BackupOrder) => Promise<Report>) {
     try {
       return await run(order);
     } catch (error) {
-      const { errno, path = order.file } = error as NodeJS.ErrnoException;
-      throw typeof errno === "number"
-        ? new StoreRefused(`${path.replace(ofPartial, "$1")}: ${getSystemErrorMessage(errno)}`, {
-            cause: error,
-          })
-        : error;
+      throw inWords(error, order.file);
     }
   };
+}
+
+/** A fault of the file system without Node's code and call; any other error as it is. */
+export function inWords(error: unknown, file: string): Error {
+  const { errno, path = file } = error as NodeJS.ErrnoException;
+  return typeof errno === "number"
+    ? new StoreRefused(`${path.replace(ofPartial, "$1")}: ${getSystemErrorMessage(errno)}`, {
+        cause: error,
+      })
+    : (error as Error);
 }
 
 async function checkTarget(target: string, path: string, replace: boolean): Promise<void> {
