@@ -56,7 +56,7 @@ export function createCalling(
           "what the account's other processes send cannot be known now; nothing was sent",
         );
       case "network":
-        return failure.code === "closed"
+        return isClosed(error)
           ? answer("shutting_down", {}, 5_000, "the relay is stopping; nothing was sent")
           : answer("service_unreachable", { reason: failure.code }, null, message);
       case "timeout":
@@ -84,23 +84,33 @@ export function createCalling(
     ) => Promise<Pick<SendDone, "answer" | "sent">>,
   ): Order["call"] =>
     async ({ signal, starting, repeating }) => {
-      const client = services.client(account);
-      if (client === null) {
-        const why = "the settings give it no baseUrl or no apiKey";
-        const error = new RelayError("conflict", `the account "${account}" cannot send: ${why}`, {
-          account,
-        });
-        return { type: "not-done", error, why: error.message };
-      }
-      try {
-        const done = await call(client, { signal, watch: { starting, repeating } });
-        return { type: "done", value: { end: "done", at: now(), ...done } };
-      } catch (error) {
-        if (!(error instanceof ServiceError)) throw error;
-        if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
-        return { type: "not-done", error: answerTo(error, account, operation), why: error.message };
+      for (;;) {
+        const client = services.client(account);
+        if (client === null) {
+          const why = "the settings give it no baseUrl or no apiKey";
+          const error = new RelayError("conflict", `the account "${account}" cannot send: ${why}`, {
+            account,
+          });
+          return { type: "not-done", error, why: error.message };
+        }
+        try {
+          const done = await call(client, { signal, watch: { starting, repeating } });
+          return { type: "done", value: { end: "done", at: now(), ...done } };
+        } catch (error) {
+          if (!(error instanceof ServiceError)) throw error;
+          if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
+          const next = services.client(account);
+          // A reload with another key or address closed the client while the call waited for room.
+          if (isClosed(error) && next !== null && next !== client) continue;
+          const why = error.message;
+          return { type: "not-done", error: answerTo(error, account, operation), why };
+        }
       }
     };
+}
+
+function isClosed({ failure }: ServiceError): boolean {
+  return failure.kind === "network" && failure.code === "closed";
 }
 
 /** One-minute windows (messaging-service-api.md, "Per-minute caps"). */

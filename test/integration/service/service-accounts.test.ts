@@ -10,6 +10,13 @@ import type { DispatchedCall } from "../../../src/service/limits/limiter.ts";
 import { until } from "../../harness/until.ts";
 import { startHttp } from "../url-destination/downstream.ts";
 
+/** Of a send that nobody ends, and whose key nobody stores. */
+const steps = {
+  signal: new AbortController().signal,
+  starting: async () => {},
+  repeating: async () => {},
+};
+
 /** Answers `GET /me` to the key `good`, and 401 in the document's shape to others. */
 async function openService() {
   const keys: string[] = [];
@@ -163,6 +170,23 @@ test("a reload keeps the usage for the same service, and the client for the same
   expect([services.client("main"), services.limiters().size]).toEqual([null, 0]);
 });
 
+test("a send that waits for room is sent with the key of a reload", async () => {
+  const { url: baseUrl, keys } = await openService();
+  const { services, me, reload } = setUp({ baseUrl, apiKey: "good-one", share: 0.001 });
+  await me();
+  const send = createCalling(services, Date.now)("main", "reads", async (client, options) => {
+    await client.me(options);
+    return { answer: {}, sent: { type: "run", runId: "", reference: "", metadata: undefined } };
+  });
+  const sending = send(steps);
+  await until("it waits", () => services.limiters().get("main")?.caps.requests.waiting.poll === 1);
+  const next = { baseUrl, apiKey: "good-two" };
+  reload({ ...next, share: 0.001 });
+  reload(next);
+  expect(await sending).toMatchObject({ type: "done" });
+  expect(keys).toEqual(["good-one", "good-two"]);
+});
+
 test("closing ends waiting calls, and waits for answers until its deadline", async () => {
   const { port, seen } = await startHttp(() => {});
   const baseUrl = `http://127.0.0.1:${port}`;
@@ -201,11 +225,6 @@ test("without a part of the caps, nothing is called, and a send is answered stor
     const { wamid: runId } = await client.sendMessage({ to: "+541", text: "hola" }, options);
     return { answer: {}, sent: { type: "run", runId, reference: "", metadata: undefined } };
   });
-  const steps = {
-    signal: new AbortController().signal,
-    starting: async () => {},
-    repeating: async () => {},
-  };
   expect(await send(steps)).toMatchObject({
     type: "not-done",
     error: { code: "store_unavailable", retryAfterMs: 1_000 },
