@@ -26,6 +26,8 @@ interface Ports {
 
 interface Proxy {
   readonly name: string;
+  /** The example is for relays with `server.control`. */
+  readonly isSplit: boolean;
   /** The example with these ports. `isOpen`: with its commented-out control API. */
   settings(ports: Ports, isOpen: boolean): string;
   readonly args: (file: string, home: string) => string[];
@@ -45,13 +47,16 @@ const open = (text: string, first: string) => {
   return before + after.replace(/^(\s*)# ?(.*)$/gm, "$1$2").replace(/^# /, "");
 };
 
-const [resolvers = "", template = ""] = [/^resolvers .*\n(?: .*\n)+/m, /server-template .*/].map(
-  (part) => part.exec(example("haproxy/haproxy.cfg"))?.[0],
-);
+const [resolvers = "", template = "", controlTemplate = ""] = [
+  /^resolvers .*\n(?: .*\n)+/m,
+  /server-template .*/,
+  /server-template .*:9090.*/,
+].map((part) => part.exec(example("haproxy/haproxy.cfg"))?.[0]);
 
 const proxies: readonly Proxy[] = [
   {
     name: "haproxy",
+    isSplit: false,
     settings: ({ front, frontControl, relay }) =>
       swap(example("haproxy/haproxy.cfg"), [
         ["bind :8080", `bind 127.0.0.1:${front}`],
@@ -67,6 +72,7 @@ const proxies: readonly Proxy[] = [
   },
   {
     name: "nginx",
+    isSplit: true,
     settings({ front, relay, control }, isOpen) {
       const text = example("nginx/wamid-relay.conf");
       const server = swap(isOpen ? open(text, "# location ~ ^/(v1/|console) {") : text, [
@@ -85,6 +91,7 @@ const proxies: readonly Proxy[] = [
   },
   {
     name: "caddy",
+    isSplit: true,
     settings({ front, relay, control }, isOpen) {
       const text = example("caddy/Caddyfile");
       const opened = isOpen ? open(text, "# @control {") : text;
@@ -100,12 +107,9 @@ const proxies: readonly Proxy[] = [
   },
 ];
 
-/**
- * Starts the relay and the proxy in front of it. HAProxy's example is for receivers that have
- * everything on one port.
- */
+/** Starts the relay and the proxy in front of it. */
 async function start(proxy: Proxy, isOpen: boolean) {
-  const isSplit = proxy.name !== "haproxy";
+  const { isSplit } = proxy;
   const control = await freePort();
   const main = { signature: { service: "acme", secrets: [webhookSecret] } };
   const wa = { format: "meta", verifyTokens: [webhookSecret], pathSecrets: [webhookSecret] };
@@ -221,6 +225,20 @@ describe.each(proxies)("deploy/$name", (proxy) => {
     stop.abort();
     await reading;
   });
+});
+
+test("HAProxy's last section reaches the port of server.control", async () => {
+  const [haproxy] = proxies as [Proxy, ...Proxy[]];
+  const settings: Proxy["settings"] = (ports, isOpen) => {
+    const text = open(haproxy.settings(ports, isOpen), "# backend control-api");
+    return swap(text, [
+      ["default_backend receive\n\nbackend", "default_backend control-api\n\nbackend"],
+      [controlTemplate, `server receive-1 127.0.0.1:${ports.control}`],
+    ]);
+  };
+  const { controlUrl } = await start({ ...haproxy, isSplit: true, settings }, true);
+  const headers = { authorization: `Bearer ${relayToken}` };
+  expect((await fetch(`${controlUrl}/v1/events`, { headers })).status).toBe(200);
 });
 
 test("HAProxy's example sends small chunks at once", () => {
