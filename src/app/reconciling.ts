@@ -78,8 +78,7 @@ export function createReconciling(parts: ReconcilingParts) {
   const scheduled = new Set<string>();
   const timetable = createTimetable(clock.now);
   const report = createReport(log, metrics);
-  const callable = (): readonly string[] => [...services.limiters().keys()];
-  const accountsOf = (of: OfAccounts) => chooseAccounts(of, callable(), settings());
+  const accountsOf = (of: OfAccounts) => chooseAccounts(of, services.callable(), settings());
 
   function failed(account: string, error: unknown): void {
     // The store reports itself when it is unavailable.
@@ -126,13 +125,13 @@ export function createReconciling(parts: ReconcilingParts) {
     run() {
       // A process that does not work polls on request only.
       const { isDue, waitMs } = timetable(run.works ? settings().reconcile.schedule : "off");
-      for (const account of isDue ? callable() : []) void kept(scheduledPass(account));
+      for (const account of isDue ? services.callable() : []) void kept(scheduledPass(account));
       return waitMs;
     },
   });
 
   async function notePass({ more: _, ...summary }: AccountSummary): Promise<void> {
-    const before = (await store.lastPasses()).find(({ account }) => account === summary.account);
+    const before = await store.lastPass(summary.account);
     const endedAt = clock.now();
     await store.notePass({ ...summary, endedAt, ...unreachable(summary, before, endedAt) });
   }
@@ -205,7 +204,7 @@ async function viewAccounts(
   limited: OfAccounts["accounts"],
 ): Promise<AccountsView> {
   const { accounts, reconcile } = settings();
-  const polled = services.limiters();
+  const callable = new Set(services.callable());
   const last = await store.lastPasses();
   const nextPassAt = reconcile.schedule === "off" ? null : nextRun(reconcile.schedule, clock.now());
   const stops = services.stops();
@@ -216,14 +215,14 @@ async function viewAccounts(
         const pass = last.find((each) => each.account === account);
         return {
           account,
-          isCallable: polled.has(account),
+          isCallable: callable.has(account),
           plan,
           stops: stops
             .filter((stop) => stop.account === account)
             .map(({ account: _, ...stop }) => stop),
           budget: budgetView(await usage.facts(account)),
           lastPass: pass === undefined ? null : passView(pass),
-          nextPassAt: polled.has(account) ? nextPassAt : null,
+          nextPassAt: callable.has(account) ? nextPassAt : null,
         };
       }),
   );

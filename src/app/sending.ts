@@ -33,7 +33,7 @@ export function chooseAccount(
 }
 
 interface SendingParts extends Background {
-  readonly services: Pick<ServiceAccounts, "client" | "limiters" | "stops">;
+  readonly services: Pick<ServiceAccounts, "client" | "limiterOf" | "stops">;
   readonly registered: (account: string) => void;
 }
 
@@ -74,7 +74,7 @@ export function createSending({
           "service_rate_limited",
           `the caps left no room within ${maxWait / 1000} s; nothing was sent`,
           { account },
-          { retryAfterMs: untilRoom(services.limiters().get(account), cap, now()) },
+          { retryAfterMs: untilRoom(services.limiterOf(account), cap, now()) },
         ),
     };
   }

@@ -14,7 +14,7 @@ import type { Background } from "./store.ts";
 import type { Supervised } from "./supervise.ts";
 
 interface WatchingParts extends Omit<Background, "privacy"> {
-  readonly services: Pick<ServiceAccounts, "limiters">;
+  readonly services: Pick<ServiceAccounts, "limiterOf">;
 }
 
 type Diagnose = () => Promise<Pick<Diagnosis, "attention">>;
@@ -83,7 +83,7 @@ export function createWatching({
 
   function* alarmsOf(account: string, watch: AccountWatch, before: Alarms): Generator<Alarm> {
     const { polls, keyRefusedAt, registered, lastEventAt } = watch;
-    const quotaUsedUp = services.limiters().get(account)?.stops.quota != null;
+    const quotaUsedUp = services.limiterOf(account)?.stops.quota != null;
     const silence = findSilence(
       { ...countsOf(watch, now(), windowMs()), registered, quotaUsedUp },
       now(),

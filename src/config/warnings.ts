@@ -40,9 +40,9 @@ export function warnings(settings: Settings): Warning[] {
     warn(["control", "tokens"], "there are none: the control API refuses every request");
   for (const [name, { signature }] of sources)
     warnAboutServiceName(signature, ["sources", name, "signature"], warn);
+  const withSource = new Set(sources.flatMap(([, source]) => accountsOf(source)));
   for (const [name, account] of Object.entries(settings.accounts)) {
-    if (!sources.some(([, source]) => accountsOf(source).includes(name)))
-      warn(["accounts", name], "no source belongs to it");
+    if (!withSource.has(name)) warn(["accounts", name], "no source belongs to it");
     warnAboutService(account, ["accounts", name], warn);
   }
   for (const kept of ["events", "ignored"] as const) {

@@ -212,7 +212,7 @@ const forgottenMs = 2 * 3_600_000;
 /** A pass without a poll shows nothing; faults that no wait mends raise an alarm instead. */
 export function unreachable(
   { polled, failed, stopped }: Omit<AccountSummary, "more">,
-  before: LastPass | undefined,
+  before: LastPass | null,
   at: number,
 ): Pick<LastPass, "unreachableSince" | "unansweredAt"> {
   const { unreachableSince: since = null, unansweredAt = null } = before ?? {};

@@ -9,7 +9,7 @@ import type { Order, SendDone } from "./once.ts";
 
 /** Calls the service for a send, and answers what it did not do. */
 export function createCalling(
-  services: Pick<ServiceAccounts, "client" | "limiters" | "stops">,
+  services: Pick<ServiceAccounts, "client" | "limiterOf" | "stops">,
   now: () => number,
 ) {
   function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
@@ -27,7 +27,7 @@ export function createCalling(
         return answer(
           "service_rate_limited",
           {},
-          untilRoom(services.limiters().get(account), "requests", now()),
+          untilRoom(services.limiterOf(account), "requests", now()),
         );
       case "quota": {
         const covering = coveringReasons(operation);

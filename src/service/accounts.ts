@@ -125,6 +125,7 @@ export function createServiceAccounts(
       if (entries.get(account)?.client !== entry.client) void close(entry);
   }
 
+  /** Reads the state of every account: callers with one account in mind take `limiterOf`. */
   const limiters = (): ReadonlyMap<string, LimiterState> =>
     new Map([...entries].map(([account, { limiter }]) => [account, limiter.state()]));
 
@@ -135,7 +136,10 @@ export function createServiceAccounts(
      * replace it.
      */
     client: (account: string): ServiceClient | null => entries.get(account)?.client ?? null,
+    /** Accounts with a base URL and key. */
+    callable: (): readonly string[] => [...entries.keys()],
     limiters,
+    limiterOf: (account: string): LimiterState | undefined => entries.get(account)?.limiter.state(),
     stops: (): readonly StopView[] =>
       [...limiters()].flatMap(([account, state]) => stopsOf(account, state)),
     /**

@@ -5,7 +5,7 @@ import type { ServiceClient } from "./client.ts";
 import { ServiceError } from "./errors.ts";
 
 export interface PollingParts {
-  readonly services: Pick<ServiceAccounts, "client" | "limiters">;
+  readonly services: Pick<ServiceAccounts, "client" | "limiterOf">;
   readonly now: () => number;
   /** An account's polls became faulty; null: a message was found. */
   readonly polled: (account: string, fault: PollFault | null) => void;
@@ -79,7 +79,7 @@ export function createPolling({ services, now, polled }: PollingParts) {
   }
 
   function hold(account: string): Hold | null {
-    const stops = services.limiters().get(account)?.stops;
+    const stops = services.limiterOf(account)?.stops;
     if (stops === undefined) return null;
     const holds = { ...stops, quota: stops.quota ?? stops["quota-reads"] };
     const reason = holdReasons.find((one) => holds[one] !== null);

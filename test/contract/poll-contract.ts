@@ -115,6 +115,8 @@ export function pollContract(open: OpenSubject): void {
     for (const pass of [first, other, second]) await store.notePass(pass);
     expect(await store.lastPasses()).toHaveLength(2);
     expect(await store.lastPasses()).toEqual(expect.arrayContaining([second, other]));
+    expect(await store.lastPass("main")).toEqual(second);
+    expect(await store.lastPass("nobody")).toBeNull();
   });
 
   test("stores the times of polls and of hydration reads separately", async () => {

@@ -102,6 +102,8 @@ const passPrefix = "reconciled/";
 
 const notePass = (pass: LastPass) => put(`${passPrefix}${pass.account}`, pass);
 
+const lastPass = (account: string) => value<LastPass>(`${passPrefix}${account}`);
+
 const lastPasses = () => allOf<LastPass>(passPrefix);
 
 /** The random id of the stored data. Null: no relay has opened the store yet. */
@@ -378,6 +380,7 @@ export const stateReads = {
   isClaimed,
   alarms,
   watched,
+  lastPass,
   lastPasses,
   failedBackup,
 };

@@ -7,6 +7,7 @@ import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createCalling } from "../../../src/send/calling.ts";
 import { createServiceAccounts } from "../../../src/service/accounts.ts";
 import type { DispatchedCall } from "../../../src/service/limits/limiter.ts";
+import { createPolling } from "../../../src/service/polling.ts";
 import { until } from "../../harness/until.ts";
 import { startHttp } from "../url-destination/downstream.ts";
 
@@ -230,4 +231,35 @@ test("without a part of the caps, nothing is called, and a send is answered stor
     error: { code: "store_unavailable", retryAfterMs: 1_000 },
   });
   expect(service.keys).toEqual([]);
+});
+
+test("looking at one account costs the same, however many there are", () => {
+  let reads = 0;
+  const now = () => {
+    reads += 1;
+    return 0;
+  };
+  /** Reads of the clock while each account is looked at, as a scheduled round does. */
+  function readsOf(count: number): number {
+    const names = Array.from({ length: count }, (_, n) => `a${n}`);
+    const account = { baseUrl: "http://127.0.0.1:9", apiKey: "key" };
+    const settings = { accounts: Object.fromEntries(names.map((name) => [name, account])) };
+    const services = createServiceAccounts(
+      parseSettings(JSON.stringify(settings), "f", {}).accounts,
+      {
+        clock: { now, after: () => () => {} },
+        random: () => 0.5,
+        recent: () => [],
+        isTemporary: () => false,
+        hooks: () => ({}),
+      },
+    );
+    onTestFinished(() => services.close(0));
+    const { hold } = createPolling({ services, now, polled: () => {} });
+    reads = 0;
+    expect(services.callable().map(hold)).toEqual(names.map(() => null));
+    return reads;
+  }
+  expect(readsOf(1)).toBeGreaterThan(0);
+  expect(readsOf(100)).toBe(100 * readsOf(1));
 });

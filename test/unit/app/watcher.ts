@@ -15,7 +15,7 @@ export function createWatcher(parts: {
   readonly settings: object;
   readonly level?: "error" | "info" | "silent";
   readonly write?: (line: string) => void;
-  readonly limiters?: () => object;
+  readonly limiterOf?: (account: string) => object | undefined;
   readonly attention?: () => readonly Attention[];
 }) {
   const {
@@ -23,7 +23,7 @@ export function createWatcher(parts: {
     clock,
     level = "info",
     write = () => {},
-    limiters = () => new Map(),
+    limiterOf = () => undefined,
     attention = () => [],
   } = parts;
   const settings = parseSettings(JSON.stringify(parts.settings), "relay.yaml", {});
@@ -31,7 +31,7 @@ export function createWatcher(parts: {
   const watching = createWatching({
     store: store as Parameters<typeof createWatching>[0]["store"],
     settings: () => settings,
-    services: { limiters: limiters as never },
+    services: { limiterOf: limiterOf as never },
     clock,
     supervise: createSupervisor({ clock, log }).supervise,
     log,

@@ -36,7 +36,7 @@ function open() {
         const { alarm, route, account, msg } = JSON.parse(line) as Record<string, string>;
         told.push(`${alarm} ${route ?? account} ${msg?.startsWith("over") ? "ended" : "began"}`);
       },
-      limiters: () => new Map([["main", { stops: { unauthenticated: refusedAt } }]]),
+      limiterOf: () => ({ stops: { unauthenticated: refusedAt } }),
       attention: () => attention,
     });
     const started = watching.start();

@@ -33,7 +33,7 @@ function open() {
   let client = newClient();
   const services = {
     client: () => client,
-    limiters: () => new Map(),
+    limiterOf: () => undefined,
   } as unknown as PollingParts["services"];
   const polling = createPolling({
     services,
