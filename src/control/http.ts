@@ -78,17 +78,11 @@ export function createHttp(
 
   // A POST may have an empty body where the endpoint needs none, whatever its content type.
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
-    if (body.length === 0) {
-      done(null, undefined);
-      return;
-    }
-    try {
-      done(null, parseBody(body as Buffer));
-    } catch (error) {
-      done(error as RelayError);
-    }
-  });
+  app.addContentTypeParser(
+    "application/json",
+    { parseAs: "buffer" },
+    async (_request: unknown, body: Buffer) => (body.length === 0 ? undefined : parseBody(body)),
+  );
 
   app.decorate("faultOf", (error, request) => {
     const fault = faultOf(error, request);
@@ -107,24 +101,17 @@ export function createHttp(
     routes.push({ pattern, method });
   });
   // Before the body is read: whether a page exists does not depend on it.
-  app.addHook("onRequest", (request, reply, done) => {
-    const [path = "", query = ""] = request.url.split("?");
-    if (!request.is404) {
-      done(
-        isDecodable(query)
-          ? undefined
-          : new RelayError("bad_request", "the query is not valid percent-encoded UTF-8"),
-      );
-      return;
+  app.addHook("onRequest", async ({ url, is404 }, reply) => {
+    const [path = "", query = ""] = url.split("?");
+    if (!is404) {
+      if (isDecodable(query)) return;
+      throw new RelayError("bad_request", "the query is not valid percent-encoded UTF-8");
     }
     const matching = routes.filter(({ pattern }) => pattern.test(path));
     const methods = [...new Set(matching.flatMap(({ method }) => method))].join(", ");
-    if (methods === "") {
-      done(new RelayError("not_found", missing));
-      return;
-    }
+    if (methods === "") throw new RelayError("not_found", missing);
     reply.header("allow", methods);
-    done(new RelayError("method_not_allowed", `this path takes ${methods}`));
+    throw new RelayError("method_not_allowed", `this path takes ${methods}`);
   });
 
   // Streams pass unchanged: an event must leave at once. The event loop only waits for the
