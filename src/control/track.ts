@@ -70,10 +70,10 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
       faultOf: (error) => app.faultOf(error, request),
     });
     // An error before the first registration is answered with its own status.
-    const first = await report.next();
-    return reply
-      .type(ndjson)
-      .send(Readable.from(allOf(first, report), { objectMode: false, highWaterMark: 64 * 1024 }));
+    const { value: first } = await report.next();
+    const lines = Readable.from(report, { objectMode: false, highWaterMark: 64 * 1024 });
+    lines.unshift(first);
+    return reply.type(ndjson).send(lines);
   };
   // In a scope of its own: other paths refuse the content type.
   app.register(async (scope) => {
@@ -82,14 +82,6 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
     );
     addEndpoints(scope, allow, { trackMessages });
   });
-}
-
-async function* allOf<T>(
-  begun: IteratorResult<T, void>,
-  rest: AsyncGenerator<T, void>,
-): AsyncGenerator<T, void> {
-  if (begun.done !== true) yield begun.value;
-  yield* rest;
 }
 
 /** Lines in one transaction: a few milliseconds, so that webhooks do not wait for longer. */
