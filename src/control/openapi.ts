@@ -134,19 +134,15 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
     ...(scope === null ? {} : { "x-scope": scope }),
     "x-accounts": endpoint.accounts,
     parameters,
-    ...(body === undefined
-      ? {}
-      : {
-          requestBody: {
-            required: !body.safeParse(undefined).success,
-            content: {
-              [json]: { schema: schemaOf(body), ...examplesOf(shown, "request") },
-              ...(lines === undefined
-                ? {}
-                : { [ndjson]: { schema: { type: "string", description: lines } } }),
-            },
-          },
-        }),
+    ...(body && {
+      requestBody: {
+        required: !body.safeParse(undefined).success,
+        content: {
+          [json]: { schema: schemaOf(body), ...examplesOf(shown, "request") },
+          ...(lines && { [ndjson]: { schema: { type: "string", description: lines } } }),
+        },
+      },
+    }),
     responses: {
       ...errorsOf(endpoint, components.responses),
       ...Object.fromEntries(
@@ -155,7 +151,7 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
             (example) => String(example.status ?? firstStatus) === status,
           );
           const isPersonal = answer.schema !== undefined && holdsPii(answer.schema);
-          const headers = headersOf({ ...answer.headers, ...(isPersonal ? maskedText : {}) });
+          const headers = headersOf({ ...answer.headers, ...(isPersonal && maskedText) });
           const description = answer.text ?? answer.schema?.description;
           return [status, { description, headers, content: contentOf(answer, schemaOf, ofStatus) }];
         }),
@@ -194,13 +190,14 @@ function contentOf(
   schemaOf: (schema: z.ZodType) => JsonSchema,
   shown: readonly Example[],
 ): object {
-  const contentOfType = (type: string) => {
-    const described = type === json ? schema : type === ndjson ? line : undefined;
-    return {
-      schema: described === undefined ? { type: "string" } : schemaOf(described),
-      ...(type === json ? examplesOf(shown, "answer") : {}),
-    };
+  const described: Readonly<Record<string, z.ZodType | undefined>> = {
+    [json]: schema,
+    [ndjson]: line,
   };
+  const contentOfType = (type: string) => ({
+    schema: described[type] ? schemaOf(described[type]) : { type: "string" },
+    ...(type === json && examplesOf(shown, "answer")),
+  });
   return Object.fromEntries(types.map((type) => [type, contentOfType(type)]));
 }
 
@@ -254,11 +251,7 @@ function errorsOf(
  * refers to them.
  */
 function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {
-  const {
-    $schema: _,
-    $defs = {},
-    ...rest
-  } = z.toJSONSchema(schema, {
+  const whole = z.toJSONSchema(schema, {
     // Programs must accept additional fields in answers; strict objects refuse them in requests.
     io: "input",
     override: ({ jsonSchema }) => {
@@ -268,10 +261,9 @@ function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
     },
   });
-  const referring = (part: JsonSchema) =>
-    JSON.parse(
-      JSON.stringify(part).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/'),
-    ) as JsonSchema;
-  for (const [name, definition] of Object.entries($defs)) schemas[name] = referring(definition);
-  return referring(rest);
+  const { $schema, $defs, ...rest } = JSON.parse(
+    JSON.stringify(whole).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/'),
+  ) as JsonSchema;
+  Object.assign(schemas, $defs);
+  return rest;
 }
