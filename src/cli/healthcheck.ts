@@ -21,19 +21,12 @@ Examples:
   wamid-relay healthcheck --config /etc/wamid-relay/relay.yaml`,
     )
     .action(async (options) => {
-      const [{ readPart }, { controlAddress }, { probeListener }] = await Promise.all([
+      const [{ readPart }, { findRelay }] = await Promise.all([
         import("./settings-option.ts"),
         import("./reach-relay.ts"),
-        import("./control-client.ts"),
       ]);
-      const at = controlAddress(readPart("server", options, io));
-      if (at === null)
-        throw new CommandFailed("server.port is 0, so the relay's address is not known");
-      const found = await probeListener(at, answerWithinMs);
-      if (found.kind !== "relay")
-        throw new CommandFailed(
-          found.kind === "nobody" ? `nothing listens at ${at.url}` : `no wamid-relay at ${at.url}`,
-        );
-      io.out(`alive at ${at.url}`);
+      const found = await findRelay(readPart("server", options, io), null, answerWithinMs);
+      if (typeof found === "string") throw new CommandFailed(found);
+      io.out(`alive at ${found.url}`);
     });
 }

@@ -91,15 +91,16 @@ async function ownRelay(
  * The relay at the address of the settings, or why no relay of this store answers there. Sends no
  * token.
  */
-async function findRelay(
+export async function findRelay(
   server: Settings["server"] | null,
   storage: StorageSettings | null,
+  timeoutMs = probeWithinMs,
 ): Promise<Reachable | string> {
   if (server === null) return "server has a fault in the settings";
   const at = controlAddress(server);
   if (at === null) return "server.port is 0, so the relay's address is not known";
   try {
-    const found = await probeListener(at, probeWithinMs);
+    const found = await probeListener(at, timeoutMs);
     if (found.kind === "nobody") return `nothing answers at ${at.url}`;
     if (found.kind === "stranger") return `what listens at ${at.url} is no wamid-relay`;
     if (storage?.driver !== "sqlite") return at;
