@@ -30,8 +30,8 @@ export function verifyWithSecrets(
   { json }: Printing,
   io: Io,
 ): void {
-  const tokens = secrets.map(({ text }) => new Secret(text));
   if (isHandshake(request)) {
+    const tokens = secrets.map(({ text }) => new Secret(text));
     assessHandshake(request, tokens, { json }, io);
     return;
   }
@@ -187,28 +187,24 @@ interface Reader {
 
 function itemsOf(body: Buffer, { format, source, fields, accounts }: Reader) {
   return formats[format].items(body, { source, fields }).map(({ content, numbers }, place) => {
-    const account = accounts === null ? null : accountOf(accounts, numbers);
-    const at = { place, numbers, account };
-    if (!content.ok)
-      return {
-        ...at,
-        result: "quarantined",
-        reason: content.error,
-        event: null,
-        status: null,
-        wamid: null,
-        id: null,
-      };
-    const { envelope, subject } = content;
-    const isUnassigned = accounts !== null && account === null;
+    const account = accounts && accountOf(accounts, numbers);
+    const [result, reason] = !content.ok
+      ? ["quarantined", content.error]
+      : accounts !== null && account === null
+        ? ["unassigned", noAccountText(numbers)]
+        : ["event", null];
+    const { event = null, id = null } = content.ok ? content.envelope : {};
+    const message = content.ok && content.subject.type === "message" ? content.subject : null;
     return {
-      ...at,
-      result: isUnassigned ? "unassigned" : "event",
-      reason: isUnassigned ? noAccountText(numbers) : null,
-      event: envelope.event,
-      status: subject.type === "message" ? subject.status : null,
-      wamid: subject.type === "message" ? maskWamid(subject.wamid) : null,
-      id: envelope.id,
+      place,
+      numbers,
+      account,
+      result,
+      reason,
+      event,
+      status: message?.status ?? null,
+      wamid: message && maskWamid(message.wamid),
+      id,
     };
   });
 }
