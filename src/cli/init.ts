@@ -124,61 +124,31 @@ export async function runInit(
     import("../config/json-schema.ts"),
   ]);
   const random = (bytes: number) => randomBytes(bytes).toString("hex");
+  const variables = new Map<Variable, string>();
   const placeholders: string[] = [];
   /** One that the user has, from its option or the environment. */
-  const own = (name: string, option: string | undefined, comment: string): Variable => {
+  const setOwn = (name: Variable, option: string | undefined): void => {
     const given = option ?? givenVariable(io, name);
     if (given === undefined) placeholders.push(name);
     // Random, so that a relay that runs with the placeholder accepts no event that anybody else
     // signed.
-    return [name, given ?? `${placeholderPrefix}${random(16)}`, comment];
+    variables.set(name, given ?? `${placeholderPrefix}${random(16)}`);
   };
-  const { port, baseUrl, appSecret, webhookSecret, apiKey } = options;
+  const { port, baseUrl, apiKey } = options;
   const isMeta = answers.provider === "meta";
   const isCallable =
     !isMeta && (baseUrl ?? apiKey ?? givenVariable(io, "MESSAGING_API_KEY")) !== undefined;
   const verifyToken = isMeta ? (options.verifyToken ?? random(16)) : null;
-  const variables: Variable[] = [
-    isMeta
-      ? own(
-          "META_APP_SECRET",
-          appSecret,
-          "App secret of the app at Meta, which signs its webhooks.",
-        )
-      : own(
-          "WEBHOOK_SECRET",
-          webhookSecret,
-          "Secret of the webhook at the messaging service, which signs its events.",
-        ),
-  ];
-  if (verifyToken !== null)
-    variables.push([
-      "META_VERIFY_TOKEN",
-      verifyToken,
-      "Verify token for the dashboard of the app at Meta.",
-    ]);
-  if (isCallable)
-    variables.push(
-      own("MESSAGING_API_KEY", apiKey, "API key of the account at the messaging service."),
-    );
+  if (verifyToken === null) setOwn("WEBHOOK_SECRET", options.webhookSecret);
+  else {
+    setOwn("META_APP_SECRET", options.appSecret);
+    variables.set("META_VERIFY_TOKEN", verifyToken);
+  }
+  if (isCallable) setOwn("MESSAGING_API_KEY", apiKey);
+  variables.set("RELAY_TOKEN", random(32));
   const signing = isMeta ? random(32) : `whsec_${randomBytes(32).toString("base64")}`;
-  const use = isMeta
-    ? "as Meta does. Give it to the downstream as its app secret."
-    : "(Standard Webhooks). Give it to the downstream.";
-  variables.push(
-    [
-      "RELAY_TOKEN",
-      random(32),
-      "Bearer token of the control API. The wamid-relay commands use it too.",
-    ],
-    ["DOWNSTREAM_SECRET", signing, `Signs deliveries ${use}`],
-  );
-  if (answers.storage === "postgres")
-    variables.push([
-      "POSTGRES_URL",
-      answers.postgresUrl,
-      "Address of the PostgreSQL database, with user and password.",
-    ]);
+  variables.set("DOWNSTREAM_SECRET", signing);
+  if (answers.storage === "postgres") variables.set("POSTGRES_URL", answers.postgresUrl);
   const database = join(folder, "data", "relay.db");
   const text = settingsText({
     ...answers,

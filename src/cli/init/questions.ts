@@ -91,40 +91,26 @@ export async function answersOf(
       wordOf(providers),
     );
     const serviceQuestion = "Short name of the messaging service (header x-<name>-signature)";
-    return {
-      provider,
-      serviceName:
-        provider === "meta" ? "" : await answer(name, serviceQuestion, "acme", serviceName),
-      downstream: await answer(
-        downstream,
-        "Downstream URL, where events are delivered",
-        "http://127.0.0.1:3000/webhooks",
-        httpUrl,
-      ),
-      ...(await storageOf()),
-    };
-  } finally {
-    ask?.close();
-  }
-
-  async function storageOf(): Promise<Pick<Answers, "storage" | "postgresUrl">> {
-    const given = options.storage ?? (url === undefined ? undefined : "postgres");
+    const named =
+      provider === "meta" ? "" : await answer(name, serviceQuestion, "acme", serviceName);
+    const delivered = await answer(
+      downstream,
+      "Downstream URL, where events are delivered",
+      "http://127.0.0.1:3000/webhooks",
+      httpUrl,
+    );
     const storage = await answer(
-      given,
+      options.storage ?? (url === undefined ? undefined : "postgres"),
       "Storage: sqlite (one file) or postgres (several processes)",
       "sqlite",
       wordOf(drivers),
     );
-    if (storage === "sqlite") return { storage, postgresUrl: "" };
-    return {
-      storage,
-      postgresUrl: await answer(
-        url,
-        "PostgreSQL URL",
-        "postgres://relay@127.0.0.1:5432/relay",
-        postgresUrl,
-      ),
-    };
+    const usual = "postgres://relay@127.0.0.1:5432/relay";
+    const stored =
+      storage === "sqlite" ? "" : await answer(url, "PostgreSQL URL", usual, postgresUrl);
+    return { provider, serviceName: named, downstream: delivered, storage, postgresUrl: stored };
+  } finally {
+    ask?.close();
   }
 }
 

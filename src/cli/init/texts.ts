@@ -124,15 +124,27 @@ const postgresText = `storage:
   url: \${POSTGRES_URL}
 `;
 
-export type Variable = readonly [name: string, value: string, comment: string];
+const comments = {
+  META_APP_SECRET: "App secret of the app at Meta, which signs its webhooks.",
+  META_VERIFY_TOKEN: "Verify token for the dashboard of the app at Meta.",
+  WEBHOOK_SECRET: "Secret of the webhook at the messaging service, which signs its events.",
+  MESSAGING_API_KEY: "API key of the account at the messaging service.",
+  RELAY_TOKEN: "Bearer token of the control API. The wamid-relay commands use it too.",
+  DOWNSTREAM_SECRET: "Signs deliveries (Standard Webhooks). Give it to the downstream.",
+  POSTGRES_URL: "Address of the PostgreSQL database, with user and password.",
+};
+export type Variable = keyof typeof comments;
 
-export function envText(variables: readonly Variable[]): string {
-  const head =
-    '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.\n';
-  return (
-    head +
-    variables.map(([name, value, comment]) => `\n# ${comment}\n${name}=${quoted(value)}\n`).join("")
-  );
+const asMeta = "Signs deliveries as Meta does. Give it to the downstream as its app secret.";
+
+export function envText(variables: ReadonlyMap<Variable, string>): string {
+  const commentOf = (name: Variable) =>
+    name === "DOWNSTREAM_SECRET" && variables.has("META_APP_SECRET") ? asMeta : comments[name];
+  return [
+    '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.',
+    ...[...variables].map(([name, value]) => `\n# ${commentOf(name)}\n${name}=${quoted(value)}`),
+    "",
+  ].join("\n");
 }
 
 /** Plain where possible: systemd and docker read quotes in their own ways. */
