@@ -111,7 +111,7 @@ Examples:
 /** Shares of what Meta's webhooks do (docs/contributing/sandbox.md). */
 const metaFaults = ["skip", "early", "group", "username", "call", "unknown"] as const;
 
-const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
+const answers = [500, 502, 429, "hang", "reset", "malformed"] as const;
 
 /** The sandbox checks its range. */
 function number(text: string): number {
@@ -120,18 +120,18 @@ function number(text: string): number {
 }
 
 /** `early:0.1`, or without a share the `fallback`. */
-function wordAndShare<Word extends string>(
+function wordAndShare<Word extends string | number>(
   text: string,
   words: readonly Word[],
   fallback: string,
-): { word: Word; share: number } {
+): [Word, number] {
   const [given, part = fallback, ...rest] = text.split(":");
-  const word = words.find((each) => each === given);
+  const word = words.find((each) => String(each) === given);
   if (word === undefined || rest.length > 0)
     throw new InvalidArgumentError(
       `It must be one of ${words.join(", ")}, and a share after a colon, such as ${words[0]}:0.1.`,
     );
-  return { word, share: number(part) };
+  return [word, number(part)];
 }
 
 /** `early:0.1`; may be repeated. */
@@ -139,19 +139,16 @@ function metaFault(
   text: string,
   before: Readonly<Record<string, number>> = {},
 ): Record<string, number> {
-  const fault = wordAndShare(text, metaFaults, "");
-  return { ...before, [fault.word]: fault.share };
+  const [fault, share] = wordAndShare(text, metaFaults, "");
+  return { ...before, [fault]: share };
 }
 
-type Fail = {
-  readonly answer: 500 | 502 | 429 | "hang" | "reset" | "malformed";
-  readonly share: number;
-};
+type Fail = { readonly answer: (typeof answers)[number]; readonly share: number };
 
 /** `500`, `hang:0.1`; may be repeated. */
 function fail(text: string, before: readonly Fail[] = []): Fail[] {
-  const { word, share } = wordAndShare(text, answers, "1");
-  return [...before, { answer: (/^\d/.test(word) ? Number(word) : word) as Fail["answer"], share }];
+  const [answer, share] = wordAndShare(text, answers, "1");
+  return [...before, { answer, share }];
 }
 
 function webhook(text: string, before: readonly string[] | boolean = []): string[] {
@@ -171,11 +168,9 @@ async function playService(command: Command, options: Options, io: Io): Promise<
     import("../net/addresses.ts"),
   ]);
   const { json = false, quiet = false } = options;
-  const idle =
-    options.format === "meta"
-      ? undefined
-      : givenFlag(command, options, ["meta", "batch", "verifyToken"]);
-  if (idle !== undefined) command.error(`error: ${idle} needs --format meta`);
+  const idle = givenFlag(command, options, ["meta", "batch", "verifyToken"]);
+  if (idle !== undefined && options.format !== "meta")
+    command.error(`error: ${idle} needs --format meta`);
   const settings = settingsOf(options, io);
   const { issues = [] } =
     sandboxOptionsSchema.safeParse(settings, { error: (issue) => issueText(issue) }).error ?? {};
@@ -213,32 +208,20 @@ async function playService(command: Command, options: Options, io: Io): Promise<
 }
 
 function settingsOf(options: Options, io: Io): SandboxOptions {
-  const {
-    plan,
-    seed,
-    state,
-    unlimited,
-    webhook: webhooks,
-    host,
-    port,
-    speed,
-    service,
-    format,
-    number,
-  } = options;
+  const { host, port, service, speed, plan, seed, format, webhook: webhooks } = options;
   const { duplicate, reorder, delay, drop, truncate, wrongSignature } = options;
   // A plan without the API has no webhooks.
   const usual = plan === "trial" || plan === "growth" ? [] : [usualWebhooks[format]];
   return {
     host,
-    service,
     port,
+    service,
     speed,
     plan,
     seed,
     format,
-    file: state,
-    isUnlimited: unlimited,
+    file: options.state,
+    isUnlimited: options.unlimited,
     key: options.key ?? io.env["SANDBOX_KEY"],
     secret: options.secret ?? io.env["SANDBOX_SECRET"],
     verifyToken: options.verifyToken ?? io.env["SANDBOX_VERIFY_TOKEN"],
@@ -248,7 +231,7 @@ function settingsOf(options: Options, io: Io): SandboxOptions {
       api: options.fail,
       meta: { ...options.meta, batch: options.batch },
     },
-    phoneNumberIds: number,
+    phoneNumberIds: options.number,
   };
 }
 
