@@ -160,18 +160,13 @@ async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Pro
       sandbox.runs().every(({ status }) => status !== "running")
     );
   };
-  for (
-    const end = Date.now() + liveWithinMs;
-    Date.now() < end;
-    await sleep(200, undefined, { signal })
-  ) {
-    if (!isOver()) continue;
+  for (const end = Date.now() + liveWithinMs; Date.now() < end; ) {
     try {
-      await sandbox.idle(200);
-      return;
+      if (isOver()) return await sandbox.idle(200);
     } catch {
       // Events still wait to be delivered.
     }
+    await sleep(200, undefined, { signal });
   }
 }
 
