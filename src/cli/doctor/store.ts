@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { createCleanup } from "../../app/engine.ts";
 import type { Settings } from "../../config/schema.ts";
 import { type DatabaseFacts, databaseRisks } from "../../model/database.ts";
 import { faultCode, StoreMissing, StoreRefused } from "../../store/port.ts";
@@ -40,16 +41,10 @@ async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
     ...holderOf(path, null),
   };
   if (!existsSync(path)) return found;
-  let reader: StoreReader;
+  await using parts = createCleanup();
   try {
-    reader = openReader(path);
-  } catch (error) {
-    if (!(error instanceof StoreRefused)) throw error;
-    findings.push({ check: "store", level: "fail", message: error.message });
-    return found;
-  }
-  findings.push(ok("schema", `version ${schemaVersion}`));
-  try {
+    const reader = parts.adopt(openReader(path), (one) => one.close());
+    findings.push(ok("schema", `version ${schemaVersion}`));
     const last = reader.file.holder();
     const by = last === null ? "" : ` by ${last}`;
     const { bavail, bsize } = statfsSync(dirname(resolve(path)));
@@ -67,17 +62,12 @@ async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
     return { ...found, ...held, isReadable: true };
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
-    if (code?.startsWith("SQLITE_") !== true) throw error;
-    findings.push(
-      fail(
-        "integrity",
-        `the store cannot be read: ${message} (${code})`,
-        "restore a copy, or use sqlite3's .recover",
-      ),
-    );
+    const remedy = "restore a copy, or use sqlite3's .recover";
+    if (error instanceof StoreRefused) findings.push({ check: "store", level: "fail", message });
+    else if (code?.startsWith("SQLITE_"))
+      findings.push(fail("integrity", `the store cannot be read: ${message} (${code})`, remedy));
+    else throw error;
     return found;
-  } finally {
-    await reader.close();
   }
 }
 
@@ -184,40 +174,28 @@ export function assessSpace(freeBytes: number, usedBytes: number): Finding {
 async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
   const unread = { storage, isReadable: false, isHeld: false, users: null };
   const { openPostgresForReading, readServer } = await import("../../app/open-postgres.ts");
+  await using parts = createCleanup();
   try {
-    const store = await openPostgresForReading(storage);
-    try {
-      const processes = await store.processes();
-      const findings = [
-        assessServer(await store.database()),
-        assessProcesses(processes),
-        ...assessVersions(processes),
-      ];
-      const users = processes.map((each) => ({ id: each.id, text: processText(each) }));
-      return { ...unread, findings, isReadable: true, users };
-    } finally {
-      await store.close();
-    }
+    const store = parts.adopt(await openPostgresForReading(storage), (one) => one.close());
+    const processes = await store.processes();
+    const findings = [
+      assessServer(await store.database()),
+      assessProcesses(processes),
+      ...assessVersions(processes),
+    ];
+    const users = processes.map((each) => ({ id: each.id, text: processText(each) }));
+    return { ...unread, findings, isReadable: true, users };
   } catch (error) {
     if (!(error instanceof StoreRefused)) throw error;
-    if (!(error instanceof StoreMissing)) {
-      const todo = remedyOf(error);
-      return {
-        ...unread,
-        findings: [
-          { check: "store", level: "fail", message: error.message, ...(todo !== null && { todo }) },
-        ],
-      };
+    const { message } = error;
+    if (error instanceof StoreMissing) {
+      const facts = await readServer(storage);
+      const risks = databaseRisks(facts).map(assessRisk);
+      return { ...unread, findings: [assessServer(facts), ...risks, ok("store", message)] };
     }
-    const facts = await readServer(storage);
-    return {
-      ...unread,
-      findings: [
-        assessServer(facts),
-        ...databaseRisks(facts).map(assessRisk),
-        ok("store", error.message),
-      ],
-    };
+    const todo = remedyOf(error);
+    const finding = { check: "store", level: "fail", message } as const;
+    return { ...unread, findings: [todo === null ? finding : { ...finding, todo }] };
   }
 }
 
