@@ -97,52 +97,43 @@ async function send(
   recipient: Recipient,
   reference: string,
 ): Promise<string | null> {
+  const { url, body } = requestOf(format, sandbox, recipient, reference);
   for (;;) {
-    const { status, wamid } = await (format === "meta" ? postToMeta : postToService)(
-      sandbox,
-      recipient,
-      reference,
-    );
+    const answer = await fetch(url, {
+      method: "POST",
+      headers: { authorization: `Bearer ${sandbox.key}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    const sent = (await answer.json()) as { wamid?: string; messages?: { id: string }[] };
+    const wamid = sent.wamid ?? sent.messages?.[0]?.id;
     if (wamid !== undefined) return wamid;
     if (isRejected(recipient.phone)) return null;
     // The provider's passing faults: it accepts the message the second time.
-    if (status !== 502 && status !== 503) throw new Error(`the sandbox answered a send ${status}`);
+    if (answer.status !== 502 && answer.status !== 503)
+      throw new Error(`the sandbox answered a send ${answer.status}`);
   }
 }
 
-const words = (reference: string) => `Tu pedido está listo (${reference}).`;
-
-async function postToService(
+/** Where a client of the service, or of Meta's, sends a message. */
+function requestOf(
+  format: DemoFormat,
   sandbox: Sandbox,
-  { phone, wroteBefore }: Recipient,
+  { phone: to, wroteBefore }: Recipient,
   reference: string,
 ) {
-  const template = sandbox.templates().find(({ variables }) => variables.length === 0);
-  const content = wroteBefore ? { text: words(reference) } : { template: { id: template?.id } };
-  const { status, body } = await sandbox.call("POST", "/messages", { to: phone, ...content });
-  return { status, wamid: (body as { wamid?: string }).wamid };
-}
-
-async function postToMeta(
-  { url, key, phoneNumberId }: Sandbox,
-  { phone, wroteBefore }: Recipient,
-  reference: string,
-) {
+  const text = `Tu pedido está listo (${reference}).`;
+  if (format === "standard") {
+    const template = sandbox.templates().find(({ variables }) => variables.length === 0);
+    const content = wroteBefore ? { text } : { template: { id: template?.id } };
+    return { url: `${sandbox.apiUrl}/messages`, body: { to, ...content } };
+  }
   const content = wroteBefore
-    ? { type: "text", text: { body: words(reference) } }
+    ? { type: "text", text: { body: text } }
     : { type: "template", template: { name: "bienvenida", language: { code: "es_AR" } } };
-  const answer = await fetch(`${url}/v24.0/${phoneNumberId}/messages`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({
-      messaging_product: "whatsapp",
-      to: phone,
-      ...content,
-      biz_opaque_callback_data: reference,
-    }),
-  });
-  const { messages } = (await answer.json()) as { messages?: { id: string }[] };
-  return { status: answer.status, wamid: messages?.[0]?.id };
+  return {
+    url: `${sandbox.url}/v24.0/${sandbox.phoneNumberId}/messages`,
+    body: { messaging_product: "whatsapp", to, ...content, biz_opaque_callback_data: reference },
+  };
 }
 
 const liveWithinMs = 60_000;
