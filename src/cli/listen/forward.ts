@@ -93,8 +93,8 @@ export function createTargets(
   wrong: (message: string) => never,
 ) {
   const { forwardTo, allowRemote = false, headers, secret, appSecret } = options;
-  const bySource = new Map<string, string>();
-  let others: string | null = null;
+  /** By source; that of undefined is for all others. */
+  const urls = new Map<string | undefined, string>();
   const destinations = new Map<string, UrlDestination>();
   for (const text of forwardTo) {
     const { 1: source, 2: given = text } =
@@ -106,12 +106,11 @@ export function createTargets(
       wrong(
         `--forward-to ${url.host} is not on this machine; add --allow-remote if people's messages may go there`,
       );
-    if (source === undefined && others !== null)
-      wrong("--forward-to: two URLs for the same events; use source=URL");
-    if (source !== undefined && bySource.has(source))
-      wrong(`--forward-to: two URLs for the source ${source}`);
-    if (source === undefined) others = url.href;
-    else bySource.set(source, url.href);
+    if (urls.has(source))
+      wrong(
+        `--forward-to: two URLs for the ${source === undefined ? "same events; use source=URL" : `source ${source}`}`,
+      );
+    urls.set(source, url.href);
     if (destinations.has(url.href)) continue;
     const settings = routeUrlSchema.safeParse({
       url: url.href,
@@ -133,9 +132,9 @@ export function createTargets(
 
   return {
     /** Null: the source's events go nowhere. */
-    urlOf: (source: string): string | null => bySource.get(source) ?? others,
+    urlOf: (source: string): string | null => urls.get(source) ?? urls.get(undefined) ?? null,
     /** The sources named, when every target is of one; null: events of all sources go somewhere. */
-    sources: others === null && bySource.size > 0 ? [...bySource.keys()] : null,
+    sources: urls.has(undefined) ? null : [...urls.keys()],
     async post(url: string, event: ListenedEvent, attempt: number): Promise<PostOutcome> {
       const {
         "content-type": contentType = "application/json",
