@@ -185,9 +185,11 @@ async function playService(command: Command, options: Options, io: Io): Promise<
     );
   }
   const print = (happening: Happening): void => {
-    if (json && !quiet) io.out(JSON.stringify({ at: new Date().toISOString(), ...happening }));
-    else if (happening.what === "failed") io.err(happeningLine(happening, new Date()));
-    else if (!quiet) io.out(happeningLine(happening, new Date()));
+    const at = new Date().toISOString();
+    const line = `${at.slice(11, 19)} ${textOf(happening)}`;
+    if (json && !quiet) io.out(JSON.stringify({ at, ...happening }));
+    else if (happening.what === "failed") io.err(line);
+    else if (!quiet) io.out(line);
   };
   // Work restored from a state file continues at once; it is printed after the setup.
   let early: Happening[] | null = [];
@@ -236,9 +238,6 @@ function settingsOf(options: Options, io: Io): SandboxOptions {
 }
 
 /** Phones are in clear: the people are made up. */
-const happeningLine = (happening: Happening, now: Date) =>
-  `${now.toISOString().slice(11, 19)} ${textOf(happening)}`;
-
 function textOf(happening: Happening): string {
   switch (happening.what) {
     case "message": {
