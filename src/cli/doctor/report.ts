@@ -5,7 +5,7 @@ import { about, conditionOf, conditions } from "../../model/attention.ts";
 import type { DatabaseRisk } from "../../model/database.ts";
 import { spanText } from "../../model/unit-text.ts";
 import type { ControlClient, Reachable } from "../control-client.ts";
-import { withCommas } from "../output.ts";
+import { counted } from "../output.ts";
 import { authorized } from "../reach-relay.ts";
 import { type Finding, fail, ok, orFail, skip, warn } from "./finding.ts";
 
@@ -49,10 +49,7 @@ export function assessBacklog(groups: readonly Pick<DeliveryGroup, "state" | "co
     (sum, { state, count }) => (state === "dead" ? sum : sum + count),
     0,
   );
-  return ok(
-    "backlog",
-    waiting === 1 ? "1 delivery waits" : `${withCommas(waiting)} deliveries wait`,
-  );
+  return ok("backlog", `${counted(waiting, "delivery")} ${waiting === 1 ? "waits" : "wait"}`);
 }
 
 /**
