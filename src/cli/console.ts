@@ -44,11 +44,8 @@ Examples:
     });
 }
 
-async function openBrowser(
-  url: string,
-  env: Io["env"],
-  platform = process.platform,
-): Promise<string | null> {
+async function openBrowser(url: string, env: Io["env"]): Promise<string | null> {
+  const { platform } = process;
   if (platform !== "darwin" && platform !== "win32" && !env["DISPLAY"] && !env["WAYLAND_DISPLAY"])
     return "no desktop to open a browser on";
   const [program, args] =
