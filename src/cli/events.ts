@@ -87,7 +87,7 @@ async function readEvent(
 ) {
   const { orLookUp } = await import("./control-client.ts");
   const unknown = orLookUp(
-    '"wamid-relay events list --query" finds events by id, reference or the last digits of a phone',
+    '"wamid-relay events list --query" finds events by id, reference, user id or the last digits of a phone',
   );
   return withRelay(command, { ...options, showPii }, io, "read", (client) =>
     client.getEvent({ id, account: options.account }).catch(unknown),

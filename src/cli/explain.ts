@@ -43,7 +43,7 @@ Examples:
         import("./control-client.ts"),
       ]);
       const unknown = orLookUp(
-        '"wamid-relay events list" lists the events, and its --query finds the last digits of a phone',
+        '"wamid-relay events list" lists the events, and its --query finds a user id, or the last digits of a phone',
       );
       // Only the running relay knows whether a circuit breaker is open.
       const found = await withRelay(command, options, io, "read", (client) =>

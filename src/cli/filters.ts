@@ -33,7 +33,7 @@ export const eventFilters: FilterOptions<"listEvents"> = {
   request: new Option("--request <digest>", "that came in this request, as events show names it"),
   q: new Option(
     "--query <name>",
-    "of this event, delivery, message or run: id, seq, reference, or last digits of the phone",
+    "of this event, delivery, message or run: id, seq, reference, user id of Meta, or last digits of the phone",
   ),
 };
 

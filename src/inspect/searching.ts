@@ -1,6 +1,6 @@
 import type { MessageView, RunView } from "../model/answers/subjects.ts";
 import type { SearchHitView } from "../model/endpoints/read.ts";
-import { fewestPhoneDigits, parseMask, wholePhone } from "../model/mask.ts";
+import { fewestPhoneDigits, isUserId, parseMask, wholeContact } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { MessageQuery, OfAccounts, RunQuery } from "../model/queries.ts";
 import type { EventFilter } from "../store/read/events.ts";
@@ -17,14 +17,15 @@ export const mostIndexed = 1_000;
 const mostAccounts = 1_000;
 
 /**
- * The digits of a text that can be a phone number or the end of one, as stores take them; null for
- * other text.
+ * A text that can be a user id, a phone number or the end of one, as stores take it; null for other
+ * text.
  */
-function phoneOf(text: string, wholeOnly: boolean): string | null {
+function contactOf(text: string, wholeOnly: boolean): string | null {
+  if (isUserId(text)) return wholeContact(text);
   // 00 is how many countries dial +, and no country code begins so.
   const digits = text.replace(/[\s().+-]/g, "").replace(/^00(?=[1-9]\d{6})/, "");
   if (!/^\d+$/.test(digits) || digits.length < fewestPhoneDigits || digits.length > 15) return null;
-  return wholeOnly ? wholePhone(digits) : digits;
+  return wholeOnly ? wholeContact(digits) : digits;
 }
 
 /** The seqs of an event's seq or id, masked or not. */
@@ -92,7 +93,7 @@ async function eventsNamed(
   if (q.startsWith("wamid.") || parseMask("wamid", q) !== null)
     return { wamid: await wamidOf(read, q) };
   const seqs = await seqsBehind(read, q);
-  const digits = phoneOf(q, wholeOnly);
+  const digits = contactOf(q, wholeOnly);
   const limit = most + 1;
   const [messages, runs, ofPhone] = await Promise.all([
     messagesNamed(read, q, limit),
@@ -145,7 +146,7 @@ export function createTrackedReading(read: StoreReading) {
   return {
     async listMessages({ q, phone: end, ...query }: MessageQuery, wholeOnly: boolean) {
       const { limit } = query;
-      const phone = end !== undefined && wholeOnly ? wholePhone(end) : end;
+      const phone = end !== undefined && wholeOnly ? wholeContact(end) : end;
       const filter = { ...query, phone };
       // Few have the same reference, and references are indexed.
       if (q === undefined && query.reference !== undefined)
@@ -167,7 +168,7 @@ export function createTrackedReading(read: StoreReading) {
           ],
           limit,
         );
-      const digits = joinDigits(phoneOf(q, wholeOnly), phone);
+      const digits = joinDigits(contactOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
           walk.messages({
@@ -306,7 +307,7 @@ export function createSearching(read: StoreReading) {
       messages.some(({ reference }) => reference !== q) ||
       runs.some(({ reference }) => reference !== q);
     if (isId || (events.length > 0 && !/^\d+$/.test(q))) return hitsOf(named, false);
-    const digits = phoneOf(q, wholeOnly);
+    const digits = contactOf(q, wholeOnly);
     const all = { accounts, limit: mostHits + 1, seen: true };
     const walks = await Promise.all<Walked<MessageView | RunView>>([
       ...(digits === null ? [] : [walk.messages({ ...all, phone: digits }, longestMs)]),

@@ -184,39 +184,47 @@ function hidesPerson(word: string): boolean {
   return false;
 }
 
+/** A person's id at Meta that ends in as many digits as stores index. */
+export const isUserId = (text: string): boolean =>
+  /^[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]*\d{4}$/.test(text);
+
 /**
- * The phone number in a wamid, digits only; null without one. The wamid is Base64 of two bytes, the
- * number's length, and the number.
+ * The phone number or user id in a wamid, which is Base64 of two bytes, the length of it, and it;
+ * null without one.
  */
-export function phoneInWamid(wamid: string): string | null {
+function contactIn(wamid: string): string | null {
   if (!wamid.startsWith("wamid.")) return null;
-  // Three bytes and at most 15 digits are in the first 24 characters.
-  const bytes = Buffer.from(wamid.slice(6, 30), "base64");
+  // Three bytes and at most 127 characters are in the first 176.
+  const bytes = Buffer.from(wamid.slice(6, 182), "base64");
   const length = bytes[2] ?? 0;
-  const phone = bytes.toString("latin1", 3, 3 + length);
-  return length >= fewestPhoneDigits &&
-    length <= 15 &&
-    phone.length === length &&
-    /^\d+$/.test(phone)
-    ? phone
-    : null;
+  const contact = bytes.toString("latin1", 3, 3 + length);
+  const isContact = /^\d{4,15}$/.test(contact) || isUserId(contact);
+  return isContact && contact.length === length ? contact : null;
+}
+
+/** The phone number in a wamid, digits only; null without one. */
+export function phoneInWamid(wamid: string): string | null {
+  const contact = contactIn(wamid);
+  return contact === null || isUserId(contact) ? null : contact;
 }
 
 /** A search by phone needs at least so many last digits. Stores index exactly so many. */
 export const fewestPhoneDigits = 4;
 
-/** Stands before digits that are a whole phone number, where others are the end of one. */
+/** Stands before a whole phone number or user id, where digits are the end of a number. */
 const wholeMark = "=";
 
-export const wholePhone = (digits: string): string => `${wholeMark}${digits}`;
+export const wholeContact = (contact: string): string => `${wholeMark}${contact}`;
 
-export function phoneMatches(wamid: string, digits: string): boolean {
-  const phone = phoneInWamid(wamid);
-  return phone !== null && digits !== "" && `${wholeMark}${phone}`.endsWith(digits);
+export function contactMatches(wamid: string, end: string): boolean {
+  const contact = contactIn(wamid);
+  if (contact === null || end === "") return false;
+  const whole = wholeContact(contact);
+  return isUserId(contact) ? whole === end : whole.endsWith(end);
 }
 
-export function lastPhoneDigits(wamid: string): string | null {
-  return phoneInWamid(wamid)?.slice(-fewestPhoneDigits) ?? null;
+export function lastContactDigits(wamid: string): string | null {
+  return contactIn(wamid)?.slice(-fewestPhoneDigits) ?? null;
 }
 
 const isoTime = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:?\d{2})$/;

@@ -87,7 +87,7 @@ export const eventQuery = z.strictObject({
   wamid: word.describe("Only of this message; its wamid may be masked."),
   subject: word.describe("Only of this message or run: its wamid or run id, masked or not."),
   q: name.describe(
-    "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
+    "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, a user id of Meta, or the last digits of a phone number, at least four. Without `pii`: whole names.",
   ),
   request: z
     .string()
@@ -203,7 +203,7 @@ const subjectFilters = {
 export const messageQuery = z.strictObject({
   ...subjectFilters,
   q: name.describe(
-    "Only with this wamid or service's id, masked or not, with a reference that begins so, or a phone number that ends so. Without `pii`: whole names.",
+    "Only with this wamid or service's id, masked or not, with a reference that begins so, a user id of Meta, or a phone number that ends so. Without `pii`: whole names.",
   ),
   errorCode: word.describe("Only with this error code."),
   from: moment.describe("Changed at or after this time."),
@@ -232,7 +232,7 @@ export const searchQuery = z.strictObject({
     .min(1)
     .max(1024)
     .describe(
-      "An id, masked or not, a seq, the beginning of a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
+      "An id, masked or not, a seq, the beginning of a reference, a user id of Meta, or the last digits of a phone number, at least four. Without `pii`: whole names.",
     ),
 });
 

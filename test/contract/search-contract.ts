@@ -186,6 +186,29 @@ export function searchContract(open: OpenSubject): void {
       expect((await reading.listRuns({ q: "run-1", limit: 50 })).data).toHaveLength(1);
     });
 
+    test("find messages and events by a user id of Meta, but only by all of it", async () => {
+      const { store } = await openWith(open, [{ name: "a" }]);
+      // As Meta sends them about people whose number it does not show.
+      const wamid =
+        "wamid.HBgTVVMuMTAxMjI1Njc5NDczNTQ3MBUUABIYIEE1MEFCNzFBRjUyRTE3OTZFMEI4QjYxMDVGRTg5RDhCAA==";
+      const userId = "US.1012256794735470";
+      await accept(store, { wamid });
+      await accept(store, { wamid: wamidOf("US.2012256794735470", "B") });
+      await accept(store, { wamid: wamidOf(phones.ana, "A") });
+      for (const reading of [readingOf(store), readingOf(store, true)]) {
+        const found = async (q: string) => ({
+          messages: (await reading.listMessages({ q, limit: 50 })).data.map((each) => each.wamid),
+          events: (await reading.listEvents({ q, limit: 50 })).data.map(
+            (each) => each.subject?.key,
+          ),
+          hits: (await reading.search(q)).data.map(({ id }) => id),
+        });
+        expect(await found(userId)).toEqual({ messages: [wamid], events: [wamid], hits: [wamid] });
+        for (const part of ["5470", "1012256794735470", userId.slice(0, -1), "S.1012256794735470"])
+          expect(await found(part)).toEqual({ messages: [], events: [], hits: [] });
+      }
+    });
+
     test("find messages by the time of their last change", async () => {
       const { store, reopen } = await openWith(open, [{ name: "a" }]);
       await store.register([{ account: "main", wamid: "old", reference: "same" }], start);

@@ -8,7 +8,7 @@ import { origins } from "../../model/event.ts";
 import { readRequestText } from "../../model/formats/formats.ts";
 import { hydrationStates } from "../../model/hydration.ts";
 import { hasIdLength } from "../../model/ids.ts";
-import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts";
+import { contactMatches, fewestPhoneDigits, parseMask } from "../../model/mask.ts";
 import type { EventQuery } from "../../model/queries.ts";
 import { dispositions, type KeptVerdict } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
@@ -195,7 +195,7 @@ function anyOf(
     events.has(row.seq) ||
     (row.subject !== null && about.has(row.subject)) ||
     (reference !== undefined && row.reference === reference) ||
-    (phone !== undefined && row.type === 0 && row.name !== null && phoneMatches(row.name, phone));
+    (phone !== undefined && row.type === 0 && row.name !== null && contactMatches(row.name, phone));
   return { where, fits };
 }
 

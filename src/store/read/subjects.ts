@@ -1,11 +1,11 @@
 import type { MessageView, RunView } from "../../model/answers/subjects.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import {
+  contactMatches,
   fewestPhoneDigits,
   maskNumber,
   parseMask,
   phoneInWamid,
-  phoneMatches,
 } from "../../model/mask.ts";
 import type { MessageQuery, OfAccounts, RunQuery } from "../../model/queries.ts";
 import { never, subjects, whereFailed } from "../schema/tables.ts";
@@ -141,7 +141,8 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
         : beginsWith(sql`${plus}s.reference`, prefix),
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
     );
-  const fits = phone === undefined ? undefined : ({ wamid }: Message) => phoneMatches(wamid, phone);
+  const fits =
+    phone === undefined ? undefined : ({ wamid }: Message) => contactMatches(wamid, phone);
   return (yield* readMatching(
     before,
     limit,

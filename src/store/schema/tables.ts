@@ -204,7 +204,7 @@ export const subjects = table(
     polled_at: int.orNull,
     /** 1: the service does not know it. */
     missing: small.orNull,
-    /** The last four digits of the phone number. */
+    /** The last four digits of the phone number or user id. */
     phone: int.orNull,
   },
   {

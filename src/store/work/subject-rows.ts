@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { lastPhoneDigits } from "../../model/mask.ts";
+import { lastContactDigits } from "../../model/mask.ts";
 import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/planning.ts";
 import { blankRow, failedFlag, type RowOf, subjects } from "../schema/tables.ts";
@@ -58,7 +58,7 @@ export function newSubject({
   key,
   name,
 }: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {
-  const phone = type === 0 ? lastPhoneDigits(name) : null;
+  const phone = type === 0 ? lastContactDigits(name) : null;
   return {
     ...blank,
     seq,

@@ -251,7 +251,7 @@ describe("events show", () => {
 
   test("prints one line on stderr for an unknown event, with the command that finds events", async () => {
     const err =
-      'wamid-relay: no such event; "wamid-relay events list --query" finds events by id, reference or the last digits of a phone\n';
+      'wamid-relay: no such event; "wamid-relay events list --query" finds events by id, reference, user id or the last digits of a phone\n';
     expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({
       code: 1,
       out: "",
