@@ -56,9 +56,9 @@ try {
     delete published[key];
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
 
-  // npm's own script, because Windows starts no "npm" without a shell.
-  const [command, ...args] =
-    process.env.npm_execpath === undefined ? ["npm"] : [process.execPath, process.env.npm_execpath];
+  // npm's own script, because Windows starts no "npm" without a shell. That of pnpm answers otherwise.
+  const { npm_execpath: script = "" } = process.env;
+  const [command, ...args] = script.endsWith("npm-cli.js") ? [process.execPath, script] : ["npm"];
   const packed = execFileSync(
     command,
     [...args, "pack", "--json", "--pack-destination", resolve(out)],

@@ -5,6 +5,7 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -165,6 +166,14 @@ async function useClient(project: Project): Promise<void> {
   const imported = await project.run("node", "--input-type=module", "-e", code);
   expect([required.stdout, imported.stdout]).toEqual(["RelayClient\n", "RelayClient\n"]);
 }
+
+test("pack uses npm also where another package manager runs it", async () => {
+  const out = join(folder, "by-pnpm");
+  mkdirSync(out);
+  const env = { ...process.env, npm_execpath: "/opt/pnpm/bin/pnpm.cjs" };
+  await run(process.execPath, [".ci/pack.mjs", "--no-check", "--out", out], { cwd: root, env });
+  expect(readdirSync(out)).toEqual([`wamid-relay-${version}.tgz`]);
+});
 
 test("the tarball holds compiled code with its types, and nothing of development", async () => {
   const { stdout } = await run("tar", ["-tzf", tarball]);
