@@ -70,7 +70,16 @@ export async function findRelay(
 }
 
 function assessSilence(url: string, { isHeld, users }: OwnStore): Finding {
-  if (!isHeld) return warn(check, `does not run: nothing listens at ${url}`, "wamid-relay serve");
+  const silence = `nothing listens at ${url}`;
+  if (!isHeld && users !== null && users.length > 0) {
+    const processes = users.map(({ text }) => text).join(", ");
+    return warn(
+      check,
+      `${silence}; the store is used by ${processes}`,
+      "run doctor on the host of a receiver",
+    );
+  }
+  if (!isHeld) return warn(check, `does not run: ${silence}`, "wamid-relay serve");
   const todo = "if it runs with other settings, give doctor those; else stop it and start it again";
   return fail(
     check,
