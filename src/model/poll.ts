@@ -37,7 +37,7 @@ export type PollAnswer =
   | ({ readonly type: "held" } & Hold)
   /** The account has no base URL or key. */
   | { readonly type: "no-client" }
-  /** The signal was aborted before the call. */
+  /** The signal was aborted, or the client closed, before the call. */
   | { readonly type: "not-polled" };
 
 /**

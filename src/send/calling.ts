@@ -56,7 +56,7 @@ export function createCalling(
           "what the account's other processes send cannot be known now; nothing was sent",
         );
       case "network":
-        return isClosed(error)
+        return error.isClosed
           ? answer("shutting_down", {}, 5_000, "the relay is stopping; nothing was sent")
           : answer("service_unreachable", { reason: failure.code }, null, message);
       case "timeout":
@@ -101,16 +101,12 @@ export function createCalling(
           if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
           const next = services.client(account);
           // A reload with another key or address closed the client while the call waited for room.
-          if (isClosed(error) && next !== null && next !== client) continue;
+          if (error.isClosed && next !== null && next !== client) continue;
           const why = error.message;
           return { type: "not-done", error: answerTo(error, account, operation), why };
         }
       }
     };
-}
-
-function isClosed({ failure }: ServiceError): boolean {
-  return failure.kind === "network" && failure.code === "closed";
 }
 
 /** One-minute windows (messaging-service-api.md, "Per-minute caps"). */

@@ -116,6 +116,12 @@ export class ServiceError extends Error {
     return this.#fields.failure;
   }
 
+  /** The client was closed before it called: a reload replaced it, or the relay stops. */
+  get isClosed(): boolean {
+    const { failure, outcome } = this.#fields;
+    return failure.kind === "network" && failure.code === "closed" && outcome === "not-done";
+  }
+
   /** The same error for `endpoint`, which the admission does not know. */
   at(endpoint: string): ServiceError {
     return new ServiceError({ ...this.#fields, endpoint });

@@ -46,6 +46,7 @@ export function createPolling({ services, now, polled }: PollingParts) {
     at: number,
     standing: Standing,
   ): PollAnswer {
+    if (error.isClosed) return { type: "not-polled" };
     const reason = faultOf(error);
     if (reason === null) return failed(error, account);
     standing.counts[reason] += 1;

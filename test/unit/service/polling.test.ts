@@ -4,12 +4,13 @@ import type { ServiceClient } from "../../../src/service/client.ts";
 import { ServiceError, type ServiceFailure } from "../../../src/service/errors.ts";
 import { createPolling, type PollingParts } from "../../../src/service/polling.ts";
 
-type Step = "found" | "missing" | "refused" | "unreadable" | "down" | "another client";
+type Step = "found" | "missing" | "refused" | "unreadable" | "down" | "closed" | "another client";
 const failures: Record<Exclude<Step, "found" | "another client">, ServiceFailure> = {
   missing: { kind: "not-found" },
   refused: { kind: "plan", cause: null },
   unreadable: { kind: "malformed", problem: "x" },
   down: { kind: "unexpected" },
+  closed: { kind: "network", code: "closed" },
 };
 
 function open() {
@@ -57,6 +58,8 @@ test("ten 404s in a row are a fault, until a message is found", async () => {
     expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });
   expect(await poll("missing")).toMatchObject({ type: "faulty", fault: { reason: "not-found" } });
   expect(await poll("down")).toMatchObject({ type: "failed" });
+  // By a reload with another key, while it waited for room.
+  expect(await poll("closed")).toEqual({ type: "not-polled" });
   expect(await poll("unreadable")).toMatchObject({
     type: "faulty",
     fault: { reason: "unreadable" },
