@@ -136,9 +136,18 @@ test("Resume says that the destination stopped again, and Retry points to it", a
   await until("crm gets what waited", async () => (await table(page, "Deliveries").count()) === 0);
 });
 
-test("the header and the page share their edges on a wide screen", async () => {
+test("the header and the page share their edges on a wide screen, and filters stand in one row", async () => {
   const { open } = await startConsole();
   const { page } = await open("deliveries", { viewport: { width: 1800, height: 900 } });
   const left = async (selector: string) => (await page.locator(selector).first().boundingBox())?.x;
   expect(await left("header .brand")).toBe(await left("main h1"));
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto("/console/events");
+  const fields = page.locator(".filters input, .filters select");
+  await fields.last().waitFor();
+  const tops = await Promise.all(
+    (await fields.all()).map(async (field) => (await field.boundingBox())?.y),
+  );
+  expect(tops).toHaveLength(7);
+  expect(new Set(tops).size).toBe(1);
 });

@@ -475,6 +475,7 @@ test("a long retry shows its progress, and stops between two steps", async () =>
 test("Reveal keeps the masked event until the clear one is there, and Hide removes it at once", async () => {
   const { relay, open } = await startConsole();
   const [wamid = ""] = await postMessages(relay, 1);
+  await postEvent(relay.webhookUrl, Buffer.from([0xff, 0xfe]));
   const { page } = await open("events/1");
   const body = page.locator("pre").first();
   await body.getByText("wamid:").waitFor();
@@ -487,6 +488,13 @@ test("Reveal keeps the masked event until the clear one is there, and Hide remov
   await page.getByRole("button", { name: "Hide" }).click();
   await body.getByText("wamid:").waitFor();
   expect(await page.getByText(wamid).count()).toBe(0);
+
+  // Of bytes that are not UTF-8 there is no masked text to show.
+  await page.goto("/console/events/2");
+  await page.getByText("The bytes are not UTF-8.").waitFor();
+  expect(await body.count()).toBe(0);
+  await page.getByRole("button", { name: "Reveal" }).click();
+  await body.getByText("//4=", { exact: true }).waitFor();
 });
 
 test("charts follow the range, failures are exported, a run has its story, and a reload shows its faults", async () => {

@@ -165,6 +165,7 @@ test("eight visible tabs all show what happens, and a hidden one gives its strea
   await first.evaluate(hide("hidden"));
   const live = () => Promise.all(pages.map((page) => page.getByText("● live").count()));
   await first.getByText("○ connecting").waitFor();
+  await first.locator(".page-head .status").getByText("connecting").waitFor();
   await until(
     "another tab takes the stream",
     async () => (await live()).filter((count) => count > 0).length === 4,
