@@ -1,15 +1,40 @@
-/** State of a history entry that shows the same page: it does not begin at the top. */
-export const samePlace = "same place";
+/** State of an entry of the history. */
+interface Entry {
+  /** It shows the same page: it does not begin at the top. */
+  readonly isSamePlace?: true;
+  /** Where it was when the page was loaded again. */
+  readonly top?: number;
+  /** The row that was opened from it. */
+  readonly opened?: { readonly table: string; readonly row: string | number };
+}
+
+const entry = (): Entry => (window.history.state as Entry | null) ?? {};
+
+export const samePlace: Entry = { isSamePlace: true };
+
+/** Notes in the history which row is opened, for Back. */
+export function leaveAt(table: string, row: string | number): void {
+  window.history.replaceState({ ...entry(), opened: { table, row } }, "");
+}
+
+export function openedRow(table: string): string | number | null {
+  const { opened } = entry();
+  return opened?.table === table ? opened.row : null;
+}
 
 const positions = new Map<string, number>();
 const address = (): string => window.location.pathname + window.location.search;
 
-/** Opens a page at its top, and on Back where it was left. Returns the function that ends it. */
+/**
+ * Opens a page at its top, and on Back or after a reload where it was left. Returns the function
+ * that ends it.
+ */
 export function rememberScroll(): () => void {
   window.history.scrollRestoration = "manual";
   const end = new AbortController();
   let shown = address();
-  let settle = () => {};
+  const { top = 0 } = entry();
+  let settle = top === 0 ? () => {} : scrollOnceThere(top);
   const leave = (): void => {
     settle();
     positions.set(shown, window.scrollY);
@@ -32,7 +57,7 @@ export function rememberScroll(): () => void {
     "pushState",
     () => {
       leave();
-      if (window.history.state !== samePlace) window.scrollTo({ top: 0 });
+      if (entry().isSamePlace !== true) window.scrollTo({ top: 0 });
     },
     first,
   );
@@ -41,6 +66,12 @@ export function rememberScroll(): () => void {
     () => {
       shown = address();
     },
+    first,
+  );
+  // `pagehide` comes too late for the history.
+  window.addEventListener(
+    "beforeunload",
+    () => window.history.replaceState({ ...entry(), top: window.scrollY }, ""),
     first,
   );
   return () => {

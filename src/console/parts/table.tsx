@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { useKeys } from "../app/keyboard.ts";
+import { leaveAt, openedRow } from "../app/scroll.ts";
 import { none } from "./format.ts";
 
 export interface Column<Row> {
@@ -17,7 +18,7 @@ interface TableProps<Row> {
   readonly rows: readonly Row[];
   readonly columns: readonly Column<Row>[];
   keyOf(row: Row): string | number;
-  /** The page of a row; its first cell links to it, and Enter opens it. */
+  /** The page of a row; its first cell links to it, and Enter opens it. Back selects the row. */
   hrefOf?(row: Row): string;
   /** Keys for the selected row, such as `r`. */
   readonly keys?: Readonly<Record<string, (row: Row) => void>>;
@@ -66,7 +67,7 @@ function move(step: 1 | -1): void {
  */
 export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: TableProps<Row>) {
   const [, navigate] = useLocation();
-  const [selected, setSelected] = useState<string | number | null>(null);
+  const [selected, setSelected] = useState(() => openedRow(label));
   const body = useRef<HTMLTableSectionElement>(null);
   const index = rows.findIndex((row) => keyOf(row) === selected);
   const row = rows[index];
@@ -89,7 +90,14 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
     j: () => move(1),
     k: () => move(-1),
     // Without a selected row, Enter belongs to the link or button that has the focus.
-    ...(row === undefined || hrefOf === undefined ? {} : { Enter: () => navigate(hrefOf(row)) }),
+    ...(row === undefined || hrefOf === undefined
+      ? {}
+      : {
+          Enter: () => {
+            leaveAt(label, keyOf(row));
+            navigate(hrefOf(row));
+          },
+        }),
     ...(row === undefined
       ? {}
       : Object.fromEntries(Object.entries(keys).map(([key, press]) => [key, () => press(row)]))),
@@ -124,7 +132,11 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
                     data-title={isNumber && title}
                   >
                     {column === 0 && hrefOf !== undefined ? (
-                      <Link href={hrefOf(each)} class="row-link">
+                      <Link
+                        href={hrefOf(each)}
+                        class="row-link"
+                        onClick={() => leaveAt(label, keyOf(each))}
+                      >
                         {content}
                       </Link>
                     ) : (

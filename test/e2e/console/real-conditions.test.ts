@@ -241,6 +241,9 @@ test("Back returns to the filters and the place that were left, and the page nam
   await page.goBack();
   await until("the list is where it was", async () => (await scrolled()) === left);
   await titled("Events");
+  await page.locator("tr[aria-selected=true]").filter({ hasText: /^30/ }).waitFor();
+  await page.reload();
+  await until("the list is there after a reload", async () => (await scrolled()) === left);
 
   await page.goto("/console/deliveries");
   const search = (expected: string) =>
