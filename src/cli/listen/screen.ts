@@ -47,44 +47,39 @@ export function createScreen({
   let shownGap = 0;
   /** The last disconnect reason printed: a long outage is reported once. */
   let lastReason = "";
-  const json = (value: unknown): void => io.out(JSON.stringify(value));
-  const timed = (line: string): string => `${new Date(now()).toLocaleTimeString("en-GB")} ${line}`;
-  const out = (line: string): void => io.out(timed(line));
-  const err = (line: string): void => io.err(timed(line));
+  /** JSON instead of the lines where `--json` asks for it. */
+  const say = (json: () => object, lines: readonly string[], print = io.out): void => {
+    if (isJson) io.out(JSON.stringify(json()));
+    else for (const line of lines) print(`${new Date(now()).toLocaleTimeString("en-GB")} ${line}`);
+  };
   const masked = (event: ListenedEvent): ListenedEvent => (showPii ? event : maskedEvent(event));
   return {
-    event(event: ListenedEvent, url: string | null): void {
-      if (isJson) json(eventJson(masked(event), showPii));
-      else
-        out(
-          `${eventLine(masked(event), showsSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`,
-        );
+    event(given: ListenedEvent, url: string | null): void {
+      const event = masked(given);
+      const where = isForwarding && url === null ? " (goes nowhere)" : "";
+      say(() => eventJson(event, showPii), [`${eventLine(event, showsSource)}${where}`]);
     },
     /** `again`: it will be posted again. Not called for a failure equal to the previous one. */
     answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void {
       const { seq, id } = masked(event);
-      if (isJson) json({ type: "answer", seq, id, url, ...outcome, again });
-      else out(answerLine({ id }, url, outcome, again));
+      const line = answerLine({ id }, url, outcome, again);
+      say(() => ({ type: "answer", seq, id, url, ...outcome, again }), [line]);
     },
     skipped(event: ListenedEvent): void {
-      if (isJson) json({ type: "skipped", seq: event.seq, id: masked(event).id });
-      else out(`... passed over [${event.id}]`);
+      const { seq, id } = masked(event);
+      say(() => ({ type: "skipped", seq, id }), [`... passed over [${id}]`]);
     },
-    connecting(): void {
-      if (isJson) json({ type: "state", state: "connecting" });
-    },
+    connecting: () => say(() => ({ type: "state", state: "connecting" }), []),
     /** `place`: the last event that is done with. */
     hello(hello: Hello, place: number): void {
-      const { newest, reset } = hello;
-      if (isJson) {
-        json({ ...hello, type: "hello" });
-        json({ type: "state", state: "live" });
-      } else if (isFirst || reset)
-        for (const line of helloLines(hello, relayUrl, showsOldest)) err(line);
-      else {
-        const behind = seqsBetween(place, newest);
-        err(`live again${behind === 0 ? "" : `, ${counted(behind, "event")} behind`}`);
-      }
+      const behind = seqsBetween(place, hello.newest);
+      const again = `live again${behind === 0 ? "" : `, ${counted(behind, "event")} behind`}`;
+      say(() => ({ ...hello, type: "hello" }), []);
+      say(
+        () => ({ type: "state", state: "live" }),
+        isFirst || hello.reset ? helloLines(hello, relayUrl, showsOldest) : [again],
+        io.err,
+      );
       isFirst = false;
       lastReason = "";
     },
@@ -92,13 +87,12 @@ export function createScreen({
       // A reconnect repeats it until a later event was taken.
       if (gap.to <= shownGap) return;
       shownGap = gap.to;
-      if (isJson) json({ ...gap, type: "gap" });
-      else out(gapLine(gap));
+      say(() => ({ ...gap, type: "gap" }), [gapLine(gap)]);
     },
     lost(error: RelayClientError, ms: number): void {
       const why = (failureOf(error) as Error).message;
-      if (isJson) json({ type: "state", state: "waiting", why, ms });
-      else if (why !== lastReason) err(waitingLine(why, ms));
+      const lines = why === lastReason ? [] : [waitingLine(why, ms)];
+      say(() => ({ type: "state", state: "waiting", why, ms }), lines, io.err);
       lastReason = why;
     },
   };

@@ -57,10 +57,9 @@ test("shows an event and its answer, with personal data masked by default", () =
   );
 });
 
-test("begins each line with the local time", () => {
-  const lines: string[] = [];
+function screenOf(lines: string[]) {
   const print = (line: string) => void lines.push(line);
-  const screen = createScreen({
+  return createScreen({
     io: {
       out: print,
       err: print,
@@ -76,6 +75,11 @@ test("begins each line with the local time", () => {
     isForwarding: false,
     url: "https://relay.example",
   });
+}
+
+test("begins each line with the local time", () => {
+  const lines: string[] = [];
+  const screen = screenOf(lines);
   screen.hello({ relay: "1.0.0", after: 4, newest: 4, reset: false, keptFrom: null }, 4);
   screen.event(event, null);
   screen.gap({ from: 3, to: 9, count: 4 });
@@ -84,6 +88,22 @@ test("begins each line with the local time", () => {
     "00:05:09 -->",
     "00:05:09 !!!",
   ]);
+});
+
+test("masks the id of an event wherever it names it", () => {
+  const lines: string[] = [];
+  const screen = screenOf(lines);
+  const named = { ...event, id: "order-5491155550100" };
+  screen.event(named, null);
+  screen.answer(
+    named,
+    "http://localhost",
+    { taken: false, status: 400, error: null, tookMs: 1 },
+    false,
+  );
+  screen.skipped(named);
+  expect(lines).toHaveLength(3);
+  for (const line of lines) expect(line).not.toContain("5491155550100");
 });
 
 test("JSON has headers and body only with --show-pii", () => {
