@@ -1,6 +1,7 @@
 import type { Command } from "commander";
+import type { AuditReport } from "../model/audit.ts";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
-import { printVerdict } from "./audit.ts";
+import { answered, printVerdict } from "./audit.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
 import { bytesText, print, secondsText, withCommas } from "./output.ts";
@@ -30,16 +31,11 @@ Examples:
     .action(async (file, options) => {
       const { backUp } = await import("../store/sqlite/backup.ts");
       const report = await onStoreFile(options, io, file, backUp);
-      const { bytes, at, audit, tookMs } = report;
-      print(
-        io,
-        options,
-        { ...report, at: isoTime(at), audit: { ...audit, at: isoTime(audit.at) } },
-        () => [
-          `${file}: ${bytesText(bytes)} in ${secondsText(tookMs)}, the store as of ${isoTime(at)}`,
-        ],
-      );
-      printVerdict(io, options, audit, "audit of the backup: ");
+      const at = new Date(report.at).toISOString();
+      print(io, options, { ...report, at }, ({ bytes, tookMs }) => [
+        `${file}: ${bytesText(bytes)} in ${secondsText(tookMs)}, the store as of ${at}`,
+      ]);
+      printVerdict(io, options, report.audit, "audit of the backup: ");
     });
 }
 
@@ -66,18 +62,17 @@ Examples:
     .action(async (file, options) => {
       const { restore } = await import("../store/sqlite/backup.ts");
       const report = await onStoreFile(options, io, file, restore);
-      const { path, bytes, kept, audit, tookMs } = report;
-      print(io, options, { ...report, audit: { ...audit, at: isoTime(audit.at) } }, () => [
+      print(io, options, report, ({ path, bytes, kept, tookMs }) => [
         `${file} → ${path}: ${bytesText(bytes)} in ${secondsText(tookMs)}`,
         ...(kept === null ? [] : [`the store that was there is now ${kept}`]),
         "Events that the relay received after this backup are not in it. Reconciliation finds their statuses for registered messages.",
         "Deliveries made after it are made again, with the same webhook-id: downstream can dedupe them.",
       ]);
-      printVerdict(io, options, audit, "audit of the backup: ");
+      printVerdict(io, options, report.audit, "audit of the backup: ");
     });
 }
 
-async function onStoreFile<Report>(
+async function onStoreFile<Report extends { readonly audit: AuditReport }>(
   options: SettingsOptions & {
     readonly force?: boolean | undefined;
     readonly json?: boolean | undefined;
@@ -85,7 +80,7 @@ async function onStoreFile<Report>(
   io: Io,
   file: string,
   act: (order: BackupOrder) => Promise<Report>,
-): Promise<Report> {
+) {
   const { readPart } = await import("./settings-option.ts");
   const storage = readPart("storage", options, io);
   if (storage.driver !== "sqlite") {
@@ -96,7 +91,7 @@ async function onStoreFile<Report>(
   const bar = createProgressBar(io, options.json === true);
   const signal = stopSignal();
   try {
-    return await act({
+    const { audit, ...report } = await act({
       path: storage.path,
       file,
       replace: options.force === true,
@@ -112,14 +107,11 @@ async function onStoreFile<Report>(
           );
       },
     });
+    return { ...report, audit: await answered(audit) };
   } catch (error) {
     if (signal.aborted) throw new CommandFailed("stopped before the end; nothing was written");
     throw error;
   } finally {
     bar.end();
   }
-}
-
-function isoTime(at: number): string {
-  return new Date(at).toISOString();
 }

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { MigrationReport } from "../app/migrate.ts";
 import type { StorageSettings } from "../store/settings.ts";
-import { printVerdict } from "./audit.ts";
+import { answered, printVerdict } from "./audit.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withConfigOption } from "./options.ts";
 import { print, secondsText, tableLines, withCommas } from "./output.ts";
@@ -85,8 +85,7 @@ async function runMigrate(
       throw error;
     })
     .finally(bar.end);
-  const audit =
-    report.audit === null ? null : { ...report.audit, at: new Date(report.audit.at).toISOString() };
+  const audit = report.audit && (await answered(report.audit));
   const finishedAt = report.finishedAt === null ? null : new Date(report.finishedAt).toISOString();
   const names = { from: storePlace(at(from)), to: storePlace(at(to)) };
   print(io, { json }, { ...report, audit, finishedAt }, () => reportLines(report, names));
