@@ -14,7 +14,7 @@ import {
 import { envText, settingsText, type Variable } from "./init/texts.ts";
 import { CommandFailed, fileFailure, type Io } from "./io.ts";
 import { choice, givenArgument, httpUrl, portFrom } from "./options.ts";
-import { print } from "./output.ts";
+import { print, shellWord } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -257,6 +257,5 @@ function commandText(words: string, settings: string, io: Io): string {
   const program =
     script === "relay" ? "npm run -s relay --" : npm === "exec" ? "npx wamid-relay" : "wamid-relay";
   const path = fromHere(settings);
-  if (path === "relay.yaml") return `${program} ${words}`;
-  return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
+  return `${program} ${words}${path === "relay.yaml" ? "" : ` --config ${shellWord(path)}`}`;
 }

@@ -45,6 +45,12 @@ export function timeText(iso: string | null): string {
   return iso === null ? "" : iso.replace("T", " ").replace("Z", "");
 }
 
+/** One word of a command to paste into a shell. */
+export function shellWord(text: string): string {
+  if (/^[\w./:@+=-]+$/.test(text)) return text;
+  return process.platform === "win32" ? `"${text}"` : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 /** `1 route`, `2 deliveries`; also the entries of an object. */
 export function counted(parts: number | object, what: string): string {
   const n = typeof parts === "number" ? parts : Object.keys(parts).length;

@@ -1,4 +1,5 @@
 import type { Sandbox } from "../../sandbox/start-sandbox.ts";
+import { shellWord } from "../output.ts";
 
 export type SandboxFormat = "standard" | "meta";
 
@@ -123,10 +124,6 @@ function initCommand(
     downstream: "http://127.0.0.1:3000/events",
     ...(port === "8080" ? {} : { port: port || "80" }),
   };
-  const words = Object.entries(options).map(([name, value]) => `--${name} ${inShell(value)}`);
+  const words = Object.entries(options).map(([name, value]) => `--${name} ${shellWord(value)}`);
   return ["wamid-relay init --yes", ...words].join(" \\\n    ");
-}
-
-function inShell(text: string): string {
-  return /^[\w./:@+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

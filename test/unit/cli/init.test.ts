@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -71,6 +72,15 @@ test("writes settings that load, and secrets in a private file", async () => {
     "wamid-relay serve",
     "wamid-relay trigger message.status",
   ]);
+});
+
+test("prints commands that a shell takes as they are, whatever the folder is named", async () => {
+  const { out } = await init(`${newFolder()} of $HOME's`, "--yes", "--json");
+  const { next, settings } = JSON.parse(out) as { next: string[]; settings: string };
+  for (const command of next) {
+    const [, word] = command.split(" --config ");
+    expect(String(execFileSync("sh", ["-c", `printf %s ${word}`]))).toBe(settings);
+  }
 });
 
 test("the outgoing secret is one that Standard Webhooks libraries take, and differs each time", async () => {
