@@ -48,7 +48,7 @@ export function createReport({ io, isJson, now, total, showsWamids }: ReportPart
       const word = answerWord(result);
       answers[word] = (answers[word] ?? 0) + 1;
       if (wrong !== null) fault(`${sentId(post.subject) ?? post.subject.event}: ${wrong}`);
-      if (events.length < mostEvents) events.push(triggeredEvent(post, result));
+      if (events.length < mostEvents) events.push(triggeredEvent(post, result, showsWamids));
       const isBar = io.isTerminal && !isJson && (isMany || posts > linesOnTerminal);
       if (!isJson && !isBar) io.out(postLine(post, result, wrong, showsWamids));
       else {
@@ -79,12 +79,12 @@ export function postLine(
   fault: string | null,
   showsWamids: boolean,
 ): string {
-  const { event, wamid, runId } = post.subject;
+  const { event, runId } = post.subject;
   const parts = [
     `${result.kind === "answered" ? result.status : "---"} ${answerWord(result).padEnd(12)}`,
     `${event}${statusWord(post)}`,
     sentId(post.subject),
-    runId ?? (wamid === null || showsWamids ? wamid : maskWamid(wamid)),
+    runId ?? shownWamid(post.subject, showsWamids),
     post.sort === "status" || post.sort === "automation" ? null : post.sort,
     `${Math.round(result.tookMs)} ms`,
     fault === null ? null : `!! ${fault}`,
@@ -106,6 +106,10 @@ function answerWord(result: PostResult): string {
   return result.kind === "unanswered" ? "unanswered" : (result.answer ?? String(result.status));
 }
 
+function shownWamid({ wamid }: Post["subject"], showsWamids: boolean): string | null {
+  return wamid === null || showsWamids ? wamid : maskWamid(wamid);
+}
+
 /**
  * The id that the relay knows it by; null for a body that is no envelope, which the relay names
  * itself.
@@ -118,8 +122,9 @@ function sentId({ id, event }: Post["subject"]): string | null {
  * As `--json` has it: status and answer are null when there was none, the answer also when it is
  * not a relay's.
  */
-function triggeredEvent({ subject, sort }: Post, result: PostResult) {
-  const { event, wamid, runId } = subject;
+function triggeredEvent({ subject, sort }: Post, result: PostResult, showsWamids: boolean) {
+  const { event, runId } = subject;
+  const wamid = shownWamid(subject, showsWamids);
   const { status, answer } = result.kind === "answered" ? result : { status: null, answer: null };
   return { id: sentId(subject), event, wamid, runId, sort, status, answer, tookMs: result.tookMs };
 }

@@ -21,7 +21,11 @@ const ok: PostResult = {
   tookMs: 3.4,
 };
 
-function onScreen(isTerminal: boolean, total: number | null, isJson = false) {
+function onScreen(
+  isTerminal: boolean,
+  total: number | null,
+  { isJson = false, showsWamids = true } = {},
+) {
   const printed: string[] = [];
   let now = 0;
   const io = {
@@ -31,7 +35,7 @@ function onScreen(isTerminal: boolean, total: number | null, isJson = false) {
     env: {},
     readStdin: async () => Buffer.alloc(0),
   };
-  const show = createReport({ io, isJson, now: () => now, total, showsWamids: true });
+  const show = createReport({ io, isJson, now: () => now, total, showsWamids });
   return { printed, show, at: (ms: number) => (now = ms) };
 }
 
@@ -85,4 +89,10 @@ test("the outcome counts everything and keeps the first of it", () => {
   expect([posts, answers, unexpected]).toEqual([1201, { accepted: 1200, unanswered: 1 }, 151]);
   expect([faults.length, events.length, eventsLeftOut]).toEqual([100, 1000, 201]);
   expect(faults[0]).toBe("e1: wrong");
+});
+
+test("the outcome masks the wamids of a fixture that is posted as it is, as its lines do", () => {
+  const { show } = onScreen(false, null, { showsWamids: false });
+  show.post(post, ok, null);
+  expect(show.outcome().events[0]?.wamid).toMatch(/^wamid:[0-9a-f]{12}$/);
 });
