@@ -12,6 +12,7 @@ export function settlingContract(open: OpenSubject): void {
     // More than one read takes at once; some at a time, because planning looks through all that
     // wait.
     const numbers = Array.from({ length: 420 }, (_, n) => n);
+    const ends = (n: number) => (n < 2 ? delivered : n < 12 ? later(second(2_000)) : dead);
     const seqs: number[] = [];
     for (let from = 0; from < numbers.length; from += 30) {
       const some = numbers.slice(from, from + 30).map((n) => {
@@ -22,10 +23,12 @@ export function settlingContract(open: OpenSubject): void {
           receivedAt: second(n),
         });
       });
-      seqs.push(...(await Promise.all(some)));
+      const accepted = await Promise.all(some);
+      await Promise.all(
+        accepted.map((seq, n) => settle(store, "all", seq, ends(from + n), { status: 503 })),
+      );
+      seqs.push(...accepted);
     }
-    const ends = (n: number) => (n < 2 ? delivered : n < 12 ? later(second(2_000)) : dead);
-    await Promise.all(seqs.map((seq, n) => settle(store, "all", seq, ends(n), { status: 503 })));
     const groups = async (filter: object) =>
       (await store.read.groupDeliveries(filter)).map(
         ({ state, cause, count, oldestAt, newestAt }) => [state, cause, count, oldestAt, newestAt],
