@@ -4,7 +4,7 @@ import { RelayClientError } from "../client/connection.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { matching, pairs, withRelayOptions } from "./options.ts";
-import { print } from "./output.ts";
+import { print, shellWord } from "./output.ts";
 import { withRelay } from "./relay.ts";
 
 export function build(command: Command, io: Io): void {
@@ -89,7 +89,7 @@ Examples:
           .catch((error: unknown) => {
             if (isUnknown(error))
               throw new CommandFailed(
-                `${error.message}; to send it again: the same command with --key ${idempotencyKey} --resend-unknown`,
+                `${error.message}; to send it again: the same command with --key ${shellWord(idempotencyKey)} --resend-unknown`,
               );
             // With the key, the same command does not send twice.
             if (

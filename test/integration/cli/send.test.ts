@@ -63,21 +63,29 @@ test("exits with 1 and advice on an unknown outcome; --resend-unknown sends once
   await using _ = sandbox;
   await relay.start();
   sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
-  const lost = await sendByProcess("--text", "Hola", "--key", "k", "--resend-unknown");
+  const lost = await sendByProcess("--text", "Hola", "--key", "order 7", "--resend-unknown");
   expect(lost).toMatchObject({ code: 1, out: "" });
   expect(lost.err).toMatch(
-    /check whether the message appears in the chat.*--key k --resend-unknown/,
+    /check whether the message appears in the chat.*--key 'order 7' --resend-unknown/,
   );
   // Its own call is not what --resend-unknown was about.
   expect(sent()).toHaveLength(1);
-  expect(await send("--text", "Hola", "--key", "k")).toMatchObject({ code: 1 });
+  expect(await send("--text", "Hola", "--key", "order 7")).toMatchObject({ code: 1 });
   expect(sent()).toHaveLength(1);
-  expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 1 });
+  expect(await send("--text", "Hola", "--key", "order 7", "--resend-unknown")).toMatchObject({
+    code: 1,
+  });
   expect(sent()).toHaveLength(2);
-  expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 0 });
-  expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 0 });
+  expect(await send("--text", "Hola", "--key", "order 7", "--resend-unknown")).toMatchObject({
+    code: 0,
+  });
+  expect(await send("--text", "Hola", "--key", "order 7", "--resend-unknown")).toMatchObject({
+    code: 0,
+  });
   expect(sent()).toHaveLength(3);
-  expect((await send("--text", "Otra", "--key", "k")).err).toContain("belongs to another message");
+  expect((await send("--text", "Otra", "--key", "order 7")).err).toContain(
+    "belongs to another message",
+  );
 });
 
 test("prints the service's own text on a refusal, and exits with 2 on wrong usage", async () => {
