@@ -84,7 +84,7 @@ export const serverSchema = z.strictObject({
     .min(1)
     .default(20)
     .describe(
-      "Bad signatures per minute from one address. After that the relay answers it with 429.",
+      "Bad signatures per minute from one address. Further ones get 429; right ones are accepted.",
     ),
   shutdownTimeout: durationSchema
     .prefault("10s")
