@@ -12,8 +12,8 @@ import { noCause, retryAction, retryDeliveries, useObstacles } from "../parts/ac
 import { Attentions } from "../parts/attentions.tsx";
 import { ChoiceFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { count, none } from "../parts/format.ts";
-import { More, useList } from "../parts/list.tsx";
-import { Answer, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Answer, Empty, Loading } from "../parts/notes.tsx";
+import { Pages } from "../parts/pages.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
@@ -21,13 +21,15 @@ import { Quarantined } from "./quarantined.tsx";
 
 /** Quarantined events are never delivered, so this page is where an operator looks for them. */
 const states = [...deliveryStates, "quarantined"] as const;
-const rules: Rules = { state: states, from: isTime, to: isTime };
+/** A seq, and in the list of deliveries a route. */
+const isPlace = (text: string): boolean => /^\d{1,15}(\.[\w.-]+)?$/.test(text);
+const rules: Rules = { state: states, from: isTime, to: isTime, before: isPlace };
 
 /** What is stuck or dead, by destination and cause, and how to send it again. */
 export function Deliveries() {
   const { query } = useQuery(rules);
   const [action, setAction] = useState<Action | null>(null);
-  const { route, state, cause, errorCode, from, to } = query;
+  const { route, state, cause, errorCode, from, to, before } = query;
   const filter = { route, state, cause, errorCode, from, to };
   return (
     <>
@@ -46,11 +48,11 @@ export function Deliveries() {
         )}
       </Filters>
       {state === "quarantined" ? (
-        <Quarantined start={setAction} />
+        <Quarantined before={before} start={setAction} />
       ) : (
         <>
-          <Groups filter={filter} start={setAction} />
-          <List filter={filter} start={setAction} />
+          {before === undefined && <Groups filter={filter} start={setAction} />}
+          <List filter={filter} before={before} start={setAction} />
         </>
       )}
       <ActionDialog action={action} close={() => setAction(null)} />
@@ -198,17 +200,22 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
   );
 }
 
-function List({ filter: { state, ...filter }, start }: { filter: Filter } & Parts) {
+function List({
+  filter: { state, ...filter },
+  before,
+  start,
+}: { filter: Filter; before: string | undefined } & Parts) {
   const { can } = useSession();
   const obstacles = useObstacles();
-  const list = useList<RelayDelivery, string>(
-    (before) =>
+  const list = useData(
+    () =>
       relay.listDeliveries({
         ...filter,
         before,
         ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }),
       }),
-    JSON.stringify([state, filter]),
+    JSON.stringify([state, filter, before]),
+    before === undefined ? 5_000 : null,
   );
   const retryOne = (delivery: RelayDelivery): Action =>
     retryDeliveries(
@@ -253,31 +260,32 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
   return (
     <section>
       <h2>Deliveries, newest first</h2>
-      <Problem text={list.problem} retry={list.reload} />
-      <Loading isLoading={list.isLoading && list.rows.length === 0} />
-      {list.rows.length > 0 ? (
-        <Table
-          label="Deliveries"
-          rows={list.rows}
-          columns={columns}
-          keyOf={({ id }) => id}
-          hrefOf={({ event }) => `/events/${event}`}
-          keys={
-            can("replay")
-              ? { r: (delivery) => canRetry(delivery) && start(retryOne(delivery)) }
-              : {}
-          }
-        />
-      ) : (
-        !list.isLoading && (
-          <Empty title="No deliveries here">
-            <p>
-              A delivery is one event for one route. It appears here once a route matches an event.
-            </p>
-          </Empty>
-        )
-      )}
-      <More list={list} />
+      <Answer of={list}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <Empty title="No deliveries here">
+              <p>
+                A delivery is one event for one route. It appears here once a route matches an
+                event.
+              </p>
+            </Empty>
+          ) : (
+            <Table
+              label="Deliveries"
+              rows={data}
+              columns={columns}
+              keyOf={({ id }) => id}
+              hrefOf={({ event }) => `/events/${event}`}
+              keys={
+                can("replay")
+                  ? { r: (delivery) => canRetry(delivery) && start(retryOne(delivery)) }
+                  : {}
+              }
+            />
+          )
+        }
+      </Answer>
+      <Pages page="/deliveries" next={list.data?.next ?? null} />
     </section>
   );
 }

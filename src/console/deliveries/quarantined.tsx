@@ -1,11 +1,12 @@
 import { Link } from "wouter-preact";
 import type { RelayEvent } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
+import { useData } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
 import type { Action } from "../parts/action.tsx";
 import { releaseAction } from "../parts/actions.ts";
-import { More, useList } from "../parts/list.tsx";
-import { Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Answer, Empty } from "../parts/notes.tsx";
+import { Pages } from "../parts/pages.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
 
@@ -13,11 +14,22 @@ import { Time } from "../parts/time.tsx";
  * Signed correctly, but not valid events: the bytes are kept until an operator releases or leaves
  * them.
  */
-export function Quarantined({ start }: { start(action: Action): void }) {
+export function Quarantined({
+  before,
+  start,
+}: {
+  before: string | undefined;
+  start(action: Action): void;
+}) {
   const { can } = useSession();
-  const list = useList<RelayEvent, number>(
-    (before) => relay.listEvents({ disposition: "quarantined", before }),
-    "quarantined",
+  const list = useData(
+    () =>
+      relay.listEvents({
+        disposition: "quarantined",
+        before: before === undefined ? undefined : Number.parseInt(before, 10),
+      }),
+    JSON.stringify(["quarantined", before]),
+    before === undefined ? 5_000 : null,
   );
   const columns: readonly Column<RelayEvent>[] = [
     { title: "Seq", cell: ({ seq }) => seq },
@@ -45,7 +57,7 @@ export function Quarantined({ start }: { start(action: Action): void }) {
     <section>
       <div class="page-head">
         <h2>Quarantined events</h2>
-        {can("replay") && list.rows.length > 0 && (
+        {can("replay") && list.data !== null && list.data.data.length > 0 && (
           <button
             type="button"
             onClick={() => start(releaseAction("quarantined", {}, list.reload))}
@@ -54,30 +66,30 @@ export function Quarantined({ start }: { start(action: Action): void }) {
           </button>
         )}
       </div>
-      <Problem text={list.problem} retry={list.reload} />
-      <Loading isLoading={list.isLoading && list.rows.length === 0} />
-      {list.rows.length > 0 ? (
-        <Table
-          label="Quarantined events"
-          rows={list.rows}
-          columns={columns}
-          keyOf={({ seq }) => seq}
-          hrefOf={({ seq }) => `/events/${seq}`}
-        />
-      ) : (
-        !list.isLoading && (
-          <Empty title="Nothing is in quarantine">
-            <p>
-              The relay keeps webhooks here whose signature is right and whose body is not a valid
-              event.
-            </p>
-            <p>
-              <Link href="/deliveries">All deliveries</Link>
-            </p>
-          </Empty>
-        )
-      )}
-      <More list={list} />
+      <Answer of={list}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <Empty title="Nothing is in quarantine">
+              <p>
+                The relay keeps webhooks here whose signature is right and whose body is not a valid
+                event.
+              </p>
+              <p>
+                <Link href="/deliveries">All deliveries</Link>
+              </p>
+            </Empty>
+          ) : (
+            <Table
+              label="Quarantined events"
+              rows={data}
+              columns={columns}
+              keyOf={({ seq }) => seq}
+              hrefOf={({ seq }) => `/events/${seq}`}
+            />
+          )
+        }
+      </Answer>
+      <Pages page="/deliveries" next={list.data?.next ?? null} />
     </section>
   );
 }

@@ -268,6 +268,17 @@ test("Back returns to the filters and the place that were left, and the page nam
   await search("?state=waiting");
   expect(await page.getByLabel("State").inputValue()).toBe("waiting");
 
+  await page.goto("/console/deliveries");
+  await page.getByRole("link", { name: "Older →" }).click();
+  await page.getByRole("link", { name: "← Newest" }).waitFor();
+  const older = new URL(page.url()).search;
+  const [oldest = ""] = await rows.last().getByRole("link").allInnerTexts();
+  await rows.last().getByRole("link").click();
+  await heading(page, `Event ${oldest}`).waitFor();
+  await page.goBack();
+  await search(older);
+  await page.locator("tr[aria-selected=true]").filter({ hasText: oldest }).waitFor();
+
   await page.goto("/console/events?disposition=xyz&status=sent");
   await page
     .getByRole("status")
