@@ -17,7 +17,7 @@ import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 import { Event } from "./event.tsx";
 import { EventOutcome } from "./outcome.tsx";
-import { addRows, emptyTail, showWaiting, type TailRows } from "./tail.ts";
+import { addRows, caughtUp, emptyTail, showWaiting, type TailRows } from "./tail.ts";
 
 export function Events() {
   const name = usePathName();
@@ -166,9 +166,14 @@ function EventList() {
   );
 }
 
-/** The stored rows replace those of the tail: they know the deliveries. */
+/**
+ * The stored rows replace those of the tail: they know the deliveries. Those of the tail below them
+ * are on the older page, and may have gaps.
+ */
 function merged(tail: readonly RelayEvent[], stored: readonly RelayEvent[]): RelayEvent[] {
-  const bySeq = new Map([...tail, ...stored].map((row) => [row.seq, row]));
+  const oldest = stored.at(-1)?.seq ?? 0;
+  const newer = tail.filter(({ seq }) => seq >= oldest);
+  const bySeq = new Map([...newer, ...stored].map((row) => [row.seq, row]));
   return [...bySeq.values()].sort((a, b) => b.seq - a.seq);
 }
 
@@ -189,9 +194,11 @@ function useEventTail({ filter, key, isOff, isPaused, reload }: TailOptions) {
   });
   const current = of === key ? state : emptyTail;
   const isStale = useRef(false);
+  const skippedSince = useRef(0);
 
   useTail(isOff ? null : filter, (events, skipped) => {
     isStale.current = true;
+    skippedSince.current += skipped;
     const holds = isPaused || window.scrollY > readingPx;
     setState((before) => ({
       of: key,
@@ -201,15 +208,16 @@ function useEventTail({ filter, key, isOff, isPaused, reload }: TailOptions) {
   useEffect(() => {
     if (isOff || isPaused || reload === null) return undefined;
     const timer = setInterval(() => {
-      if (
-        (!isStale.current && connection !== "polling") ||
-        window.scrollY > readingPx ||
-        document.visibilityState !== "visible"
-      )
-        return;
-      isStale.current = false;
+      if (window.scrollY > readingPx || document.visibilityState !== "visible") return;
       // Nobody reads further down, and the fresh read shows the newest anyway.
-      setState((before) => ({ ...before, state: showWaiting(before.state) }));
+      const skipped = skippedSince.current;
+      skippedSince.current = 0;
+      setState((before) => {
+        const state = caughtUp(before.state, skipped);
+        return state === before.state ? before : { ...before, state };
+      });
+      if (!isStale.current && connection !== "polling") return;
+      isStale.current = false;
       reload();
     }, refreshMs);
     return () => clearInterval(timer);

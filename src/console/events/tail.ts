@@ -38,3 +38,12 @@ export function addRows<Row>(
 export function showWaiting<Row>(rows: TailRows<Row>): TailRows<Row> {
   return rows.waiting.length === 0 ? rows : addRows(rows, [], 0, false);
 }
+
+/**
+ * Beside a fresh read of the newest rows, which has what was skipped before: `skipped` counts since
+ * the read before.
+ */
+export function caughtUp<Row>(rows: TailRows<Row>, skipped: number): TailRows<Row> {
+  const shown = showWaiting(rows);
+  return shown.skipped === skipped ? shown : { ...shown, skipped };
+}

@@ -214,14 +214,19 @@ test("follows events during traffic and over a restart of the relay, and shows e
   await other.getByText("▲ connection lost").waitFor();
   await other.getByRole("link", { name: "Quality" }).click();
   await other.getByText("It loads once the connection is back.").waitFor();
+  // Only a connection helps.
+  expect(await other.getByRole("button", { name: "Try again" }).count()).toBe(0);
   await relay.start();
-  // Before the page is back.
-  await postMessages(relay, 5, "away");
+  // Before the page is back: more than the stream sends at once.
+  await postMessages(relay, 120, "away");
   await page.getByText("● live").waitFor();
   await postMessages(relay, 5, "after");
-  await shows(32);
+  await rows.filter({ hasText: /^147/ }).waitFor();
+  await shows(50);
   await other.getByRole("heading", { name: "Sent, delivered, read" }).waitFor();
-  expect(await seqs()).toEqual(Array.from({ length: 32 }, (_, index) => 32 - index));
+  expect(await seqs()).toEqual(Array.from({ length: 50 }, (_, index) => 147 - index));
+  await postMessages(relay, 1, "latest");
+  await page.getByText("skipped").waitFor({ state: "detached" });
 });
 
 test("finds a message by phone digits and reference, shows its timeline, and opens a link after signing in", async () => {
