@@ -11,7 +11,14 @@ export const relay = new RelayClient({
   },
 });
 
+/** No relay answers: it starts or stops, or a proxy before it cannot reach it. */
+export const isUnavailable = (error: unknown): boolean =>
+  error instanceof RelayClientError && (error.status === 0 || error.status >= 500);
+
 export function errorText(error: unknown): string {
+  // This page is from a relay, so that another answer is from a proxy before it.
+  if (error instanceof RelayClientError && error.code === "bad_answer" && isUnavailable(error))
+    return `no answer from the relay (status ${error.status} of a proxy)`;
   return error instanceof Error ? error.message : String(error);
 }
 

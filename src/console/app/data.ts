@@ -55,7 +55,8 @@ export function useData<T>(
     setState((before) => ({
       key,
       data: before.key === key || before.key === standIn ? before.data : null,
-      problem: null,
+      // It stays until an answer arrives: the rows below it would move at each try.
+      problem: before.key === key ? before.problem : null,
       // What is missing stays so while it is looked for again, without a flicker.
       isMissing: before.key === key && before.isMissing,
       isLoading: before.key !== key || !before.isMissing,

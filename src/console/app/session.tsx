@@ -1,7 +1,7 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import type { RelaySession } from "../../client/relay-client.ts";
-import { isSignedOut, relay } from "./api.ts";
+import { errorText, isSignedOut, isUnavailable, relay } from "./api.ts";
 import { now } from "./clock.ts";
 import { SignIn } from "./sign-in.tsx";
 
@@ -25,10 +25,12 @@ export function useSession(): Session {
 }
 
 type State =
-  | { readonly kind: "asking" }
+  /** `problem`: why it asks again. */
+  | { readonly kind: "asking"; readonly problem: string | null }
   | { readonly kind: "signed-out"; readonly reason: string | null }
   | { readonly kind: "signed-in"; readonly session: RelaySession };
 
+const askAgainMs = 3_000;
 const sessionEnded = "Your session has ended. Sign in again.";
 
 export const lacksRead = (token: string): string =>
@@ -47,21 +49,29 @@ export function endSession(reason: string): void {
 
 /** Shows `children` to signed-in people, and the sign-in page to everybody else. The URL stays. */
 export function SessionGate({ children }: { children: ComponentChildren }) {
-  const [state, setState] = useState<State>({ kind: "asking" });
+  const [state, setState] = useState<State>({ kind: "asking", problem: null });
 
   useEffect(() => {
     const code = new URLSearchParams(window.location.hash.slice(1)).get("code");
     // At once, so that the code is in no history.
     if (code !== null)
       window.history.replaceState(null, "", window.location.pathname + window.location.search);
-    const session = code === null ? relay.getSession() : relay.startSession({ code });
-    session.then(enter).catch((error: unknown) =>
-      setState({
-        kind: "signed-out",
-        reason: code === null && isSignedOut(error) ? null : (error as Error).message,
-      }),
-    );
+    ask(code);
   }, []);
+
+  function ask(code: string | null): void {
+    const session = code === null ? relay.getSession() : relay.startSession({ code });
+    session.then(enter).catch((error: unknown) => {
+      if (isUnavailable(error)) {
+        setState({ kind: "asking", problem: errorText(error) });
+        setTimeout(ask, askAgainMs, code);
+      } else
+        setState({
+          kind: "signed-out",
+          reason: code === null && isSignedOut(error) ? null : errorText(error),
+        });
+    });
+  }
 
   function enter(session: RelaySession): void {
     if (!session.scopes.includes("read")) throw new Error(lacksRead(session.name));
@@ -80,7 +90,12 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
     };
   }, [expiresAt]);
 
-  if (state.kind === "asking") return <p class="boot">Loading…</p>;
+  if (state.kind === "asking")
+    return (
+      <p class="boot" role="status">
+        {state.problem === null ? "Loading…" : `▲ ${state.problem}; trying again`}
+      </p>
+    );
   if (state.kind === "signed-out") return <SignIn reason={state.reason} signedIn={enter} />;
   const { name, scopes, accounts } = state.session;
   const session: Session = {
@@ -93,7 +108,7 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
         (error: unknown) =>
           setState({
             kind: "signed-out",
-            reason: `You may still be signed in: ${(error as Error).message}`,
+            reason: `You may still be signed in: ${errorText(error)}`,
           }),
       );
     },

@@ -115,6 +115,33 @@ test("a search that failed is repeated by its button", async () => {
   await page.waitForURL("**/console/events/1");
 });
 
+test("a failed read is repeated by its button, and what the page says about it stays meanwhile", async () => {
+  const { relay, open } = await startConsole();
+  const messages = createMessages("failed");
+  await postEvent(relay.webhookUrl, messages.status(messages.wamid(), "failed"));
+  const { page, expectMessages } = await open("quality");
+  expectMessages(/Failed to load resource/);
+  const failures = "**/v1/series?name=failures*";
+  let tries = 0;
+  await page.route(failures, (route) => {
+    tries += 1;
+    return route.fulfill({ status: 503, body: "<h1>Service unavailable</h1>" });
+  });
+  await page.goto("/console/quality");
+  const alert = page.getByRole("alert");
+  await alert.getByText("no answer from the relay (status 503 of a proxy)").waitFor();
+  await alert.evaluate((element) => element.classList.add("first"));
+  const again = alert.getByRole("button", { name: "Try again" });
+  await again.click();
+  await until("it is read again", () => tries === 2);
+  await page.getByText("Loading…").waitFor({ state: "detached" });
+  expect(await page.locator(".first").count()).toBe(1);
+  await page.unroute(failures);
+  await again.click();
+  await page.getByRole("img", { name: "Failures by error code" }).waitFor();
+  await alert.waitFor({ state: "detached" });
+});
+
 test("every list loads when answers take longer than its refresh, and the page says that it is slow", async () => {
   const { relay, open } = await startConsole();
   await twoMessages(relay);

@@ -46,6 +46,12 @@ test("a session ends when its token changes, and survives a restart of the relay
   await page.getByText("▲ connection lost").waitFor();
   await relay.start();
   await page.getByText("● live").waitFor();
+  const session = "**/v1/session";
+  await page.route(session, (route) => route.fulfill({ status: 503, body: "no relay" }));
+  await page.reload();
+  await page.getByText("(status 503 of a proxy); trying again").waitFor();
+  await page.unroute(session);
+  await page.getByText("● live").waitFor();
 
   const other = { ...allTokens[0], token: "harness-other-token" };
   relay.writeSettings(consoleSettings(downstream.url, [other]));
