@@ -91,18 +91,21 @@ function Step({
   }, []);
 
   async function run(): Promise<void> {
-    setStep({ kind: "running", done: 0 });
+    let done = 0;
+    const progress = (sum: number) => {
+      done = sum;
+      setStep({ kind: "running", done });
+    };
+    progress(0);
     try {
-      setStep({
-        kind: "ended",
-        result: await action.run(
-          (done) => setStep({ kind: "running", done }),
-          abort.current.signal,
-        ),
-      });
+      setStep({ kind: "ended", result: await action.run(progress, abort.current.signal) });
     } catch (error) {
       reportError(error);
-      setStep({ kind: "failed", text: errorText(error) });
+      const text = errorText(error);
+      setStep({
+        kind: "failed",
+        text: done === 0 ? text : `${done.toLocaleString()} done, then: ${text}`,
+      });
     }
     action.ended?.();
   }
@@ -123,10 +126,7 @@ function Step({
             : `${count.toLocaleString()} ${count === 1 ? "matches" : "match"} now.`)}
         {step.kind === "running" && (
           <>
-            <progress
-              value={count === null || count === 0 ? undefined : step.done}
-              max={count ?? 1}
-            />{" "}
+            <progress value={step.done === 0 || !count ? undefined : step.done} max={count ?? 1} />{" "}
             {step.done > 0 && step.done.toLocaleString()}
           </>
         )}

@@ -450,10 +450,10 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
 test("a long retry shows its progress, and stops between two steps", async () => {
   const started = await startConsole();
   const { relay, downstream, answer, open } = started;
-  await postMessages(relay, 4);
-  await attempted(started, 4);
+  await postMessages(relay, 6);
+  await attempted(started, 6);
   answer(200);
-  const { page } = await open("deliveries?state=waiting&route=crm");
+  const { page, expectMessages } = await open("deliveries?state=waiting&route=crm");
   const third = Promise.withResolvers<void>();
   let steps = 0;
   await page.route("**/v1/replay", async (route) => {
@@ -461,20 +461,29 @@ test("a long retry shows its progress, and stops between two steps", async () =>
     if (body["dryRun"] === true) return route.continue();
     steps += 1;
     if (steps === 3) await third.promise;
+    if (steps === 5) return route.abort();
     await route.continue({ postData: JSON.stringify({ ...body, limit: 1 }) });
   });
   await page.getByRole("button", { name: "Retry all that match" }).click();
-  await dialog(page).getByText("4 match now.").waitFor();
+  await dialog(page).getByText("6 match now.").waitFor();
   await dialog(page).getByRole("button", { name: "Retry", exact: true }).click();
-  await dialog(page).locator('progress[value="2"][max="4"]').waitFor();
+  await dialog(page).locator('progress[value="2"][max="6"]').waitFor();
   await dialog(page).getByText("2", { exact: true }).waitFor();
   await dialog(page).getByRole("button", { name: "Stop" }).click();
   await dialog(page).waitFor({ state: "hidden" });
   third.resolve();
   const left = table(page, "Groups of deliveries").getByRole("row").filter({ hasText: "503" });
-  await left.getByRole("cell", { name: "1", exact: true }).waitFor();
-  await until("the retried ones arrived", () => downstream.counts("/crm").arrivals === 7);
+  await left.getByRole("cell", { name: "3", exact: true }).waitFor();
+  await until("the retried ones arrived", () => downstream.counts("/crm").arrivals === 9);
   expect(steps).toBe(3);
+
+  expectMessages(/Failed to load resource/);
+  await page.getByRole("button", { name: "Retry all that match" }).click();
+  await dialog(page).getByText("3 match now.").waitFor();
+  await dialog(page).getByRole("button", { name: "Retry", exact: true }).click();
+  await dialog(page)
+    .getByText(/^■ 1 done, then: no answer from /)
+    .waitFor();
 });
 
 test("Reveal keeps the masked event until the clear one is there, and Hide removes it at once", async () => {
