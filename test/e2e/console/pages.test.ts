@@ -264,6 +264,8 @@ test("finds a message by phone digits and reference, shows its timeline, and ope
   expect(relay.log().filter(({ msg }) => msg === "personal data revealed")).toEqual([]);
   await page.getByRole("button", { name: "Reveal" }).click();
   await main.getByText(wamid).first().waitFor();
+  await page.locator(".facts").getByText(wamid).click();
+  expect(await page.evaluate("getSelection().toString()")).toBe(wamid);
   await until("a log line says who revealed it", () =>
     relay.log().find(({ msg, token }) => msg === "personal data revealed" && token === "harness"),
   );
