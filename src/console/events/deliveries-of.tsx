@@ -24,7 +24,7 @@ export const canRetry = ({ route, state }: Pick<ShownDelivery, "route" | "state"
   !route.startsWith("proxy:") && state !== "held";
 
 /** `j` and `k` move between the deliveries of a page; `r` retries the focused one. */
-export function useDeliveryKeys(retry: (id: string) => void): void {
+function useDeliveryKeys(retry: (id: string) => void): void {
   const move = (by: number) => {
     const all = [...document.querySelectorAll<HTMLElement>("[data-delivery]")];
     const index = all.indexOf(document.activeElement as HTMLElement);

@@ -8,7 +8,7 @@ import { path, useData, useQuery } from "../app/data.ts";
 import { Fact } from "../messages/story-page.tsx";
 import { isReleasable, releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { bytes, plural } from "../parts/format.ts";
-import { Loading, Missing, Problem } from "../parts/notes.tsx";
+import { Answer, Missing } from "../parts/notes.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
@@ -22,12 +22,13 @@ import { dispositionText, hydrationText, originText } from "./words.ts";
 export function Event({ name }: { name: string }) {
   const { account } = useQuery().query;
   const reveal = useReveal();
-  const { data, problem, isMissing, isLoading, reload } = useData(
+  const event = useData(
     () => relay.getEvent({ id: name, account, ...reveal.query }),
     JSON.stringify([name, account, reveal.isRevealed]),
     reveal.isRevealed ? null : 5_000,
     reveal.isRevealed ? JSON.stringify([name, account, false]) : null,
   );
+  const { data, reload } = event;
   const obstacles = useObstacles();
   const { retry, start, dialog } = useRetry(data?.deliveries ?? [], reload);
   const releasable = data !== null && isReleasable(data.disposition) ? data.disposition : null;
@@ -66,28 +67,28 @@ export function Event({ name }: { name: string }) {
           <RevealButton reveal={reveal} />
         </span>
       </div>
-      <Problem text={problem} retry={reload} />
-      {isMissing && (
+      {event.isMissing && (
         <Missing what="event" list="/events">
           The relay knows an event by its seq, its id or a masked id from a log line. Retention may
           have removed it.
         </Missing>
       )}
-      <Loading isLoading={isLoading && data === null} />
-      {data !== null && (
-        <>
-          {data.deliveries.length > 0 && (
-            <section>
-              <h2>Deliveries</h2>
-              <DeliveriesOf deliveries={data.deliveries} retry={retry} />
-            </section>
-          )}
-          <Routing event={data} />
-          <Facts event={data} />
-          <Body event={data} isRevealed={reveal.isRevealed} />
-          <Headers headers={data.headers} />
-        </>
-      )}
+      <Answer of={event}>
+        {(data) => (
+          <>
+            {data.deliveries.length > 0 && (
+              <section>
+                <h2>Deliveries</h2>
+                <DeliveriesOf deliveries={data.deliveries} retry={retry} />
+              </section>
+            )}
+            <Routing event={data} />
+            <Facts event={data} />
+            <Body event={data} isRevealed={reveal.isRevealed} />
+            <Headers headers={data.headers} />
+          </>
+        )}
+      </Answer>
       {dialog}
     </>
   );

@@ -6,7 +6,7 @@ import { useAccountColumn } from "../parts/accounts.ts";
 import { Copy } from "../parts/copy.tsx";
 import { ChipFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
-import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Answer, Code, Empty } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
@@ -51,7 +51,7 @@ function MessageList() {
   const reveal = useReveal();
   const { q, status, account, errorCode, from, to, before } = query;
   const filter = { q, status, account, errorCode, from, to };
-  const { data, problem, isLoading, reload } = useData(
+  const list = useData(
     () =>
       relay.listMessages({
         ...filter,
@@ -62,7 +62,7 @@ function MessageList() {
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
-  const columns = useAccountColumn(ownColumns, data?.data ?? []);
+  const columns = useAccountColumn(ownColumns, list.data?.data ?? []);
   const isFiltered =
     Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (
@@ -79,33 +79,34 @@ function MessageList() {
         <TimeFilter label="To" name="to" />
         <ChipFilter label="Status" name="status" choices={statuses} />
       </Filters>
-      <Problem text={problem} retry={reload} />
-      <Loading isLoading={isLoading && data === null} />
-      {data !== null &&
-        (data.data.length > 0 ? (
-          <>
-            <p class="dim">The newest messages first, whenever their status changed.</p>
-            <Table
-              label="Messages"
-              rows={data.data}
-              columns={columns}
-              keyOf={({ account, wamid }) => `${account} ${wamid}`}
-              hrefOf={({ account, wamid }) =>
-                path(`/messages/${encodeURIComponent(wamid)}`, { account })
-              }
-            />
-          </>
-        ) : isFiltered ? (
-          <Empty title="No message matches">
-            <p>
-              Search finds a wamid, a masked id from a log line, the service's id, the beginning of
-              a reference, or the last four digits of a phone.
-            </p>
-          </Empty>
-        ) : (
-          <FirstMessage />
-        ))}
-      <Pages page="/messages" next={data?.next ?? null} />
+      <Answer of={list}>
+        {({ data }) =>
+          data.length > 0 ? (
+            <>
+              <p class="dim">The newest messages first, whenever their status changed.</p>
+              <Table
+                label="Messages"
+                rows={data}
+                columns={columns}
+                keyOf={({ account, wamid }) => `${account} ${wamid}`}
+                hrefOf={({ account, wamid }) =>
+                  path(`/messages/${encodeURIComponent(wamid)}`, { account })
+                }
+              />
+            </>
+          ) : isFiltered ? (
+            <Empty title="No message matches">
+              <p>
+                Search finds a wamid, a masked id from a log line, the service's id, the beginning
+                of a reference, or the last four digits of a phone.
+              </p>
+            </Empty>
+          ) : (
+            <FirstMessage />
+          )
+        }
+      </Answer>
+      <Pages page="/messages" next={list.data?.next ?? null} />
     </>
   );
 }

@@ -3,10 +3,10 @@ import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayStory, RequestOf } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import { path, useData, useQuery } from "../app/data.ts";
+import { type Data, path, useData, useQuery } from "../app/data.ts";
 import { useRetry } from "../events/deliveries-of.tsx";
 import { EventStories } from "../events/story.tsx";
-import { Loading, Missing, Problem } from "../parts/notes.tsx";
+import { Answer, Missing } from "../parts/notes.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
@@ -38,12 +38,12 @@ interface StoryPageProps {
 export function StoryPage({ what, name, names, subjectOf }: StoryPageProps) {
   const { account } = useQuery().query;
   const reveal = useReveal();
-  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, {
+  const { all, more } = useStories(name, {
     as: what,
     account,
     ...reveal.query,
   });
-  const [story, ...others] = stories ?? [];
+  const [story, ...others] = all.data ?? [];
   const subject = story === undefined ? null : subjectOf(story);
   return (
     <>
@@ -53,20 +53,28 @@ export function StoryPage({ what, name, names, subjectOf }: StoryPageProps) {
         </Title>
         <RevealButton reveal={reveal} />
       </div>
-      <Problem text={problem} retry={reload} />
-      {isMissing && (
+      {all.isMissing && (
         <Missing what={what} list={`/${what}s`}>
           The relay knows a {what} by {names}. Retention may have removed it.
         </Missing>
       )}
-      <Loading isLoading={isLoading && stories === null} />
-      {others.length > 0 && stories !== null ? (
-        <Choice what={what} subjects={stories.flatMap((each) => subjectOf(each) ?? [])} />
-      ) : (
-        story !== undefined && (
-          <Story what={what} subject={subject} events={story.events} more={more} reload={reload} />
-        )
-      )}
+      <Answer of={all}>
+        {(stories) =>
+          others.length > 0 ? (
+            <Choice what={what} subjects={stories.flatMap((each) => subjectOf(each) ?? [])} />
+          ) : (
+            story !== undefined && (
+              <Story
+                what={what}
+                subject={subject}
+                events={story.events}
+                more={more}
+                reload={all.reload}
+              />
+            )
+          )
+        }
+      </Answer>
     </>
   );
 }
@@ -95,9 +103,10 @@ function Choice({
   );
 }
 
-interface StoryProps extends Pick<StoryPageProps, "what">, Pick<Stories, "more" | "reload"> {
+interface StoryProps extends Pick<StoryPageProps, "what">, Pick<Stories, "more"> {
   readonly subject: Subject | null;
   readonly events: RelayStory["events"];
+  reload(): void;
 }
 
 function Story({ what, subject, events, more, reload }: StoryProps) {
@@ -187,19 +196,15 @@ export function Registered({ at }: { at: string | null }) {
 const eventsPerPage = 100;
 
 interface Stories {
-  readonly stories: readonly RelayStory[] | null;
-  readonly problem: string | null;
-  readonly isMissing: boolean;
-  readonly isLoading: boolean;
+  readonly all: Data<readonly RelayStory[]>;
   /** Reads another page of events; null when all are shown. */
   readonly more: (() => void) | null;
-  reload(): void;
 }
 
 /** The stories of a message or run, read again every few seconds while they are masked. */
 function useStories(name: string, filter: Omit<RequestOf<"explain">, "name">): Stories {
   const [pages, setPages] = useState(1);
-  const { data, problem, isMissing, isLoading, reload } = useData(
+  const all = useData<readonly RelayStory[]>(
     async () => {
       const { data: stories } = await relay.explain({ name, ...filter, limit: eventsPerPage });
       const [only, ...others] = stories;
@@ -223,13 +228,6 @@ function useStories(name: string, filter: Omit<RequestOf<"explain">, "name">): S
     filter.reveal === true ? null : 5_000,
     filter.reveal === true ? JSON.stringify([name, { ...filter, reveal: undefined }, pages]) : null,
   );
-  const hasMore = data?.length === 1 && data[0]?.next !== null;
-  return {
-    stories: data,
-    problem,
-    isMissing,
-    isLoading,
-    more: hasMore ? () => setPages(pages + 1) : null,
-    reload,
-  };
+  const hasMore = all.data?.length === 1 && all.data[0]?.next !== null;
+  return { all, more: hasMore ? () => setPages(pages + 1) : null };
 }

@@ -6,7 +6,7 @@ import { Chart, type ChartSeries } from "../parts/chart.tsx";
 import { download } from "../parts/download.ts";
 import { Filters, PeriodFilter, periodRules, TextFilter, usePeriod } from "../parts/filters.tsx";
 import { count, duration, percent } from "../parts/format.ts";
-import { Answer, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Answer, Empty } from "../parts/notes.tsx";
 import { Name } from "../parts/reveal.tsx";
 import { toneOf } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
@@ -31,7 +31,6 @@ export function Quality() {
     period,
     refreshMs,
   );
-  const { data } = quality;
   const of = { from: range().from.toISOString(), account };
   const hasChart = account === undefined && route === undefined && reference === undefined;
 
@@ -46,28 +45,31 @@ export function Quality() {
         <TextFilter label="Route" name="route" />
         <TextFilter label="Reference begins with" name="reference" />
       </Filters>
-      <Problem text={quality.problem} retry={quality.reload} />
-      <Loading isLoading={quality.isLoading && data === null} />
-      {data !== null &&
-        (data.sent === 0 ? (
-          <Empty title="No messages in this period">
-            <p>The relay counts each message whose statuses arrive.</p>
-          </Empty>
-        ) : (
-          <>
-            <Funnel quality={data} of={of} />
-            {hasChart && <Answer of={failures}>{(series) => <Failures series={series} />}</Answer>}
-            <Codes quality={data} of={of} />
-            <p>
-              <button
-                type="button"
-                onClick={() => download(`quality-${period}.csv`, "text/csv", csvOf(data))}
-              >
-                Export CSV
-              </button>
-            </p>
-          </>
-        ))}
+      <Answer of={quality}>
+        {(data) =>
+          data.sent === 0 ? (
+            <Empty title="No messages in this period">
+              <p>The relay counts each message whose statuses arrive.</p>
+            </Empty>
+          ) : (
+            <>
+              <Funnel quality={data} of={of} />
+              {hasChart && (
+                <Answer of={failures}>{(series) => <Failures series={series} />}</Answer>
+              )}
+              <Codes quality={data} of={of} />
+              <p>
+                <button
+                  type="button"
+                  onClick={() => download(`quality-${period}.csv`, "text/csv", csvOf(data))}
+                >
+                  Export CSV
+                </button>
+              </p>
+            </>
+          )
+        }
+      </Answer>
     </>
   );
 }

@@ -7,7 +7,7 @@ import { CommonFacts, Fact, Registered, StoryPage, type Subject } from "../messa
 import { useAccountColumn } from "../parts/accounts.ts";
 import { ChipFilter, Filters, TextFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
-import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Answer, Code, Empty } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
@@ -46,7 +46,7 @@ function RunList() {
   const reveal = useReveal();
   const { q, status, account, before } = query;
   const filter = { q, status, account };
-  const { data, problem, isLoading, reload } = useData(
+  const list = useData(
     () =>
       relay.listRuns({
         ...filter,
@@ -57,7 +57,7 @@ function RunList() {
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
-  const columns = useAccountColumn(ownColumns, data?.data ?? []);
+  const columns = useAccountColumn(ownColumns, list.data?.data ?? []);
   const isFiltered =
     Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (
@@ -71,33 +71,37 @@ function RunList() {
         <TextFilter label="Account" name="account" />
         <ChipFilter label="Status" name="status" choices={statuses} />
       </Filters>
-      <Problem text={problem} retry={reload} />
-      <Loading isLoading={isLoading && data === null} />
-      {data !== null &&
-        (data.data.length > 0 ? (
-          <Table
-            label="Runs"
-            rows={data.data}
-            columns={columns}
-            keyOf={({ account, runId }) => `${account} ${runId}`}
-            hrefOf={({ account, runId }) => path(`/runs/${encodeURIComponent(runId)}`, { account })}
-          />
-        ) : isFiltered ? (
-          <Empty title="No run matches">
-            <p>
-              Search finds a run id, a masked id from a log line, and the beginning of a reference.
-            </p>
-          </Empty>
-        ) : (
-          <Empty title="No runs yet">
-            <p>
-              A run of an automation appears here when you start it through the relay, or when its
-              result arrives. To send a result:
-            </p>
-            <Code text="wamid-relay trigger automation.completed" label="Command" />
-          </Empty>
-        ))}
-      <Pages page="/runs" next={data?.next ?? null} />
+      <Answer of={list}>
+        {({ data }) =>
+          data.length > 0 ? (
+            <Table
+              label="Runs"
+              rows={data}
+              columns={columns}
+              keyOf={({ account, runId }) => `${account} ${runId}`}
+              hrefOf={({ account, runId }) =>
+                path(`/runs/${encodeURIComponent(runId)}`, { account })
+              }
+            />
+          ) : isFiltered ? (
+            <Empty title="No run matches">
+              <p>
+                Search finds a run id, a masked id from a log line, and the beginning of a
+                reference.
+              </p>
+            </Empty>
+          ) : (
+            <Empty title="No runs yet">
+              <p>
+                A run of an automation appears here when you start it through the relay, or when its
+                result arrives. To send a result:
+              </p>
+              <Code text="wamid-relay trigger automation.completed" label="Command" />
+            </Empty>
+          )
+        }
+      </Answer>
+      <Pages page="/runs" next={list.data?.next ?? null} />
     </>
   );
 }
