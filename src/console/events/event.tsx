@@ -4,12 +4,12 @@ import type { RelayEventDetail } from "../../client/relay-client.ts";
 import { meaningOf } from "../../model/failure-codes.ts";
 import { requestText, verdictText } from "../../model/words.ts";
 import { relay } from "../app/api.ts";
-import { path, useData, useQuery } from "../app/data.ts";
+import { path, useQuery } from "../app/data.ts";
 import { Fact } from "../messages/story-page.tsx";
 import { isReleasable, releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { bytes, plural } from "../parts/format.ts";
 import { Answer, Missing } from "../parts/notes.tsx";
-import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Name, RevealButton, useMasked } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
@@ -21,12 +21,9 @@ import { dispositionText, hydrationText, originText } from "./words.ts";
 /** Everything about one event, by its seq or id. */
 export function Event({ name }: { name: string }) {
   const { account } = useQuery().query;
-  const reveal = useReveal();
-  const event = useData(
-    () => relay.getEvent({ id: name, account, ...reveal.query }),
-    JSON.stringify([name, account, reveal.isRevealed]),
-    reveal.isRevealed ? null : 5_000,
-    reveal.isRevealed ? JSON.stringify([name, account, false]) : null,
+  const { answer: event, reveal } = useMasked(
+    (mask) => relay.getEvent({ id: name, account, ...mask }),
+    [name, account],
   );
   const { data, reload } = event;
   const obstacles = useObstacles();

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Disposition, RelayEvent, RequestOf } from "../../client/relay-client.ts";
 import { dispositions } from "../../model/states.ts";
 import { relay } from "../app/api.ts";
-import { isSeq, isTime, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
+import { isSeq, isTime, type Rules, usePathName, useQuery } from "../app/data.ts";
 import { useLive, useTail } from "../app/live.tsx";
 import { useAccountColumn } from "../parts/accounts.ts";
 import { ChoiceFilter, Filters, TextFilter } from "../parts/filters.tsx";
@@ -10,7 +10,7 @@ import { FirstEventCommand } from "../parts/first-event.tsx";
 import { none, plural } from "../parts/format.ts";
 import { Empty, Loading, Problem } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
-import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Name, RevealButton, useMasked } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
@@ -75,29 +75,30 @@ const refreshMs = 3_000;
 /** Searches stored events; without a search it follows new ones. */
 function EventList() {
   const { query, set } = useQuery(rules);
-  const reveal = useReveal();
   const { q, event, status, source, account, errorCode, request, from, to, before } = query;
   const disposition = query["disposition"] as Disposition | undefined;
   const filter = { event, status, disposition, source, account, errorCode };
   const isSearch = [q, request, from, to, before].some((value) => value !== undefined);
   const isPaused = query["tail"] === "off";
-  const key = JSON.stringify([filter, q, request, from, to, before, reveal.isRevealed]);
-  const { data, problem, isLoading, reload } = useData(
-    () =>
+  const search = [filter, q, request, from, to, before];
+  const { answer, reveal } = useMasked(
+    (mask) =>
       relay.listEvents({
         ...filter,
-        ...reveal.query,
+        ...mask,
         q,
         request,
         from,
         to,
         before: before === undefined ? undefined : Number(before),
       }),
-    key,
+    search,
+    true,
   );
+  const { data, problem, isLoading, reload } = answer;
   const tail = useEventTail({
     filter,
-    key,
+    key: JSON.stringify([search, reveal.isRevealed]),
     isOff: isSearch,
     isPaused,
     reload: reveal.isRevealed ? null : reload,

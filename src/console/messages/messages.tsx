@@ -1,14 +1,14 @@
 import type { RelayMessage } from "../../client/relay-client.ts";
 import { isStatus, messageStatuses, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
-import { isSeq, isTime, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
+import { isSeq, isTime, path, type Rules, usePathName, useQuery } from "../app/data.ts";
 import { useAccountColumn } from "../parts/accounts.ts";
 import { Copy } from "../parts/copy.tsx";
 import { ChipFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
 import { Answer, Code, Empty } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
-import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Name, RevealButton, useMasked } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
@@ -48,19 +48,17 @@ const ownColumns: readonly Column<RelayMessage>[] = [
 
 function MessageList() {
   const { query } = useQuery(rules);
-  const reveal = useReveal();
   const { q, status, account, errorCode, from, to, before } = query;
   const filter = { q, status, account, errorCode, from, to };
-  const list = useData(
-    () =>
+  const { answer: list, reveal } = useMasked(
+    (mask) =>
       relay.listMessages({
         ...filter,
-        ...reveal.query,
+        ...mask,
         before: before === undefined ? undefined : Number(before),
       }),
-    JSON.stringify([filter, before, reveal.isRevealed]),
-    before === undefined && !reveal.isRevealed ? 5_000 : null,
-    reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
+    [filter, before],
+    before !== undefined,
   );
   const columns = useAccountColumn(ownColumns, list.data?.data ?? []);
   const isFiltered =

@@ -1,13 +1,13 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayStory, RequestOf } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import { type Data, path, useData, useQuery } from "../app/data.ts";
+import { path, useQuery } from "../app/data.ts";
 import { useRetry } from "../events/deliveries-of.tsx";
 import { EventStories } from "../events/story.tsx";
 import { Answer, Missing } from "../parts/notes.tsx";
-import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Name, RevealButton, useMasked } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
@@ -37,12 +37,7 @@ interface StoryPageProps {
 /** The story of one message or run, or a choice of those that share a name. */
 export function StoryPage({ what, name, names, subjectOf }: StoryPageProps) {
   const { account } = useQuery().query;
-  const reveal = useReveal();
-  const { all, more } = useStories(name, {
-    as: what,
-    account,
-    ...reveal.query,
-  });
+  const { all, more, reveal } = useStories(name, { as: what, account });
   const [story, ...others] = all.data ?? [];
   const subject = story === undefined ? null : subjectOf(story);
   return (
@@ -103,9 +98,11 @@ function Choice({
   );
 }
 
-interface StoryProps extends Pick<StoryPageProps, "what">, Pick<Stories, "more"> {
+interface StoryProps extends Pick<StoryPageProps, "what"> {
   readonly subject: Subject | null;
   readonly events: RelayStory["events"];
+  /** Reads another page of events; null when all are shown. */
+  readonly more: (() => void) | null;
   reload(): void;
 }
 
@@ -195,39 +192,30 @@ export function Registered({ at }: { at: string | null }) {
 
 const eventsPerPage = 100;
 
-interface Stories {
-  readonly all: Data<readonly RelayStory[]>;
-  /** Reads another page of events; null when all are shown. */
-  readonly more: (() => void) | null;
-}
-
-/** The stories of a message or run, read again every few seconds while they are masked. */
-function useStories(name: string, filter: Omit<RequestOf<"explain">, "name">): Stories {
-  const [pages, setPages] = useState(1);
-  const all = useData<readonly RelayStory[]>(
-    async () => {
-      const { data: stories } = await relay.explain({ name, ...filter, limit: eventsPerPage });
+/** The stories of a message or run. `more` reads another page of events; null: all are shown. */
+function useStories(name: string, filter: Omit<RequestOf<"explain">, "name">) {
+  const pages = useRef(1);
+  const { answer: all, reveal } = useMasked<readonly RelayStory[]>(
+    async (mask) => {
+      const query = { name, ...filter, ...mask, limit: eventsPerPage };
+      const { data: stories } = await relay.explain(query);
       const [only, ...others] = stories;
       if (only === undefined || others.length > 0) return stories;
       let story = only;
-      for (let page = 1; page < pages && story.next !== null; page += 1) {
-        const { data: later } = await relay.explain({
-          name,
-          ...filter,
-          limit: eventsPerPage,
-          after: story.next,
-        });
+      for (let page = 1; page < pages.current && story.next !== null; page += 1) {
+        const { data: later } = await relay.explain({ ...query, after: story.next });
         const next = later[0];
         if (next === undefined) break;
         story = { ...story, events: [...story.events, ...next.events], next: next.next };
       }
       return [story];
     },
-    JSON.stringify([name, filter, pages]),
-    // Each revealed read is logged.
-    filter.reveal === true ? null : 5_000,
-    filter.reveal === true ? JSON.stringify([name, { ...filter, reveal: undefined }, pages]) : null,
+    [name, filter],
   );
   const hasMore = all.data?.length === 1 && all.data[0]?.next !== null;
-  return { all, more: hasMore ? () => setPages(pages + 1) : null };
+  const more = () => {
+    pages.current += 1;
+    all.reload();
+  };
+  return { all, more: hasMore ? more : null, reveal };
 }

@@ -1,17 +1,33 @@
 import { useState } from "preact/hooks";
+import { useData } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
 
 interface Reveal {
-  /** Of a request; empty while everything is masked. */
-  readonly query: { readonly reveal?: true };
   readonly isRevealed: boolean;
   set(isRevealed: boolean): void;
 }
 
-/** Everything is masked until the button is pressed, and again once the page is left. */
-export function useReveal(): Reveal {
+const refreshMs = 5_000;
+
+/**
+ * Reads what depends on `of`: masked until the button is pressed, and again once the page is left.
+ * A masked answer stays until the clear one arrives, and is read again every few seconds unless it
+ * `isFixed`. Each revealed read is logged.
+ */
+export function useMasked<T>(
+  read: (mask: { readonly reveal?: true }) => Promise<T>,
+  of: unknown,
+  isFixed = false,
+) {
   const [isRevealed, set] = useState(false);
-  return { query: isRevealed ? { reveal: true } : {}, isRevealed, set };
+  const key = (revealed: boolean) => JSON.stringify([of, revealed]);
+  const answer = useData(
+    () => read(isRevealed ? { reveal: true } : {}),
+    key(isRevealed),
+    isFixed || isRevealed ? null : refreshMs,
+    isRevealed ? key(false) : null,
+  );
+  return { answer, reveal: { isRevealed, set } };
 }
 
 export function RevealButton({ reveal: { isRevealed, set } }: { reveal: Reveal }) {

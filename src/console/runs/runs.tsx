@@ -1,7 +1,7 @@
 import type { RelayRun, RelayStory } from "../../client/relay-client.ts";
 import { runStatuses, stageOf, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
-import { isSeq, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
+import { isSeq, path, type Rules, usePathName, useQuery } from "../app/data.ts";
 import { stepsOf } from "../messages/steps.ts";
 import { CommonFacts, Fact, Registered, StoryPage, type Subject } from "../messages/story-page.tsx";
 import { useAccountColumn } from "../parts/accounts.ts";
@@ -9,7 +9,7 @@ import { ChipFilter, Filters, TextFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
 import { Answer, Code, Empty } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
-import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Name, RevealButton, useMasked } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
@@ -43,19 +43,17 @@ const ownColumns: readonly Column<RelayRun>[] = [
 
 function RunList() {
   const { query } = useQuery(rules);
-  const reveal = useReveal();
   const { q, status, account, before } = query;
   const filter = { q, status, account };
-  const list = useData(
-    () =>
+  const { answer: list, reveal } = useMasked(
+    (mask) =>
       relay.listRuns({
         ...filter,
-        ...reveal.query,
+        ...mask,
         before: before === undefined ? undefined : Number(before),
       }),
-    JSON.stringify([filter, before, reveal.isRevealed]),
-    before === undefined && !reveal.isRevealed ? 5_000 : null,
-    reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
+    [filter, before],
+    before !== undefined,
   );
   const columns = useAccountColumn(ownColumns, list.data?.data ?? []);
   const isFiltered =

@@ -277,6 +277,20 @@ test("finds a message by phone digits and reference, shows its timeline, and ope
     .getByText("delivered", { exact: true })
     .waitFor();
   expect(new URL(colleague.url()).pathname).toBe(`/console/${link}`);
+
+  // As if a page of the story had one event.
+  await colleague.route(/limit=100/, (route) =>
+    route.continue({ url: route.request().url().replace("limit=100", "limit=1") }),
+  );
+  await colleague.setViewportSize({ width: 390, height: 300 });
+  await colleague.reload();
+  const later = colleague.getByRole("button", { name: "Show later events" });
+  await later.scrollIntoViewIfNeeded();
+  const top = await colleague.evaluate<number>("window.scrollY");
+  expect(top).toBeGreaterThan(0);
+  await later.click();
+  await colleague.locator(".stories > li").nth(1).waitFor();
+  expect(await colleague.evaluate("window.scrollY")).toBe(top);
 });
 
 test("every page is accessible in light and dark and by the keyboard alone, none scrolls sideways, and nothing moves while it loads", async () => {
@@ -488,22 +502,29 @@ test("a long retry shows its progress, and stops between two steps", async () =>
     .waitFor();
 });
 
-test("Reveal keeps the masked event until the clear one is there, and Hide removes it at once", async () => {
+test("Reveal keeps what is masked until the clear answer is there, and Hide removes it at once", async () => {
   const { relay, open } = await startConsole();
   const [wamid = ""] = await postMessages(relay, 1);
   await postEvent(relay.webhookUrl, Buffer.from([0xff, 0xfe]));
   const { page } = await open("events/1");
   const body = page.locator("pre").first();
-  await body.getByText("wamid:").waitFor();
-  // Counts each moment in which the page has no body.
-  await page.evaluate(`window.gaps = 0; new MutationObserver(() => { if (document.querySelector("pre") === null) window.gaps += 1; })
-    .observe(document.body, { childList: true, subtree: true });`);
-  await page.getByRole("button", { name: "Reveal" }).click();
-  await body.getByText(wamid).waitFor();
-  expect(await page.evaluate("window.gaps")).toBe(0);
-  await page.getByRole("button", { name: "Hide" }).click();
-  await body.getByText("wamid:").waitFor();
-  expect(await page.getByText(wamid).count()).toBe(0);
+  for (const [path, selector] of [
+    ["events/1", "pre"],
+    ["events", "tbody"],
+  ] as const) {
+    await page.goto(`/console/${path}`);
+    const shown = page.locator(selector).first();
+    await shown.getByText("wamid:").waitFor();
+    // Counts each moment in which the page has none.
+    await page.evaluate(`window.gaps = 0; new MutationObserver(() => { if (document.querySelector("${selector}") === null) window.gaps += 1; })
+      .observe(document.body, { childList: true, subtree: true });`);
+    await page.getByRole("button", { name: "Reveal" }).click();
+    await shown.getByText(wamid).waitFor();
+    expect(await page.evaluate("window.gaps")).toBe(0);
+    await page.getByRole("button", { name: "Hide" }).click();
+    await shown.getByText("wamid:").waitFor();
+    expect(await page.getByText(wamid).count()).toBe(0);
+  }
 
   // Of bytes that are not UTF-8 there is no masked text to show.
   await page.goto("/console/events/2");
