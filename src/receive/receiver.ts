@@ -17,6 +17,7 @@ import { answerHandshake, type InboundSource, type SeveralSettings } from "./inb
 import { createSeveral, type ItemCounts, type Storing } from "./several.ts";
 import {
   createRequestVerifier,
+  type ReceivedItem,
   type SignatureRefusal,
   type Traced,
   type VerifiedRequest,
@@ -290,6 +291,27 @@ function createAnswers(
     }
   }
 
+  /** Never rejects. */
+  function store(exchange: Exchange, item: ReceivedItem): Promise<void> {
+    const fail = (error: unknown): void => failure(exchange, error);
+    if (item.kind === "event")
+      return accepting
+        .event(item.event)
+        .then(
+          ({ result }) => answer(exchange, result, result === "accepted" ? accepted : duplicate),
+          fail,
+        );
+    const { body } = item;
+    return accepting.quarantine(body).then(() => {
+      hooks.quarantined(body);
+      answer(
+        exchange,
+        "quarantined",
+        jsonAnswer(202, { status: "quarantined", error: body.error }),
+      );
+    }, fail);
+  }
+
   return {
     failure,
     handshake(exchange: Exchange, { verifyTokens }: SeveralSettings): void {
@@ -310,17 +332,16 @@ function createAnswers(
         several
           .take(source.name, bytes, verified.read)
           .then((counts) => answerCounts(exchange, counts), fail);
-      } else if (verified.kind === "quarantined") {
-        const { body } = verified;
-        accepting.quarantine(body).then(() => {
-          hooks.quarantined(body);
-          answer(
-            exchange,
-            "quarantined",
-            jsonAnswer(202, { status: "quarantined", error: body.error }),
-          );
-        }, fail);
-      } else if (source.mode === "proxy") {
+      } else if (verified.kind === "large") {
+        several
+          .inTurn(source.name, bytes, async () => {
+            await store(exchange, verified.read());
+            return true;
+          })
+          .then((done) => {
+            if (done === null) answer(exchange, "overloaded", refusals.overloaded);
+          }, fail);
+      } else if (verified.kind === "event" && source.mode === "proxy") {
         const passed = accepting.proxy(verified.event).then((given) => {
           // A sender that stops reading would otherwise occupy a slot and up to a megabyte forever.
           response.setTimeout(limits.requestTimeout);
@@ -328,14 +349,7 @@ function createAnswers(
         });
         // Also catches a downstream answer that cannot be sent, such as an invalid header.
         passed.catch(fail);
-      } else {
-        accepting
-          .event(verified.event)
-          .then(
-            ({ result }) => answer(exchange, result, result === "accepted" ? accepted : duplicate),
-            fail,
-          );
-      }
+      } else void store(exchange, verified);
     },
   };
 }

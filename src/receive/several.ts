@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { countIn } from "../model/maps.ts";
-import type { ReceivedItem } from "./verify-request.ts";
+import { largeBytes, type ReceivedItem } from "./verify-request.ts";
 
 /** Received and not yet stored. */
 const most = {
@@ -10,8 +10,6 @@ const most = {
 };
 /** Handed to the store at once, before other requests take turns. */
 const sliceItems = 250;
-/** Read one after the other: parsed, a body takes several times its bytes. */
-const largeBytes = 128 * 1024;
 
 /** Calls reject when nothing can be stored now. */
 export interface Storing {
@@ -76,20 +74,27 @@ export function createSeveral({ event, quarantine, quarantined }: SeveralParts) 
     return _bytes === null || _items === null ? null : await storeEach(items);
   }
 
+  /** Null: too much is pending. */
+  async function inTurn<Result>(
+    source: string,
+    bytes: number,
+    run: () => Promise<Result>,
+  ): Promise<Result | null> {
+    using taken = bytesOfSources.take(new Map([[source, bytes]]));
+    if (taken === null) return null;
+    if (bytes < largeBytes) return await run();
+    const done = lastLarge.then(nextTurn).then(run);
+    lastLarge = done.catch(() => {});
+    return await done;
+  }
+
   return {
-    /** Null: too much is pending. */
-    async take(
+    inTurn,
+    take: (
       source: string,
       bytes: number,
       read: () => readonly ReceivedItem[],
-    ): Promise<ItemCounts | null> {
-      using taken = bytesOfSources.take(new Map([[source, bytes]]));
-      if (taken === null) return null;
-      if (bytes < largeBytes) return await store(read);
-      const stored = lastLarge.then(nextTurn).then(() => store(read));
-      lastLarge = stored.catch(() => {});
-      return await stored;
-    },
+    ): Promise<ItemCounts | null> => inTurn(source, bytes, () => store(read)),
   };
 }
 

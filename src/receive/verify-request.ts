@@ -28,7 +28,11 @@ export type VerifiedRequest =
   | ReceivedItem
   /** `read` parses the body, which may be large. */
   | { readonly kind: "several"; readonly read: () => readonly ReceivedItem[] }
+  | { readonly kind: "large"; readonly read: () => ReceivedItem }
   | { readonly kind: "refused"; readonly reason: SignatureRefusal };
+
+/** Bodies from here on are read one after the other: parsed, a body takes many times its bytes. */
+export const largeBytes = 128 * 1024;
 
 /** It has no envelope, so the relay makes one. */
 export const automationRequest = "automation.request";
@@ -59,45 +63,57 @@ export function createRequestVerifier(source: InboundSource, traced?: Traced) {
     const { several } = source;
     if (several !== undefined)
       return { kind: "several", read: () => readItems(several, source, received) };
-    if (source.kind === "automation-request") {
-      const json = readJson(body);
-      const envelope = {
-        id: uuidv7(now) as EventId,
-        event: automationRequest,
-        createdAt: new Date(now).toISOString(),
-        data: isObject(json) ? json : {},
-      };
-      const contentType =
-        headers["content-type"] ||
-        (json === undefined ? "application/octet-stream" : "application/json");
-      const encoding = headers["content-encoding"];
-      const bodyHeaders = {
-        "content-type": contentType,
-        ...(encoding ? { "content-encoding": encoding } : {}),
-      };
-      return {
-        kind: "event",
-        event: {
-          ...received,
-          headers: { ...received.headers, ...bodyHeaders },
-          envelope,
-          subject: { type: "none" },
-          request: createHash("sha256")
-            .update(`${source.name}\0`)
-            .update(verified.digest)
-            .digest("base64url"),
-        },
-      };
+    const { digest } = verified;
+    const isAutomation = source.kind === "automation-request";
+    // One that is passed on at once waits for nothing.
+    if (body.length >= largeBytes && source.mode !== "proxy") {
+      const read = () =>
+        isAutomation ? readAutomation(received, headers, digest) : readEvent(source, received);
+      return { kind: "large", read };
     }
-    // As the format `standard` does, without the list of one item.
-    const parsed = parseEnvelope(body);
-    if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
-    const { envelope } = parsed;
-    return {
-      kind: "event",
-      event: { ...received, envelope, subject: subjectOf(envelope, source.fields) },
-    };
+    return isAutomation ? readAutomation(received, headers, digest) : readEvent(source, received);
   };
+}
+
+function readAutomation(
+  received: Received,
+  headers: IncomingHttpHeaders,
+  digest: Buffer,
+): ReceivedItem {
+  const { source, body, receivedAt: now } = received;
+  const json = readJson(body);
+  const envelope = {
+    id: uuidv7(now) as EventId,
+    event: automationRequest,
+    createdAt: new Date(now).toISOString(),
+    data: isObject(json) ? json : {},
+  };
+  const contentType =
+    headers["content-type"] ||
+    (json === undefined ? "application/octet-stream" : "application/json");
+  const encoding = headers["content-encoding"];
+  const bodyHeaders = {
+    "content-type": contentType,
+    ...(encoding ? { "content-encoding": encoding } : {}),
+  };
+  return {
+    kind: "event",
+    event: {
+      ...received,
+      headers: { ...received.headers, ...bodyHeaders },
+      envelope,
+      subject: { type: "none" },
+      request: createHash("sha256").update(`${source}\0`).update(digest).digest("base64url"),
+    },
+  };
+}
+
+/** As the format `standard` does, without the list of one item. */
+function readEvent({ fields }: InboundSource, received: Received): ReceivedItem {
+  const parsed = parseEnvelope(received.body);
+  if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
+  const { envelope } = parsed;
+  return { kind: "event", event: { ...received, envelope, subject: subjectOf(envelope, fields) } };
 }
 
 /** An automation may send any body. */

@@ -18,9 +18,9 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Acknowledged means stored",
     name: "acknowledges an event before the store has it",
-    find: "accepting\n          .event(verified.event)\n          .then(",
-    put: `accepting.event(verified.event).catch(() => {});
-        Promise.resolve({ result: "accepted" as const }).then(`,
+    find: "return accepting\n        .event(item.event)\n        .then(",
+    put: `return (accepting.event(item.event).catch(() => {}),
+        Promise.resolve({ result: "accepted" as const })).then(`,
     tests: ["test/unit/receive/receiver-properties.test.ts"],
   },
   {

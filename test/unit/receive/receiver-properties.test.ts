@@ -43,8 +43,8 @@ const server = createServer(
   },
 );
 
-beforeAll(async () => {
-  receiver = createReceiver({
+const open = (bodyLimit: number): Receiver =>
+  createReceiver({
     sources: [source("main", "events"), source("flows", "automation-request")],
     accepting: {
       async event(event) {
@@ -62,7 +62,7 @@ beforeAll(async () => {
     now: () => 1_800_000_000_000,
     address: () => "192.0.2.1",
     limits: {
-      bodyLimit: 4096,
+      bodyLimit,
       maxInFlight: 10,
       badSignatureLimit: 1_000_000,
       requestTimeout: longestWaitMs,
@@ -75,6 +75,9 @@ beforeAll(async () => {
       failed: (_source, error) => failures.push(error),
     },
   });
+
+beforeAll(async () => {
+  receiver = open(4096);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 });
 
@@ -278,6 +281,40 @@ test("answers only once the event is stored, and 503 when it cannot be", async (
   });
   expect(outcomes.at(-1)).toBe("unavailable");
   storing = async () => {};
+});
+
+test("reads large bodies one after the other, small ones meanwhile, and bounds those that wait", async () => {
+  const small = receiver;
+  receiver = open(20 * 1024 ** 2);
+  const stored = Promise.withResolvers<void>();
+  const begun: string[] = [];
+  storing = async ({ envelope: { id, event } }) => {
+    begun.push(event === "a.b" ? id : event);
+    if (id === "large 1") await stored.promise;
+  };
+  const send = (id: string, bytes: number, path = "/webhooks/main") => {
+    const event = { id, event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} };
+    const body = Buffer.from(JSON.stringify(event).padEnd(bytes));
+    return post(path, "POST", body, { "x-acme-signature": sign(body) });
+  };
+  const first = send("large 1", 200_000);
+  await until("the first is being stored", () => begun.length === 1);
+  const more = [send("", 200_000, "/webhooks/flows"), send("large 1", 200_000)];
+  // Together they are more than may wait.
+  const two = ["large 2", "large 3"].map((id) => send(id, 17 * 1024 ** 2));
+  expect(await Promise.race(two)).toMatchObject({ status: 503, body: { code: "overloaded" } });
+  expect(await send("small", 100)).toMatchObject({ status: 200 });
+  expect(begun).toEqual(["large 1", "small"]);
+  stored.resolve();
+  expect(await first).toMatchObject({ body: { status: "accepted" } });
+  expect((await Promise.all(more)).map(({ body }) => body.status)).toEqual([
+    "accepted",
+    "duplicate",
+  ]);
+  expect((await Promise.all(two)).map(({ status }) => status).sort()).toEqual([200, 503]);
+  expect(begun).toContain("automation.request");
+  await until("nothing is in flight", () => receiver.inFlight() === 0);
+  [receiver, storing] = [small, async () => {}];
 });
 
 test("ends with nothing in flight, no failure, and accepts a good event", async () => {
