@@ -53,13 +53,16 @@ Examples:
             return;
           }
           const total = plan.accounts.reduce((sum, { wouldPoll }) => sum + wouldPoll, 0);
-          const bar = createProgressBar(io, json === true || quiet);
+          const bar = createProgressBar(io, json === true);
           const onProgress = (polled: number) =>
             bar.show(
               total === 0 ? 1 : polled / total,
               `${withCommas(polled)} of ${withCommas(total)} polled`,
             );
-          const accounts = await client.reconcile({ account, dueBy: plan.dueBy }, { onProgress });
+          const accounts = await client.reconcile(
+            { account, dueBy: plan.dueBy },
+            quiet ? {} : { onProgress },
+          );
           bar.end();
           const code = exitCodeOf(accounts);
           if (code !== 0) process.exitCode = code;

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
@@ -52,4 +52,28 @@ test("reconcile --quiet prints nothing after a pass, and the reason when the pas
     code: 1,
     err: expect.stringContaining("the service refuses the API key"),
   });
+});
+
+test("reconcile --quiet prints no progress of a pass that takes several requests", async () => {
+  const counts = { polled: 1, changed: 0, unchanged: 1, missing: 0, failed: 0, postponed: 0 };
+  const main = { ...counts, account: "main", stopped: null, lastsUntil: null, unpollable: 0 };
+  const relay = await startTestServer((response, { body }, count) => {
+    const plan = { due: 2, wouldPoll: 2 };
+    response.setHeader("content-type", "application/json").end(
+      JSON.stringify({
+        dueBy: "2026-11-28T12:00:00.000Z",
+        ...(String(body).includes('"dryRun":true')
+          ? { accounts: [{ ...main, ...plan }] }
+          : { accounts: [main], more: count % 3 === 2 }),
+      }),
+    );
+  });
+  // Each look at the clock is three seconds after the last one.
+  let now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => (now += 3_000));
+  onTestFinished(() => void vi.restoreAllMocks());
+  const args = ["reconcile", "--relay", relay.url];
+  const env = { RELAY_TOKEN: "a-token-0123456789" };
+  expect((await runHere(args, env)).err).toContain("50%  1 of 2 polled\n");
+  expect(await runHere([...args, "--quiet"], env)).toEqual({ code: 0, out: "", err: "" });
 });
