@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import type { AnswerOf, RelayEventDetail } from "../client/relay-client.ts";
 import type { DeliveryState } from "../model/states.ts";
+import type { ControlClient } from "./control-client.ts";
 import { chosen, eventFilters, withFilters } from "./filters.ts";
 import { CommandFailed, fileFailure, type Io } from "./io.ts";
 import { count, givenArgument, ownFixtures, withRelayOptions } from "./options.ts";
@@ -41,7 +42,12 @@ Examples:
         command,
         options,
         io,
-        (client, place) => client.listEvents({ ...filter, ...place }),
+        async (client, place) => {
+          const found = await client.listEvents({ ...filter, ...place });
+          if (found.data.length === 0 && filter.q !== undefined && place.before === undefined)
+            await noteMessages(client, filter.q, io);
+          return found;
+        },
         "older ones",
         {
           "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
@@ -58,6 +64,16 @@ Examples:
         },
       );
     });
+}
+
+/** A message may be registered, and no event have come about it. */
+async function noteMessages(client: ControlClient, q: string, io: Io): Promise<void> {
+  const { data } = await client.search({ q });
+  for (const { kind, id, status } of data.slice(0, 3))
+    if (kind === "message")
+      io.err(
+        `note: a message has this name, ${status ?? "without a status"}: wamid-relay explain ${id}`,
+      );
 }
 
 function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveries"]): string {

@@ -64,6 +64,17 @@ afterAll(async () => {
 });
 
 describe("events list", () => {
+  test("notes a message of the name of which no event has come", async () => {
+    const silent = messages.wamid();
+    const body = { wamid: silent, reference: "order-77" };
+    await relay.ask("/v1/messages/track", { method: "POST", body });
+    const { out, err } = await runOn(relay, "events", "list", "--query", "order-77");
+    expect(out.trim().split("\n")).toHaveLength(1);
+    expect(err).toBe(
+      `note: a message has this name, without a status: wamid-relay explain ${maskWamid(silent)}\n`,
+    );
+  });
+
   test("lists newest first with masked wamids, beside a running relay", async () => {
     const { code, out, err } = await runProcessOn(relay, "events", "list");
     expect([code, err]).toEqual([0, ""]);
