@@ -205,7 +205,7 @@ async function checkFile(path: string, why: string | null): Promise<void> {
   const name = await readHolder(path, "holder");
   const holder = `another wamid-relay process${name === null ? "" : ` (${name})`}`;
   throw new CommandFailed(
-    `${path} is in use by ${holder}; ${why}: give the relay's address with --relay`,
+    `${path} is in use by ${holder}; ${why}: wait for its end if it is a command, or give the relay's address with --relay`,
   );
 }
 

@@ -258,7 +258,7 @@ test("reports that an unreachable relay holds the file, and writes nothing", asy
   const { code, out, err } = await runOn({ settingsPath: elsewhere }, "replay");
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(
-    /is in use by another wamid-relay process \(process \d+ on .*nothing answers at \S+: give the relay's address with --relay\n$/,
+    /is in use by another wamid-relay process \(process \d+ on .*nothing answers at \S+: wait for its end if it is a command, or give the relay's address with --relay\n$/,
   );
   expect((await statsOf(relay)).deliveries.dead).toBe(1);
 });
@@ -268,16 +268,17 @@ test("reports another server on the relay's port, and does not send it the token
   const { length } = downstream.arrivals;
   relay.writeSettings({ server: { port: Number(new URL(downstream.url).port) } });
   const held = /is in use by another wamid-relay process .*; /;
-  for (const [args, begin] of [
-    [["replay"], held],
-    [["events", "list"], held],
-    [["reload"], /^wamid-relay: /],
+  const wait = "wait for its end if it is a command, or ";
+  for (const [args, begin, first] of [
+    [["replay"], held, wait],
+    [["events", "list"], held, wait],
+    [["reload"], /^wamid-relay: /, ""],
   ] as const) {
     const { code, out, err } = await runOn(relay, ...args);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toMatch(
       new RegExp(
-        `${begin.source}what listens at \\S+ is no wamid-relay: give the relay's address with --relay\n$`,
+        `${begin.source}what listens at \\S+ is no wamid-relay: ${first}give the relay's address with --relay\n$`,
       ),
     );
   }
