@@ -100,6 +100,7 @@ const standardSigning = `      # The downstream verifies the webhook-signature h
 `;
 
 const metaSigning = `      # The relay signs as Meta does. Give the downstream this secret as its app secret.
+      # An app that takes Meta's webhooks today needs no change with \${META_APP_SECRET} here.
       signature:
         preset: meta
         secret: \${DOWNSTREAM_SECRET}
