@@ -22,6 +22,8 @@ export function hrefOf({ kind, id, seq, account }: SearchHit): string {
 export function SearchBox() {
   const [text, setText] = useState("");
   const [query, setQuery] = useState("");
+  // Enter searches again, also for the same.
+  const [turn, setTurn] = useState(0);
   const [location] = useLocation();
   // Another page was opened below the results, or something beside them pressed: a phone has no
   // Escape.
@@ -45,6 +47,7 @@ export function SearchBox() {
         onSubmit={(event) => {
           event.preventDefault();
           setQuery(text.trim());
+          setTurn(turn + 1);
         }}
       >
         <label class="visually-hidden" for="search">
@@ -64,7 +67,7 @@ export function SearchBox() {
         />
         <kbd>/</kbd>
       </form>
-      {query !== "" && <Results query={query} close={() => setQuery("")} />}
+      {query !== "" && <Results key={turn} query={query} close={() => setQuery("")} />}
     </search>
   );
 }

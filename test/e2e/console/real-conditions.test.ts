@@ -100,7 +100,7 @@ test("search results without a reference are told apart by their masked wamids",
       .waitFor();
 });
 
-test("a search that failed is repeated by its button", async () => {
+test("a search that failed is repeated by its button, and any by Enter", async () => {
   const { relay, open } = await startConsole();
   await postMessages(relay, 1);
   const { page, expectMessages } = await open("");
@@ -113,6 +113,13 @@ test("a search that failed is repeated by its button", async () => {
   await page.unroute("**/v1/search?*");
   await page.getByRole("button", { name: "Try again" }).click();
   await page.waitForURL("**/console/events/1");
+
+  await search.fill("2");
+  await search.press("Enter");
+  await page.getByText("No match.").waitFor();
+  await postMessages(relay, 1, "later");
+  await search.press("Enter");
+  await page.waitForURL("**/console/events/2");
 });
 
 test("a failed read is repeated by its button, and what the page says about it stays meanwhile", async () => {
