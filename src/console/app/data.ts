@@ -4,7 +4,7 @@ import { navigate } from "wouter-preact/use-browser-location";
 import { errorText, isNotFound } from "./api.ts";
 import { samePlace } from "./scroll.ts";
 import { reportError } from "./session.tsx";
-import { beginSlow, slowAfterMs } from "./slow.ts";
+import { watchRead } from "./slow.ts";
 
 export interface Data<T> {
   /** The latest answer; kept while the next one loads. */
@@ -43,13 +43,9 @@ export function useData<T>(
     const abort = new AbortController();
     const own = { again: false };
     reading.current = own;
-    let endSlow = () => {};
-    const slow = setTimeout(() => {
-      endSlow = beginSlow(shown.current?.key === key ? shown.current.at : null);
-    }, slowAfterMs);
+    const endRead = watchRead(() => (shown.current?.key === key ? shown.current.at : null));
     const ended = () => {
-      clearTimeout(slow);
-      endSlow();
+      endRead();
       if (reading.current === own) reading.current = null;
     };
     setState((before) => ({

@@ -4,6 +4,7 @@ import type { RelayEvent, RelayOverview, RequestOf } from "../../client/relay-cl
 import { isForbidden, relay } from "./api.ts";
 import { useData } from "./data.ts";
 import { endSession, lacksRead, reportError, useSession } from "./session.tsx";
+import { watchRead } from "./slow.ts";
 
 /**
  * `polling`: other tabs have the streams. `lost`: the stream broke, and the page connects again.
@@ -128,13 +129,18 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
         else reportError(error);
       }
     };
+    let polledAt: number | null = null;
     const poll = async () => {
+      const ended = watchRead(() => polledAt);
       try {
         if (!isLimited) setOverview(await relay.getOverview());
+        polledAt = performance.now();
         if (!abort.signal.aborted) setConnection("polling");
       } catch (error) {
         if (!abort.signal.aborted) setConnection("lost");
         reportError(error);
+      } finally {
+        ended();
       }
       await new Promise((resolve) => setTimeout(resolve, pollMs));
     };

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-export const slowAfterMs = 3_000;
+const slowAfterMs = 3_000;
 
 /**
  * For each slow read in flight, when the data on the page arrived (`performance.now()`). Null: the
@@ -9,13 +9,16 @@ export const slowAfterMs = 3_000;
 const reads = new Map<object, number | null>();
 const watchers = new Set<() => void>();
 
-export function beginSlow(shownSince: number | null): () => void {
+/** Of a read that begins now. Returns the function that ends it. */
+export function watchRead(shownSince: () => number | null): () => void {
   const read = {};
-  reads.set(read, shownSince);
-  for (const notify of watchers) notify();
-  return () => {
-    reads.delete(read);
+  const timer = setTimeout(() => {
+    reads.set(read, shownSince());
     for (const notify of watchers) notify();
+  }, slowAfterMs);
+  return () => {
+    clearTimeout(timer);
+    if (reads.delete(read)) for (const notify of watchers) notify();
   };
 }
 

@@ -188,7 +188,16 @@ test("eight visible tabs all show what happens, and a hidden one gives its strea
     await page.goto("/console/events");
     await page.locator("tbody tr").first().waitFor();
   }
-  await pages[7]?.getByText("● every 5 s").waitFor();
+  const polling = pages.at(-1) ?? first;
+  await polling.getByText("● every 5 s").waitFor();
+  const hung = Promise.withResolvers<void>();
+  await polling.route("**/v1/overview", async (route) => {
+    await hung.promise;
+    await route.continue();
+  });
+  await polling.getByText(/slow: data is \d+ s old/).waitFor();
+  hung.resolve();
+  await polling.getByText("● every 5 s").waitFor();
   await postMessages(relay, 1, "later");
   for (const page of pages) await page.locator("tbody tr").nth(1).waitFor();
   // Headless Chromium hides no page.
