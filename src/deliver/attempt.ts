@@ -57,6 +57,7 @@ export function createAttempts({
   let inFlight = 0;
   let settling = 0;
   const idle = Promise.withResolvers<void>();
+  const isIdle = (): boolean => inFlight + settling === 0;
   const count = (by: 1 | -1): void => {
     settling += by;
     changed();
@@ -85,7 +86,7 @@ export function createAttempts({
     if (decision.kind !== "interrupted") await settle(on, { ...report, decision }, startedAt, now);
     else queue.putBack(delivery.event);
     settling -= 1;
-    if (closing.aborted && inFlight + settling === 0) idle.resolve();
+    if (closing.aborted && isIdle()) idle.resolve();
     changed();
   }
 
@@ -125,7 +126,8 @@ export function createAttempts({
         hooks.failed(delivery, "report", error),
       );
     },
-    ended: async (): Promise<void> => (inFlight + settling > 0 ? await idle.promise : undefined),
+    isIdle,
+    ended: async (): Promise<void> => (isIdle() ? undefined : await idle.promise),
   };
 }
 

@@ -16,7 +16,7 @@ export function createDispatcher(
   routes: readonly LaneSettings[],
   { leases: leasesOf, ...given }: DispatcherParts,
 ) {
-  // While it is open, a lane outlives the settings of its route: a new one would not know the
+  // Until it is idle, a lane outlives the settings of its route: a new one would not know the
   // attempts in flight.
   const lanes = new Map<string, { lane: Lane; route: string; settings: string | null }>();
   let wanted = new Map<string, LaneSettings>();
@@ -47,6 +47,14 @@ export function createDispatcher(
     if (lanes.get(name)?.lane === lane) lanes.delete(name);
   }
 
+  /** Of a removed route. Where there are leases, the lane ends with its lease. */
+  function idle(name: string): void {
+    if (leases !== undefined) return;
+    const lane = lanes.get(name)?.lane;
+    lanes.delete(name);
+    void lane?.close(0);
+  }
+
   /** Added routes start; removed ones finish their attempts in flight and wait in the store. */
   function reload(next: readonly LaneSettings[]): void {
     // A process without leases delivers all lanes of a route.
@@ -75,7 +83,7 @@ export function createDispatcher(
     }
     for (const [name, entry] of lanes) {
       if (wanted.has(name) || entry.settings === null) continue;
-      entry.lane.suspend();
+      entry.lane.suspend(() => idle(name));
       entry.settings = null;
     }
     leases?.want([...wanted.keys()]);

@@ -37,7 +37,7 @@ export type Lane = ReturnType<typeof createLane>;
  * | mode | what happens | becomes |
  * |---|---|---|
  * | running | attempts start | suspended: the route left the settings; closing: the process or its lease ends |
- * | suspended | attempts in flight go on, and none starts | running: `reconfigure`; closing |
+ * | suspended | attempts in flight go on, and none starts | running: `reconfigure`; closing, without leases once it is idle |
  * | closing | as suspended; after its time, attempts in flight are aborted and handed back | closed, once none is left |
  *
  * A running lane starts an attempt when all of this holds, and else waits for what it names:
@@ -82,6 +82,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   });
   const destinations = new Set([health.session().destination]);
   let mode: Mode = "running";
+  let whenIdle = (): void => {};
   let cancelTimer = (): void => {};
   let ended: Promise<void> | null = null;
 
@@ -99,6 +100,10 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 
   function look(): number {
     if (mode === "closing") return 0;
+    if (mode === "suspended") {
+      if (attempts.isIdle()) whenIdle();
+      return 0;
+    }
     const before = attempts.inFlight();
     const begun = (): number => attempts.inFlight() - before;
     const mayStart = (): boolean => mode === "running" && begun() < mostPerLook && maySend();
@@ -155,7 +160,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       void destination.retire().then(() => destinations.delete(destination));
       move("running");
     },
-    suspend: (): void => move("suspended"),
+    /** `idle`: no attempt is in flight any more, and the lane is still suspended. */
+    suspend(idle: () => void): void {
+      whenIdle = idle;
+      move("suspended");
+      schedule();
+    },
     /** The store was changed from outside. */
     wake(): void {
       queue.lookAgain();

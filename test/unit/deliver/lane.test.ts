@@ -719,12 +719,26 @@ describe.each([
 
   test("starts nothing while suspended, and continues once reconfigured", async () => {
     const { hand, lane, memory } = setUp(3, { concurrency: 1 }, () => ok);
-    lane.suspend();
+    lane.suspend(() => {});
     await settled(20);
     expect(hand.sent).toHaveLength(0);
     lane.reconfigure(settings());
     await settled(50);
     expect(memory.waiting.size).toBe(0);
+  });
+
+  test("reports once suspended that it is idle, after the attempts in flight", async () => {
+    const { hand, lane } = setUp(1, {});
+    await settled();
+    let reports = 0;
+    lane.suspend(() => {
+      reports += 1;
+    });
+    await settled();
+    expect([hand.open.length, reports]).toEqual([1, 0]);
+    hand.open[0]?.answer(ok);
+    await settled();
+    expect(reports).toBeGreaterThan(0);
   });
 
   test("waits for the time of deliveries offered for later", async () => {
