@@ -62,9 +62,9 @@ export function assessSources(sources: readonly Source[], at: number): Finding[]
     ...numbers.map(({ number, account, lastAt }) => {
       const last = `the last event came ${spanText(at - Date.parse(lastAt))} ago`;
       if (account !== null)
-        return ok("source", `${source}: number ${number}, account ${account}: ${last}`);
+        return ok("source", `${source}: number or WABA ${number}, account ${account}: ${last}`);
       const todo = `add it to sources.${source}.accounts, reload, and release its events: wamid-relay replay --disposition unassigned`;
-      return warn("source", `${source}: number ${number} has no account: ${last}`, todo);
+      return warn("source", `${source}: number or WABA ${number} has no account: ${last}`, todo);
     }),
   ]);
 }

@@ -38,10 +38,10 @@ test("doctor reports Meta's handshake and the last event of each number, also wi
   );
   const numbers = [
     expect.stringMatching(
-      /^ok wa: number 106540352242922, account main: the last event came \d+ s ago$/,
+      /^ok wa: number or WABA 106540352242922, account main: the last event came \d+ s ago$/,
     ),
     expect.stringMatching(
-      /^warn wa: number 206540352242922 has no account: the last event came \d+ s ago$/,
+      /^warn wa: number or WABA 206540352242922 has no account: the last event came \d+ s ago$/,
     ),
   ];
   expect(await judged(relay)).toEqual([
