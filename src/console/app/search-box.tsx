@@ -89,7 +89,8 @@ function Results({ query, close }: { query: string; close(): void }) {
       {isLoading && <p class="dim">Searching…</p>}
       {data !== null && data.data.length === 0 && (
         <p class="dim">
-          No match. Try a wamid, an event id, a reference, or the last four digits of a phone.
+          No match. Try a wamid, an event id, a reference, a user id of Meta, or the last four
+          digits of a phone.
         </p>
       )}
       <ul>

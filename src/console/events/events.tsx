@@ -155,8 +155,8 @@ function EventList() {
         ) : isFiltered ? (
           <Empty title="No event matches">
             <p>
-              Search finds an event id, a seq, a masked id from a log line, a wamid, a reference, or
-              the last four digits of a phone.
+              Search finds an event id, a seq, a masked id from a log line, a wamid, a reference, a
+              user id of Meta, or the last four digits of a phone.
             </p>
           </Empty>
         ) : (

@@ -96,7 +96,7 @@ function MessageList() {
             <Empty title="No message matches">
               <p>
                 Search finds a wamid, a masked id from a log line, the service's id, the beginning
-                of a reference, or the last four digits of a phone.
+                of a reference, a user id of Meta, or the last four digits of a phone.
               </p>
             </Empty>
           ) : (
