@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import { type AddressInfo, Socket } from "node:net";
-import { setTimeout as wait } from "node:timers/promises";
+import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
 import { type ListenTls, listenOptions, tlsOptions } from "../net/tls.ts";
@@ -22,7 +22,10 @@ const { createServer } = process.getBuiltinModule("node:http");
 
 /** While stopping: an idle kept-alive connection would delay the end for its whole timeout. */
 const closeIdleEveryMs = 50;
-/** While stopping: how long a proxy's connections are served, each until its next answer. */
+/**
+ * While stopping: how long a proxy's connections are served, each until its next answer; then how
+ * long at most those that wait are accepted.
+ */
 const longestDrainMs = 1_000;
 /** Most requests of one connection that wait for their answers. */
 const mostPipelined = 32;
@@ -117,7 +120,9 @@ export function createWebServer(
   });
   const server = http.server as Server;
   const sockets = new Set<Socket>();
+  let accepted = 0;
   const opened = (socket: Socket): void => {
+    accepted += 1;
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   };
@@ -149,8 +154,17 @@ export function createWebServer(
      */
     async drain(): Promise<void> {
       isDraining = true;
-      const end = performance.now() + (settings.trustProxy.length === 0 ? 0 : longestDrainMs);
+      let end = performance.now() + (settings.trustProxy.length === 0 ? 0 : longestDrainMs);
       while (sockets.size > 0 && performance.now() < end) await wait(closeIdleEveryMs);
+      // Node accepts one connection a turn. Those that wait when the port closes are reset, although
+      // they may have sent a request.
+      end = performance.now() + longestDrainMs;
+      for (let before = -1; accepted > before && performance.now() < end; ) {
+        before = accepted;
+        // The first one may end the turn that runs.
+        await turn();
+        await turn();
+      }
     },
     /** Stops listening; resolves when the last request is answered. */
     async close(): Promise<void> {

@@ -146,3 +146,15 @@ test("behind a proxy, a stop ends each connection with its next answer, and refu
     });
   await stopped;
 });
+
+test("a stop answers connections that wait to be accepted", async () => {
+  const relay = await startRelayHere();
+  const waiting = await Promise.all(Array.from({ length: 10 }, () => connect(relay.port)));
+  const stopped = relay.stop();
+  const answers = waiting.map(async (connection) => {
+    await connection.write(requestBytes({ body: JSON.stringify(freshEvent()) }));
+    return (await connection.answer()).status;
+  });
+  expect(new Set(await Promise.all(answers))).toEqual(new Set([200]));
+  await stopped;
+});
