@@ -73,6 +73,7 @@ function Step({
     kind: action.count === undefined ? "ready" : "counting",
   });
   const [count, setCount] = useState<number | null>(null);
+  const end = useRef<HTMLButtonElement>(null);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -114,6 +115,10 @@ function Step({
   const next =
     step.kind === "ended" ? step.result.next : isNone ? action.whenNone?.next : undefined;
   const isDone = step.kind === "ended" || step.kind === "failed" || next !== undefined;
+  useEffect(() => {
+    // The button that had the focus is gone.
+    if (isDone && document.activeElement === document.body) end.current?.focus();
+  }, [isDone]);
   return (
     <>
       <div>{action.text}</div>
@@ -157,7 +162,7 @@ function Step({
             {next.title}
           </button>
         )}
-        <button type="button" onClick={cancel}>
+        <button ref={end} type="button" onClick={cancel}>
           {isDone ? "Close" : step.kind === "running" ? "Stop" : "Cancel"}
         </button>
       </div>

@@ -69,8 +69,15 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
   const [, navigate] = useLocation();
   const [selected, setSelected] = useState(() => openedRow(label));
   const body = useRef<HTMLTableSectionElement>(null);
-  const index = rows.findIndex((row) => keyOf(row) === selected);
+  const last = useRef(-1);
+  const found = rows.findIndex((row) => keyOf(row) === selected);
+  // A row that leaves, such as a retried one, hands the selection to the one in its place.
+  const index = found === -1 && selected !== null ? Math.min(last.current, rows.length - 1) : found;
+  last.current = index;
   const row = rows[index];
+  useLayoutEffect(() => {
+    if (found === -1 && row !== undefined) setSelected(keyOf(row));
+  });
 
   const self = useRef<Selectable>(null as never);
   self.current = {

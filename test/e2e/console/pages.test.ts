@@ -463,6 +463,33 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
     .waitFor();
 });
 
+test("after a retry by the keyboard, the focus and the selection are on the row in its place", async () => {
+  const started = await startConsole();
+  const { relay, answer, open } = started;
+  await postMessages(relay, 4);
+  await attempted(started, 4);
+  answer(200);
+  const { page } = await open("deliveries?state=waiting&route=crm");
+  const rows = table(page, "Deliveries").locator("tbody tr");
+  const retried = async (open: () => Promise<void>, left: number) => {
+    await open();
+    await dialog(page).getByRole("button", { name: "Retry", exact: true }).press("Enter");
+    await dialog(page)
+      .getByText(/^● Delivered to crm/)
+      .waitFor();
+    await until(`${left} are left`, async () => (await rows.count()) === left);
+    // Close has the focus.
+    await page.keyboard.press("Enter");
+    await dialog(page).waitFor({ state: "hidden" });
+  };
+  await rows.nth(3).waitFor();
+  await retried(() => rows.nth(1).getByRole("button").press("Enter"), 3);
+  await rows.nth(1).locator("button:focus").waitFor();
+  for (const _ of ["the group", 0, 1]) await page.keyboard.press("j");
+  await retried(() => page.keyboard.press("r"), 2);
+  await table(page, "Deliveries").locator("tr:nth-child(2)[aria-selected=true]").waitFor();
+});
+
 test("a long retry shows its progress, and stops between two steps", async () => {
   const started = await startConsole();
   const { relay, downstream, answer, open } = started;
