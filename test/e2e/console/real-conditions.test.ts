@@ -139,8 +139,9 @@ test("a failed read is repeated by its button, and what the page says about it s
   await alert.getByText("no answer from the relay (status 503 of a proxy)").waitFor();
   await alert.evaluate((element) => element.classList.add("first"));
   const again = alert.getByRole("button", { name: "Try again" });
+  const before = tries;
   await again.click();
-  await until("it is read again", () => tries === 2);
+  await until("it is read again", () => tries > before);
   await page.getByText("Loading…").waitFor({ state: "detached" });
   expect(await page.locator(".first").count()).toBe(1);
   await page.unroute(failures);
