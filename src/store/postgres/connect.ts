@@ -179,6 +179,13 @@ function isFromServer(error: unknown): boolean {
 const lost =
   /^(?:Connection terminated|Query read timeout|timeout|Client (?:has|was)|The server does not support SSL|There was an error estab)/i;
 
+/**
+ * Of a statement on a connection that this process had ended itself. When the server ends one, the
+ * library adds "unexpectedly".
+ */
+export const isOwnEnd = (error: unknown): boolean =>
+  /^(?:Client was closed|Connection terminated$)/.test((error as Error).message);
+
 export function unavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
   const Fault =

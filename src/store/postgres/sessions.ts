@@ -4,6 +4,7 @@ import {
   connect,
   isAnswered,
   isConflict,
+  isOwnEnd,
   isOwnFault,
   isReadOnly,
   type PostgresSettings,
@@ -168,7 +169,8 @@ function reported(
 ): unknown {
   if (isOwnFault(error)) return error;
   const fault = unavailable(error);
-  if (isBroken) lost(fault);
+  // Reads of a connection given up fail after the server answers again: they are no news of it.
+  if (isBroken && !isOwnEnd(error)) lost(fault);
   return fault;
 }
 

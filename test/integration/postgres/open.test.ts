@@ -190,6 +190,31 @@ test("reads of one moment replace a broken connection by one", async () => {
   await until("none is left", async () => (await session.number(left)) === 0);
 });
 
+test("a read on a connection that was given up fails, and is no news of the server", async () => {
+  await using database = await createDatabase();
+  const lost: string[] = [];
+  const reads = createReads(
+    { url: database.url, schema: "relay" },
+    { refusal: () => null, lost: ({ message }) => void lost.push(message) },
+  );
+  const one = () => rows(select({ one: typed<number>(sql`1`) })``);
+  let steps = 0;
+  function* withoutEnd() {
+    for (;;) {
+      yield* one();
+      steps += 1;
+    }
+  }
+  const given = reads.read(withoutEnd());
+  given.catch(() => {});
+  await until("it reads", () => steps > 0);
+  reads.giveUp();
+  await expect(given).rejects.toThrow("PostgreSQL cannot be used now");
+  expect(lost).toEqual([]);
+  expect(await reads.read(one())).toEqual([{ one: 1 }]);
+  await reads.close();
+});
+
 test("the locks of a process that stands still end before others take its routes", async () => {
   await using database = await createDatabase();
   const session = await connect({ url: database.url, schema: "relay" }, "hot");
