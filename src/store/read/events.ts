@@ -304,6 +304,7 @@ function* readHydration(event: number): Work<HydrationView | null> {
 }
 
 const q = as(queue, "q");
+const subjectOf = look(events, ["seq"], ["subject"]);
 
 export function* eventsOf(
   type: "message" | "run",
@@ -322,7 +323,7 @@ export function* eventsOf(
 }
 
 export function* heldBehind(event: number, route: string): Work<Held | null> {
-  const [own] = yield* ask(find(look(events, ["seq"], ["subject"]), [[event]]));
+  const [own] = yield* ask(find(subjectOf, [[event]]));
   const lane = own?.subject ?? null;
   if (lane === null) return null;
   const open = yield* rows(

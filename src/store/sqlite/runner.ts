@@ -173,7 +173,7 @@ function createGrouped(db: Database.Database) {
     fails: new Map<Table, Map<string, Statement>>(),
     stays: new Map<Table, Map<string, Statement>>(),
   };
-  const finds = new Map<Look, Map<number, Statement>>();
+  const finds = new Map<string, Map<number, Statement>>();
   const prepare = (text: string): Statement => db.prepare(text);
 
   /** A column with one value in all rows is sent once, and one that is null in all is left out. */
@@ -207,7 +207,7 @@ function createGrouped(db: Database.Database) {
     },
     find(look: Look, keys: readonly (readonly unknown[])[]): unknown[] {
       const mark = markOf(look);
-      const statements = kept(finds, look, () => new Map<number, Statement>());
+      const statements = kept(finds, look.name, () => new Map<number, Statement>());
       const found: unknown[] = [];
       for (const part of mark === null ? keys.map((key) => [key]) : parts(keys)) {
         const statement = kept(statements, part.length, () => prepare(findText(look, part.length)));

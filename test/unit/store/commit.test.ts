@@ -8,7 +8,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { createArrivals } from "../../../src/receive/http.ts";
 import { each } from "../../../src/store/create-store.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
-import { rows as ask, type Work } from "../../../src/store/sql/ops.ts";
+import { events } from "../../../src/store/schema/tables.ts";
+import { rows as ask, ask as askFor, find, look, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
 import { type CommitHooks, createSqliteCommit } from "../../../src/store/sqlite/commit.ts";
 import { createSqliteRunner } from "../../../src/store/sqlite/runner.ts";
@@ -273,4 +274,19 @@ test("idle waits for everything handed in, also for what is handed in meanwhile"
   await commits.idle();
   expect(rows()).toEqual([1, 2]);
   await Promise.all([first, late]);
+});
+
+test("a look-up is prepared once, also one that is declared again for each call", () => {
+  db.exec("CREATE TABLE events (seq INTEGER PRIMARY KEY, subject INTEGER)");
+  let prepared = 0;
+  const prepare = db.prepare.bind(db);
+  db.prepare = ((text: string) => {
+    prepared += 1;
+    return prepare(text);
+  }) as typeof db.prepare;
+  const { now } = createSqliteRunner(db);
+  const before = prepared;
+  for (let call = 0; call < 10; call += 1)
+    expect(now(askFor(find(look(events, ["seq"], ["subject"]), [[call]])))).toEqual([undefined]);
+  expect(prepared - before).toBe(1);
 });
