@@ -45,7 +45,7 @@ Examples:
         async (client, place) => {
           const found = await client.listEvents({ ...filter, ...place });
           if (found.data.length === 0 && filter.q !== undefined && place.before === undefined)
-            await noteMessages(client, filter.q, io);
+            await noteMessages(client, { q: filter.q, account: filter.account }, io);
           return found;
         },
         "older ones",
@@ -67,13 +67,16 @@ Examples:
 }
 
 /** A message may be registered, and no event have come about it. */
-async function noteMessages(client: ControlClient, q: string, io: Io): Promise<void> {
-  const { data } = await client.search({ q });
-  for (const { kind, id, status } of data.slice(0, 3))
-    if (kind === "message")
-      io.err(
-        `note: a message has this name, ${status ?? "without a status"}: wamid-relay explain ${id}`,
-      );
+async function noteMessages(
+  client: ControlClient,
+  of: { readonly q: string; readonly account: string | undefined },
+  io: Io,
+): Promise<void> {
+  const { data } = await client.listMessages({ ...of, limit: 3 });
+  for (const { wamid, status } of data)
+    io.err(
+      `note: a message has this name, ${status ?? "without a status"}: wamid-relay explain ${wamid}`,
+    );
 }
 
 function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveries"]): string {

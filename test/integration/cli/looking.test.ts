@@ -73,6 +73,11 @@ describe("events list", () => {
     expect(err).toBe(
       `note: a message has this name, without a status: wamid-relay explain ${maskWamid(silent)}\n`,
     );
+    const elsewhere = ["events", "list", "--query", "order-77", "--account", "elsewhere"];
+    expect((await runOn(relay, ...elsewhere)).err).not.toContain("has this name");
+    // A search takes at most 1,024 characters.
+    const long = await runOn(relay, "events", "list", "--query", "x".repeat(1_100));
+    expect([long.code, long.err]).toEqual([0, ""]);
   });
 
   test("lists newest first with masked wamids, beside a running relay", async () => {
