@@ -23,8 +23,8 @@ const { createServer } = process.getBuiltinModule("node:http");
 /** While stopping: an idle kept-alive connection would delay the end for its whole timeout. */
 const closeIdleEveryMs = 50;
 /**
- * While stopping: how long a proxy's connections are served, each until its next answer; then how
- * long at most those that wait are accepted.
+ * While stopping: the longest time to serve a proxy's connections, each until its next answer, and
+ * then to accept waiting ones.
  */
 const longestDrainMs = 1_000;
 /** Most requests of one connection that wait for their answers. */

@@ -60,7 +60,7 @@ export const serverSchema = z.strictObject({
     )
     .default([])
     .describe(
-      "Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or loopback, linklocal, uniquelocal. Entries may have a port. With one, a stop first ends each connection with its next answer, for at most 1 s, so that the proxy need not answer 502.",
+      "Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or loopback, linklocal, uniquelocal. Entries may have a port. With one, a stop first ends each connection with its next answer, for at most 1 s: otherwise the proxy may answer 502.",
     ),
   bodyLimit: sizeSchema
     .refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB")

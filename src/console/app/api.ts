@@ -16,7 +16,7 @@ export const isUnavailable = (error: unknown): boolean =>
   error instanceof RelayClientError && (error.status === 0 || error.status >= 500);
 
 export function errorText(error: unknown): string {
-  // This page is from a relay, so that another answer is from a proxy before it.
+  // A relay served this page: an answer that is not a relay's comes from a proxy before it.
   if (error instanceof RelayClientError && error.code === "bad_answer" && isUnavailable(error))
     return `no answer from the relay (status ${error.status} of a proxy)`;
   return error instanceof Error ? error.message : String(error);
