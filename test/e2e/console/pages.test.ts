@@ -75,7 +75,9 @@ test("retries one delivery, a group and a whole filter, each with its count, and
   await page.getByText("Nothing matches.").waitFor();
   await page.goto("/console/deliveries");
   await page.getByText("Each delivery has reached its destination.").waitFor();
+  // The page notes its place as it leaves, and `goBack` takes that for the navigation.
   await page.goBack();
+  await page.getByText("Nothing matches.").waitFor();
 
   answer(503);
   await postMessages(relay, 3, "last");
