@@ -14,9 +14,9 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
     const { openPostgres } = await import("./open-postgres.ts");
     return openPostgres(storage, options);
   }
-  const { instance, rules, hooks, clock = systemClock } = options;
+  const { role, instance, rules, hooks, clock = systemClock } = options;
   const { openSqliteStore } = await import("../store/sqlite/open.ts");
-  const store = openSqliteStore(storage.path, rules, hooks, instance);
+  const store = openSqliteStore(storage.path, rules, hooks, instance, role === "command");
   return {
     store,
     clock,

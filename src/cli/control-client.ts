@@ -26,6 +26,7 @@ interface ClientParts {
   readonly reveal: boolean | undefined;
   /** Of the store, where this process has opened it. */
   readonly close?: (() => Promise<void>) | undefined;
+  readonly wanted?: AbortSignal | undefined;
 }
 
 /** The client of a command, over HTTP or directly on the store: same methods, same answers. */
@@ -34,8 +35,17 @@ export class ControlClient extends RelayClient {
   /** True when the command opened the store itself, because no relay runs. */
   readonly isStore: boolean;
   readonly close: () => Promise<void>;
+  /** Aborted when a relay that starts waits for the store that this process has opened. */
+  readonly wanted: AbortSignal | undefined;
 
-  constructor({ url, fetch, tokens: [first, ...others], reveal = false, close }: ClientParts) {
+  constructor({
+    url,
+    fetch,
+    tokens: [first, ...others],
+    reveal = false,
+    close,
+    wanted,
+  }: ClientParts) {
     const checked = async (path: string, init: RequestInit): Promise<Response> => {
       const send = (token: string | undefined) =>
         fetch(`${path}${path.includes("?") ? "&" : "?"}reveal=${reveal}`, {
@@ -59,6 +69,7 @@ export class ControlClient extends RelayClient {
     this.url = url;
     this.isStore = close !== undefined;
     this.close = close ?? (async () => {});
+    this.wanted = wanted;
   }
 }
 

@@ -5,6 +5,7 @@ import type { ReadingSettings } from "../app/reading.ts";
 import { RelayClientError } from "../client/connection.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
 import type { StorageSettings } from "../store/settings.ts";
+import type { FileKey } from "../store/sqlite/file.ts";
 import {
   type ControlClient,
   connectRelay,
@@ -105,7 +106,7 @@ export async function findRelay(
     if (found.kind === "stranger") return `what listens at ${at.url} is no wamid-relay`;
     if (storage?.driver !== "sqlite") return at;
     // Without the file no relay uses it.
-    const holder = existsSync(storage.path) ? await readHolder(storage.path, "instance") : "";
+    const holder = existsSync(storage.path) ? await readFileKey(storage.path, "instance") : "";
     return holder === null || holder === found.instance
       ? at
       : `the relay at ${at.url} uses another store`;
@@ -202,7 +203,7 @@ async function checkFile(path: string, why: string | null): Promise<void> {
     throw new CommandFailed(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
   const { isLocked } = await import("../store/sqlite/file.ts");
   if (why === null || isLocked(path) !== true) return;
-  const name = await readHolder(path, "holder");
+  const name = await readFileKey(path, "holder");
   const holder = `another wamid-relay process${name === null ? "" : ` (${name})`}`;
   throw new CommandFailed(
     `${path} is in use by ${holder}; ${why}: wait for its end if it is a command, or give the relay's address with --relay`,
@@ -260,16 +261,30 @@ async function writeStore(
     dispatch: false,
     calls,
   });
-  return injected(http, { tokens: [token], close, reveal: options.showPii });
+  const wanted =
+    calls && settings.storage.driver === "sqlite"
+      ? watchForRelay(settings.storage.path)
+      : undefined;
+  return injected(http, { tokens: [token], close, reveal: options.showPii, wanted });
 }
 
-/** The process that opened the file last for writing; null when that is not known. */
-async function readHolder(path: string, key: "holder" | "instance"): Promise<string | null> {
+/** Aborted when a relay that starts waits for the file. */
+function watchForRelay(path: string): AbortSignal {
+  const wanted = new AbortController();
+  const since = new Date().toISOString();
+  setInterval(async () => {
+    if (((await readFileKey(path, "wanted")) ?? "") > since) wanted.abort();
+  }, 500).unref();
+  return wanted.signal;
+}
+
+/** What is written in the file about itself and its users; null when that is not known. */
+async function readFileKey(path: string, key: FileKey): Promise<string | null> {
   const { openReader } = await import("../store/sqlite/reader.ts");
   try {
     const reader = openReader(path);
     try {
-      return reader.file[key]();
+      return reader.file.key(key);
     } finally {
       await reader.close();
     }

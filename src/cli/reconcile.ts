@@ -22,7 +22,8 @@ export function build(command: Command, io: Io): void {
       "after",
       `
 The running relay polls. If none runs, this command does, and the next start of "serve" delivers what it found; over
-PostgreSQL a worker delivers at once. No message is polled twice at the same time.
+PostgreSQL a worker delivers at once. No message is polled twice at the same time. On SQLite, a relay that starts
+waits a few seconds until this command has ended, and polls the rest.
 
 Exit codes:
   0  polled everything that is due
@@ -61,7 +62,7 @@ Examples:
             );
           const accounts = await client.reconcile(
             { account, dueBy: plan.dueBy },
-            quiet ? {} : { onProgress },
+            { signal: client.wanted, ...(quiet ? {} : { onProgress }) },
           );
           bar.end();
           const code = exitCodeOf(accounts);
@@ -73,7 +74,9 @@ Examples:
             io.err(
               `${each.account}: every poll failed; "wamid-relay doctor" calls the service and names the fault`,
             );
-          if (accounts.some(({ changed }) => changed > 0)) noteWithoutRelay(client, io);
+          if (client.wanted?.aborted === true)
+            io.err("note: ended early: a relay starts with this store, and polls the rest");
+          else if (accounts.some(({ changed }) => changed > 0)) noteWithoutRelay(client, io);
         },
         "service",
       );

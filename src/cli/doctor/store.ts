@@ -45,7 +45,7 @@ async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
   try {
     const reader = parts.adopt(openReader(path), (one) => one.close());
     findings.push(ok("schema", `version ${schemaVersion}`));
-    const last = reader.file.holder();
+    const last = reader.file.key("holder");
     const by = last === null ? "" : ` by ${last}`;
     const { bavail, bsize } = statfsSync(dirname(resolve(path)));
     const held = holderOf(path, reader);
@@ -74,10 +74,10 @@ async function examineFile(path: string, deep: boolean): Promise<StoreFound> {
 function holderOf(path: string, reader: StoreReader | null): Pick<OwnStore, "isHeld" | "users"> {
   const isHeld = isLocked(path);
   if (isHeld !== true) return { isHeld: false, users: isHeld === null ? null : [] };
-  const id = reader?.file.instance() ?? null;
+  const id = reader?.file.key("instance") ?? null;
   return {
     isHeld,
-    users: id === null ? null : [{ id, text: reader?.file.holder() ?? "a process" }],
+    users: id === null ? null : [{ id, text: reader?.file.key("holder") ?? "a process" }],
   };
 }
 

@@ -53,15 +53,9 @@ export function openForWriting(path: string, holder: string, instance: string): 
       if (isEmpty) createTables(db);
       checkQuickly(db, path);
       // SQLite opens a read-only file too: only a write shows that it can be written.
-      const put = (what: keyof typeof fileKeys, value: string) =>
-        db
-          .prepare(
-            "INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-          )
-          .run(fileKeys[what], JSON.stringify(value));
-      put("holder", holder);
-      put("instance", instance);
-      if (readFileKey(db, "id") === null) put("id", randomUUID());
+      putFileKey(db, "holder", holder);
+      putFileKey(db, "instance", instance);
+      if (readFileKey(db, "id") === null) putFileKey(db, "id", randomUUID());
       return db;
     } catch (error) {
       db.close();
@@ -108,9 +102,23 @@ function holderOf(path: string): string | null {
   }
 }
 
-const fileKeys = { id: "store/id", holder: "store/holder", instance: "store/instance" };
+const fileKeys = {
+  id: "store/id",
+  /** Describes the process that opened the file last for writing. */
+  holder: "store/holder",
+  instance: "store/instance",
+  /** When a relay that starts asked a command for the file, in ISO 8601. */
+  wanted: "store/wanted",
+};
+export type FileKey = keyof typeof fileKeys;
 
-export function readFileKey(db: Db, what: keyof typeof fileKeys): string | null {
+function putFileKey(db: Db, what: FileKey, value: string): void {
+  db.prepare(
+    "INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+  ).run(fileKeys[what], JSON.stringify(value));
+}
+
+export function readFileKey(db: Db, what: FileKey): string | null {
   const json = db
     .prepare<[string], string>("SELECT value FROM state WHERE key = ?")
     .pluck()
@@ -213,18 +221,22 @@ function isFolder(path: string): boolean {
   }
 }
 
+/** How the holder of a command begins. */
+export const aCommand = "a command, ";
+
 /**
- * Makes this process the only relay on the file until `release`, with SQLite's exclusive lock on an
- * empty database beside it. The operating system drops the lock after a crash, and readers can
- * still open the store.
+ * Makes this process the only one that writes the file until `release`, with SQLite's exclusive
+ * lock on an empty database beside it. The operating system drops the lock after a crash, and
+ * readers can still open the store. A command that holds it is asked to end, and may take
+ * `commandEndsMs`.
  */
-export function lockFile(storePath: string): { release(): void } {
+export function lockFile(storePath: string, commandEndsMs = 0, timeout = 0): { release(): void } {
   let path = `${storePath}.lock`;
   let db: Database.Database;
   try {
     makeFolder(dirname(path));
     path = lockPath(storePath);
-    db = new Database(path, { timeout: 0 });
+    db = new Database(path, { timeout });
     // A user who may read it could keep the relay from starting.
     chmodSync(path, 0o600);
   } catch (error) {
@@ -244,6 +256,10 @@ export function lockFile(storePath: string): { release(): void } {
     db.close();
     if (faultCode(error).startsWith("SQLITE_BUSY")) {
       const who = holderOf(storePath);
+      if (commandEndsMs > 0 && who?.startsWith(aCommand) === true) {
+        askForFile(storePath);
+        return lockFile(storePath, 0, commandEndsMs);
+      }
       throw new StoreRefused(
         `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it: stop it first`,
         { cause: error },
@@ -252,6 +268,15 @@ export function lockFile(storePath: string): { release(): void } {
     throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, {
       cause: error,
     });
+  }
+}
+
+function askForFile(storePath: string): void {
+  const db = openBeside(storePath, 250);
+  try {
+    putFileKey(db, "wanted", new Date().toISOString());
+  } finally {
+    db.close();
   }
 }
 

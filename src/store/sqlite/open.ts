@@ -8,7 +8,7 @@ import { events } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { createSqliteCommit } from "./commit.ts";
 import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
-import { createGiveBack, lockFile, openForWriting } from "./file.ts";
+import { aCommand, createGiveBack, lockFile, openForWriting } from "./file.ts";
 import { createBrowsing, createInspecting } from "./inspecting.ts";
 import { createSqliteRunner } from "./runner.ts";
 
@@ -17,15 +17,16 @@ export type SqliteStore = ReturnType<typeof openSqliteStore>;
 /**
  * One writing process, one transaction per turn of the event loop. Throws `StoreRefused` when it
  * cannot open the file; later, writes reject with `StoreUnavailable` while the file cannot be
- * written. `instance`: the id of this process.
+ * written. `instance`: the id of this process. A command gives the file to a relay that starts.
  */
 export function openSqliteStore(
   path: string,
   rules: Rules,
   hooks: StoreHooks,
   instance: string = randomUUID(),
+  isCommand = false,
 ) {
-  const { db, runner, lock } = openLocked(path, instance);
+  const { db, runner, lock } = openLocked(path, instance, isCommand);
   const checkPlace = watchPlace(path, db);
   const inspecting = createInspecting(path);
   const listeners = createListeners();
@@ -113,10 +114,14 @@ export function openSqliteStore(
   );
 }
 
-function openLocked(path: string, instance: string) {
-  const lock = lockFile(path);
+/** A step of a command, and a call of the service that hangs. */
+const commandEndsMs = 30_000;
+
+function openLocked(path: string, instance: string, isCommand: boolean) {
+  const lock = lockFile(path, isCommand ? 0 : commandEndsMs);
   try {
-    const db = openForWriting(path, `process ${process.pid} on ${hostname()}`, instance);
+    const holder = `${isCommand ? aCommand : ""}process ${process.pid} on ${hostname()}`;
+    const db = openForWriting(path, holder, instance);
     const runner = createSqliteRunner(db);
     const refusal = runner.now(refusalOfCopy());
     if (refusal === null) return { db, runner, lock };

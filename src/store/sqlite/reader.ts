@@ -1,5 +1,5 @@
 import { createReading } from "../read/reading.ts";
-import { type Db, openForReading, readFileKey } from "./file.ts";
+import { type Db, type FileKey, openForReading, readFileKey } from "./file.ts";
 import { createInspecting } from "./inspecting.ts";
 import { createSqliteRunner } from "./runner.ts";
 
@@ -23,8 +23,7 @@ export function openReader(path: string) {
 
 function readFile(db: Db) {
   return {
-    holder: (): string | null => readFileKey(db, "holder"),
-    instance: (): string | null => readFileKey(db, "instance"),
+    key: (what: FileKey): string | null => readFileKey(db, what),
     usedBytes(): number {
       const pages = (name: string) => db.pragma(name, { simple: true }) as number;
       return (pages("page_count") - pages("freelist_count")) * pages("page_size");

@@ -1,14 +1,18 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import { startProgram } from "../../harness/program.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
+import { entry } from "../../harness/relay-process.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
+import { runProcessOn } from "./run-cli.ts";
 
-/** A relay whose service answers every call with this status. */
-async function setUp(status: number) {
-  const service = await startTestServer(
-    (response) => void response.writeHead(status, { "content-type": "application/json" }).end("{}"),
-  );
+/** A relay whose service answers every call with this status, or never. */
+async function setUp(status: number | null) {
+  const service = await startTestServer((response) => {
+    if (status !== null)
+      response.writeHead(status, { "content-type": "application/json" }).end("{}");
+  });
   const relay = await startRelayHere({
     settings: {
       accounts: { main: { baseUrl: service.url, apiKey: "the-key-of-the-account" } },
@@ -18,6 +22,8 @@ async function setUp(status: number) {
   const reconcile = (...args: string[]) =>
     runHere(["reconcile", ...args, "--config", relay.settingsPath]);
   return {
+    service,
+    relay,
     reconcile,
     /** Registers a message, and waits until it is to be polled. */
     async register(): Promise<void> {
@@ -52,6 +58,22 @@ test("reconcile --quiet prints nothing after a pass, and the reason when the pas
     code: 1,
     err: expect.stringContaining("the service refuses the API key"),
   });
+});
+
+test("reconcile without a relay gives the store to one that starts, which polls the rest", {
+  // A call that hangs lasts for ten seconds.
+  tags: ["slow"],
+}, async () => {
+  const { service, relay, register } = await setUp(null);
+  await register();
+  await relay.stop();
+  const reconciled = runProcessOn(relay, "reconcile");
+  await until("the command polls", () => service.seen.length > 0);
+  const serve = startProgram(process.execPath, [entry, "serve", "--config", relay.settingsPath]);
+  await serve.until("the relay listens", () => serve.output().includes('"listening"'));
+  expect((await reconciled).err).toContain(
+    "note: ended early: a relay starts with this store, and polls the rest\n",
+  );
 });
 
 test("reconcile --quiet prints no progress of a pass that takes several requests", async () => {
