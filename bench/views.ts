@@ -1,5 +1,5 @@
 import { chromium } from "playwright-core";
-import { findProgram } from "../test/setup/find-program.ts";
+import { findChromium } from "../test/setup/find-program.ts";
 import { freePort } from "../test/setup/free-port.ts";
 import { buildFile } from "./audit/build-file.ts";
 import { wamidsOf } from "./events.ts";
@@ -49,7 +49,7 @@ const built = buildFile({ path: relay.file, route: "tracked", events, say: conso
 await relay.start();
 
 const browser = await chromium.launch({
-  executablePath: findProgram("chromium"),
+  executablePath: findChromium(),
   args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
   timeout: 150_000,
 });

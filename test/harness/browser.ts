@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { AxeResults } from "axe-core";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
-import { findProgram } from "../setup/find-program.ts";
+import { findChromium } from "../setup/find-program.ts";
 
 const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 
@@ -17,7 +17,7 @@ let browser: Promise<Browser> | undefined;
 /** One Chromium for all tests of a worker; it ends with the worker. */
 async function openBrowser(): Promise<Browser> {
   browser ??= chromium.launch({
-    executablePath: findProgram("chromium"),
+    executablePath: findChromium(),
     // As root, Chromium runs without its sandbox only.
     args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
     timeout: 150_000,

@@ -17,6 +17,10 @@ export function findProgram(
   return found;
 }
 
+/** The build without windows needs a third less of the processor. */
+export const findChromium = (): string =>
+  findOnPath("chromium-headless-shell") ?? findProgram("chromium");
+
 export function findOnPath(name: string): string | null {
   for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
     if (folder === "") continue;

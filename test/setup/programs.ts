@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import type { TestProject } from "vitest/node";
 import { findOnPath } from "./find-program.ts";
 
-/** Programs that a project's tests start, with their Debian packages. */
+/** Programs that a project's tests start, the first that is found, with their Debian packages. */
 const programs: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   everyday: { "redis-server": "redis-server" },
   long: {
     "redis-server": "redis-server",
-    chromium: "chromium",
+    "chromium-headless-shell chromium": "chromium-headless-shell",
     prometheus: "prometheus",
     promtool: "prometheus",
     haproxy: "haproxy",
@@ -42,8 +42,8 @@ apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
  * that fails, the tests that need one say what to install.
  */
 export function setup({ name }: TestProject): void {
-  const missing = Object.entries(programs[name] ?? {}).filter(
-    ([command]) => findOnPath(command) === null,
+  const missing = Object.entries(programs[name] ?? {}).filter(([names]) =>
+    names.split(" ").every((name) => findOnPath(name) === null),
   );
   if (missing.length === 0 || !isRootOnDebian()) return;
   const packages = [...new Set(missing.map(([, debian]) => debian))];
