@@ -3,6 +3,7 @@
 //   npm run pack                        into this folder
 //   npm run pack -- --out <folder>      into another folder
 //   npm run pack -- --no-check          without checking types
+//   npm run pack -- --dist <folder>     with what "npm run build" wrote there
 //
 // The tarball has its own package.json. The clone's would install the Node of development over the
 // user's own, and its command and exports are sources, so that "npm link" and "npx ." need no
@@ -23,27 +24,32 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { out, "no-check": noCheck } = parseArgs({
+const {
+  out,
+  "no-check": noCheck,
+  dist,
+} = parseArgs({
   options: {
     out: { type: "string", default: root },
     "no-check": { type: "boolean", default: false },
+    dist: { type: "string" },
   },
 }).values;
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-pack-"));
 
 try {
-  execFileSync(
-    process.execPath,
-    [
-      join(root, ".ci/build.mjs"),
-      "--out",
-      join(folder, "dist"),
-      ...(noCheck ? ["--no-check"] : []),
-    ],
-    {
-      stdio: "inherit",
-    },
-  );
+  if (dist !== undefined) cpSync(dist, join(folder, "dist"), { recursive: true });
+  else
+    execFileSync(
+      process.execPath,
+      [
+        join(root, ".ci/build.mjs"),
+        "--out",
+        join(folder, "dist"),
+        ...(noCheck ? ["--no-check"] : []),
+      ],
+      { stdio: "inherit" },
+    );
   for (const name of ["config", "deploy", "docs", "README.md", "LICENSE", "CHANGELOG.md"]) {
     if (existsSync(join(root, name)))
       cpSync(join(root, name), join(folder, name), { recursive: true });

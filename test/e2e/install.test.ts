@@ -171,7 +171,8 @@ test("pack uses npm also where another package manager runs it", async () => {
   const out = join(folder, "by-pnpm");
   mkdirSync(out);
   const env = { ...process.env, npm_execpath: "/opt/pnpm/bin/pnpm.cjs" };
-  await run(process.execPath, [".ci/pack.mjs", "--no-check", "--out", out], { cwd: root, env });
+  const args = [".ci/pack.mjs", "--dist", join(installed, "dist"), "--out", out];
+  await run(process.execPath, args, { cwd: root, env });
   expect(readdirSync(out)).toEqual([`wamid-relay-${version}.tgz`]);
 });
 
