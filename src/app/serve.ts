@@ -152,7 +152,7 @@ export function serve(parts: Parts) {
     /** Accepts nothing more. */
     async drain(): Promise<void> {
       health.drain();
-      await web.drain();
+      await Promise.all([...all].map((each) => each.drain()));
       receiver.drain();
       await reloading.close();
       // Clients that wait for an audit get its end at once.

@@ -4,13 +4,15 @@ import { askRelay } from "../../harness/ask-relay.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { makeRelay } from "../../harness/relay-process.ts";
+import type { SettingsParts } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { startRaw } from "../url-destination/downstream.ts";
 import { freshEvent } from "./alive.ts";
+import { connectAnswered, requestBytes } from "./raw-client.ts";
 
-async function startSplit() {
+async function startSplit(server: SettingsParts = {}) {
   const port = await freePort();
-  const relay = await startRelayHere({ settings: { server: { control: { port } } } });
+  const relay = await startRelayHere({ settings: { server: { control: { port }, ...server } } });
   return { relay, port, url: `http://127.0.0.1:${port}` };
 }
 
@@ -55,6 +57,18 @@ test("stopping closes both ports", async () => {
   await relay.stop();
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   await expect(fetch(`${relay.url}/healthz`)).rejects.toThrow();
+});
+
+test("behind a proxy, a stop ends each connection of server.control with its next answer", async () => {
+  const { relay, port } = await startSplit({ trustProxy: ["loopback"] });
+  const connection = await connectAnswered(port);
+  const stopped = relay.stop();
+  await connection.write(requestBytes({ target: "/healthz", method: "GET" }));
+  expect(await connection.answer()).toMatchObject({
+    status: 200,
+    headers: { connection: "close" },
+  });
+  await stopped;
 });
 
 test("a taken control port is named by its setting", async () => {
