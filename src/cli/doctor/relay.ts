@@ -5,6 +5,7 @@ import { envFilePath } from "../../config/env-file.ts";
 import type { Settings } from "../../config/schema.ts";
 import { readinessSchema } from "../../model/endpoints/operate.ts";
 import { relayVersion } from "../../model/version.ts";
+import { aCommand } from "../../store/sqlite/file.ts";
 import {
   type Listener,
   probeListener,
@@ -79,13 +80,12 @@ function assessSilence(url: string, { isHeld, users }: OwnStore): Finding {
       "run doctor on the host of a receiver",
     );
   }
-  if (!isHeld) return warn(check, `does not run: ${silence}`, "wamid-relay serve");
+  const holder = users?.[0]?.text ?? "a process";
+  // A relay that starts waits for the end of a command.
+  if (!isHeld || holder.startsWith(aCommand))
+    return warn(check, `does not run: ${silence}`, "wamid-relay serve");
   const todo = "if it runs with other settings, give doctor those; else stop it and start it again";
-  return fail(
-    check,
-    `${users?.[0]?.text ?? "a process"} holds the store, and nothing answers at ${url}`,
-    todo,
-  );
+  return fail(check, `${holder} holds the store, and nothing answers at ${url}`, todo);
 }
 
 export function assessIdentity(

@@ -5,7 +5,7 @@ import { entry } from "../../harness/relay-process.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
-import { runProcessOn } from "./run-cli.ts";
+import { doctorOn, runProcessOn } from "./run-cli.ts";
 
 /** A relay whose service answers every call with this status, or never. */
 async function setUp(status: number | null) {
@@ -69,6 +69,10 @@ test("reconcile without a relay gives the store to one that starts, which polls 
   await relay.stop();
   const reconciled = runProcessOn(relay, "reconcile");
   await until("the command polls", () => service.seen.length > 0);
+  expect((await doctorOn(relay, "--offline")).said("relay", "holder")).toEqual([
+    expect.stringMatching(/^ok held by a command, process \d+/),
+    expect.stringContaining("warn does not run: nothing listens"),
+  ]);
   const serve = startProgram(process.execPath, [entry, "serve", "--config", relay.settingsPath]);
   await serve.until("the relay listens", () => serve.output().includes('"listening"'));
   expect((await reconciled).err).toContain(
