@@ -81,7 +81,10 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
 
   const self = useRef<Selectable>(null as never);
   self.current = {
-    element: body.current,
+    // Null while it is rendered for the first time.
+    get element() {
+      return body.current;
+    },
     count: rows.length,
     index,
     select(next) {
