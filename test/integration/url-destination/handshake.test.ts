@@ -1,6 +1,7 @@
 import type { RequestListener } from "node:http";
 import { expect, test } from "vitest";
 import { routeUrlSchema, shakeHands } from "../../../src/deliver/destinations/url.ts";
+import { until } from "../../harness/until.ts";
 import { startHttp } from "./downstream.ts";
 
 const challenge = "1158201444";
@@ -82,12 +83,16 @@ test.each<[string, RequestListener, string | null]>([
 });
 
 test("reports a missing answer, and goes through the address guard", async () => {
-  const downstream = await startHttp(() => {});
-  expect(await shake(downstream.url, { timeout: "100ms" })).toBe(
-    "no answer: no answer within 100 ms",
-  );
-  expect(await shake(downstream.url, { allowPrivate: false })).toMatch(
+  const silent = await startHttp(() => {});
+  // On a busy machine, the time may be over before there is a connection.
+  await until("it is connected and asked", async () => {
+    const problem = await shake(silent.url, { timeout: "100ms" });
+    expect(problem).toMatch(/^no answer: no (answer|connection) within 100 ms$/);
+    return problem?.includes("no answer within");
+  });
+  const guarded = await startHttp(() => {});
+  expect(await shake(guarded.url, { allowPrivate: false })).toMatch(
     /^no answer: 127\.0\.0\.1 is not a public address/,
   );
-  expect(downstream.seen).toHaveLength(1);
+  expect(guarded.accepted).toBe(0);
 });
