@@ -100,7 +100,11 @@ test("processes that start at once make one schema, and know each other", async 
   expect((await first.opened.processes()).map(({ id }) => id).sort()).toEqual(
     all.map(({ id }) => id).sort(),
   );
-  expect(Math.abs(first.opened.clock.now() - second.opened.clock.now())).toBeLessThan(50);
+  // Each knows the time as exactly as the fastest answer so far: a busy machine takes several.
+  await until(
+    "their clocks agree",
+    () => Math.abs(first.opened.clock.now() - second.opened.clock.now()) < 50,
+  );
   await second.store.close();
   expect((await first.opened.processes()).map(({ id }) => id)).not.toContain(second.id);
   for (const one of all) if (one !== second) await one.store.close();
