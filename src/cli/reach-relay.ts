@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import type { ReadingSettings } from "../app/reading.ts";
 import { RelayClientError } from "../client/connection.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
 import type { StorageSettings } from "../store/settings.ts";
+import { isMissing } from "../store/sqlite/faults.ts";
 import type { FileKey } from "../store/sqlite/file.ts";
 import {
   type ControlClient,
@@ -106,7 +106,7 @@ export async function findRelay(
     if (found.kind === "stranger") return `what listens at ${at.url} is no wamid-relay`;
     if (storage?.driver !== "sqlite") return at;
     // Without the file no relay uses it.
-    const holder = existsSync(storage.path) ? await readFileKey(storage.path, "instance") : "";
+    const holder = isMissing(storage.path) ? "" : await readFileKey(storage.path, "instance");
     return holder === null || holder === found.instance
       ? at
       : `the relay at ${at.url} uses another store`;
@@ -199,7 +199,7 @@ export function remoteAddress(
 /** Throws when this process must not open the file. `why`: no relay answers for it. */
 async function checkFile(path: string, why: string | null): Promise<void> {
   // Created here, the file would belong to the user of this command.
-  if (!existsSync(path))
+  if (isMissing(path))
     throw new CommandFailed(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
   const { isLocked } = await import("../store/sqlite/file.ts");
   if (why === null || isLocked(path) !== true) return;

@@ -7,6 +7,7 @@ import { faultCode, StoreMissing, StoreRefused } from "../../store/port.ts";
 import type { Presence } from "../../store/postgres/server.ts";
 import { schemaVersion } from "../../store/schema/ddl.ts";
 import type { PostgresStorage } from "../../store/settings.ts";
+import { hiddenText, isHidden } from "../../store/sqlite/faults.ts";
 import { isLocked } from "../../store/sqlite/file.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
 import { bytesText } from "../output.ts";
@@ -98,6 +99,10 @@ const largeWalBytes = 256 * MiB;
 
 function* checkFiles(path: string): Generator<Finding> {
   const folder = dirname(resolve(path));
+  if (isHidden(path)) {
+    yield fail("store", hiddenText(path), "run doctor as the user of the relay");
+    return;
+  }
   if (!existsSync(path)) {
     let nearest = folder;
     while (!existsSync(nearest) && dirname(nearest) !== nearest) nearest = dirname(nearest);

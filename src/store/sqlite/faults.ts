@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { faultCode } from "../port.ts";
 
@@ -105,6 +105,7 @@ export function watchPlace(path: string, db: Database.Database): () => string | 
   function look(): string | null {
     for (const [part, identity] of identities) {
       const found = lookAt(part);
+      if (found === null && isHidden(part)) return hiddenText(part);
       if (found === null || found.identity !== identity)
         return `${part} was deleted or replaced while in use; put it back, or restart the relay`;
       if (part === path) {
@@ -126,6 +127,20 @@ export function watchPlace(path: string, db: Database.Database): () => string | 
   look();
   return () => truncated ?? look();
 }
+
+export function isMissing(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** There is something, or this user may not know. `existsSync` is false for the latter too. */
+export const isHidden = (path: string): boolean => !isMissing(path) && !existsSync(path);
+
+export const hiddenText = (path: string): string =>
+  `${path} cannot be reached; check the rights of its folder`;
 
 function lookAt(path: string) {
   try {

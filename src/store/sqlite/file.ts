@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { faultCode, StoreRefused } from "../port.ts";
 import { ddl, schemaVersion } from "../schema/ddl.ts";
 import { tables } from "../schema/tables.ts";
-import { logSizeLimit, reasonOf, reasons } from "./faults.ts";
+import { hiddenText, isHidden, isMissing, logSizeLimit, reasonOf, reasons } from "./faults.ts";
 
 export type Db = Database.Database;
 
@@ -73,7 +73,7 @@ export function openBeside(path: string, waitsMs: number): Db {
 }
 
 function open(path: string, waitsMs: number, readonly: boolean): Db {
-  if (!existsSync(path))
+  if (isMissing(path))
     throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
   return guarded(path, () => {
     const db = new Database(path, { readonly, fileMustExist: true });
@@ -184,6 +184,7 @@ function guarded<T>(path: string, open: () => T): T {
     return open();
   } catch (error) {
     if (error instanceof StoreRefused) throw error;
+    if (isHidden(path)) throw new StoreRefused(hiddenText(path), { cause: error });
     // SQLite reports a folder as a disk fault when it opens read-only.
     if (isFolder(path))
       throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, {
@@ -282,10 +283,10 @@ function askForFile(storePath: string): void {
 
 /** Takes a reader's lock for a moment. Null: the lock file is not readable. */
 export function isLocked(storePath: string): boolean | null {
-  if (!existsSync(storePath)) return false;
+  if (isMissing(storePath)) return false;
   try {
     const path = lockPath(storePath);
-    if (!existsSync(path)) return false;
+    if (isMissing(path)) return false;
     const db = new Database(path, { readonly: true, timeout: 0 });
     try {
       db.prepare("SELECT count(*) FROM sqlite_schema").get();

@@ -1,3 +1,5 @@
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maskWamid } from "../../../src/model/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
@@ -341,6 +343,18 @@ test("prints one line without a store", async () => {
   expect(err).toBe(
     `wamid-relay: there is no store at ${empty.storePath} yet; "wamid-relay serve" makes it\n`,
   );
+});
+
+test("does not call a store missing that it cannot look at", async () => {
+  const { folder } = await makeRelayHere();
+  symlinkSync("loop", join(folder, "loop"));
+  const own = await makeRelayHere({ storePath: join(folder, "loop", "relay.db") });
+  expect(await runOn(own, "events", "list")).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/^wamid-relay: \S+relay\.db cannot be reached; check the rights/),
+  });
+  const { out } = await runOn(own, "doctor", "--offline");
+  expect(out).toMatch(/^fail {2}store +\S+relay\.db cannot be reached; .* → run doctor/m);
 });
 
 test("prints one line for an unknown token, another server, and no server", async () => {

@@ -6,6 +6,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeSync,
 } from "node:fs";
@@ -174,6 +175,15 @@ const harms: readonly (readonly [what: string, harm: (path: string) => void, sai
     "loses its folder",
     (path) => renameSync(join(path, ".."), join(path, "../../away")),
     /relay\.db was deleted or replaced/,
+  ],
+  [
+    // As for a folder that this user may not enter, which root may.
+    "cannot be looked at",
+    (path) => {
+      renameSync(join(path, ".."), join(path, "../../away"));
+      symlinkSync(join(path, ".."), join(path, ".."));
+    },
+    /relay\.db cannot be reached; check the rights/,
   ],
   [
     "is replaced by a copy",
