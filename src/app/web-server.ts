@@ -13,6 +13,7 @@ import {
   sendEarly,
   WebhookRequest,
 } from "../receive/http.ts";
+import { limitConnections } from "./connection-limit.ts";
 import { apiHook } from "./hooks.ts";
 import type { Observed } from "./observe.ts";
 
@@ -297,6 +298,7 @@ export function createWebServers(
       ? undefined
       : "no such page: the control API and the metrics have their own port (server.control)",
   );
+  limitConnections(web.server, { log, metrics });
   const controlWeb =
     control === undefined
       ? web

@@ -49,6 +49,10 @@ const countsOfRequests = ({ counter, histogram }: Maker) => ({
     "Webhook requests by outcome. source is - for paths that name none.",
     ["source", "outcome"],
   ),
+  connectionsRefused: counter(
+    "relay_connections_refused_total",
+    "Connections to the public port that were closed at once: the limit of open files allows no more.",
+  ),
   dispositions: counter(
     "relay_events_total",
     "Events by their first disposition. released counts bodies that left quarantine.",
