@@ -162,9 +162,12 @@ async function call<T>(
       if (ms > 0) await pause(calling.clock, ms, wait);
     }
   } catch (error) {
+    // A cap rejected it, so a send goes on with the client of a reload.
+    if (error === closed && (last === null || last.kind === "rate-limited"))
+      throw closedError(endpoint);
     // The wait ended early: the last attempt's error says more than that.
-    if (error === closed) throw last ?? closedError(endpoint);
-    throw signal?.aborted === true && error === signal.reason ? (last ?? error) : error;
+    const isEnded = error === closed || (signal?.aborted === true && error === signal.reason);
+    throw isEnded ? (last ?? error) : error;
   }
 }
 

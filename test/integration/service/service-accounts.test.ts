@@ -18,6 +18,11 @@ const steps = {
   repeating: async () => {},
 };
 
+const callMe: Parameters<ReturnType<typeof createCalling>>[2] = async (client, options) => {
+  await client.me(options);
+  return { answer: {}, sent: { type: "run", runId: "", reference: "", metadata: undefined } };
+};
+
 /** Answers `GET /me` to the key `good`, and 401 in the document's shape to others. */
 async function openService() {
   const keys: string[] = [];
@@ -175,17 +180,33 @@ test("a send that waits for room is sent with the key of a reload", async () => 
   const { url: baseUrl, keys } = await openService();
   const { services, me, reload } = setUp({ baseUrl, apiKey: "good-one", share: 0.001 });
   await me();
-  const send = createCalling(services, Date.now)("main", "reads", async (client, options) => {
-    await client.me(options);
-    return { answer: {}, sent: { type: "run", runId: "", reference: "", metadata: undefined } };
-  });
-  const sending = send(steps);
+  const sending = createCalling(services, Date.now)("main", "reads", callMe)(steps);
   await until("it waits", () => services.limiters().get("main")?.caps.requests.waiting.poll === 1);
   const next = { baseUrl, apiKey: "good-two" };
   reload({ ...next, share: 0.001 });
   reload(next);
   expect(await sending).toMatchObject({ type: "done" });
   expect(keys).toEqual(["good-one", "good-two"]);
+});
+
+test("a send that a cap refused before is sent with the key of a reload", async () => {
+  const keys: string[] = [];
+  const { port } = await startHttp(({ headers }, response) => {
+    keys.push(headers.authorization ?? "");
+    const isFirst = keys.length === 1;
+    response.writeHead(isFirst ? 429 : 200, {
+      "content-type": "application/json",
+      ...(isFirst ? { "retry-after": "1" } : {}),
+    });
+    response.end(isFirst ? '{"error":"Superaste el límite."}' : "{}");
+  });
+  const baseUrl = `http://127.0.0.1:${port}`;
+  const { services, reload } = setUp({ baseUrl, apiKey: "good-one" });
+  const sending = createCalling(services, Date.now)("main", "reads", callMe)(steps);
+  await until("it waits", () => services.limiters().get("main")?.caps.requests.waiting.poll === 1);
+  reload({ baseUrl, apiKey: "good-two" });
+  expect(await sending).toMatchObject({ type: "done" });
+  expect(keys).toEqual(["Bearer good-one", "Bearer good-two"]);
 });
 
 test("closing ends waiting calls, and waits for answers until its deadline", async () => {
