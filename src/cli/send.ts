@@ -63,8 +63,9 @@ Examples:
       const order = {
         account,
         to,
-        text,
-        template: template === undefined ? undefined : { id: template, variables },
+        ...(template === undefined
+          ? { text: text as string }
+          : { template: { id: template, variables } }),
         phoneNumberId: from,
         reference,
         metadata,

@@ -12,7 +12,8 @@ import { type Connection, errorWith, queryOf, RelayClientError } from "./connect
 
 export type MessageRegistration = Given<typeof registration>;
 /** The body of `POST /v1/messages`, with exactly one of `text` and `template`. */
-export type MessageOrder = Given<typeof messageBody>;
+export type MessageOrder = Given<typeof messageBody> &
+  ({ text: string; template?: undefined } | { template: object; text?: undefined });
 export type RunOrder = Given<typeof runBody>;
 
 export interface SendOptions {

@@ -55,6 +55,10 @@ test("a missing parameter and an unknown filter do not compile", async () => {
   await client.getStats({ route: "crm" });
   // @ts-expect-error
   client.live({ reference: "order-1" });
+  // @ts-expect-error
+  await client.send({ to: "+5491155550100" });
+  // @ts-expect-error
+  await client.send({ to: "+5491155550100", text: "Hola", template: { id: "t" } });
 });
 
 /** Answers in their order, the last one for ever; counts the requests. */
