@@ -207,10 +207,10 @@ export class RelayClient extends Calls {
     { onProgress, signal }: AuditOptions = {},
   ): Promise<RelayAudit> {
     for (;;) {
+      signal?.throwIfAborted();
       const answer: RelayAudit | AuditProgress = await call(this.#connection, "audit", range);
       if ("balanced" in answer) return answer;
       onProgress?.(answer);
-      signal?.throwIfAborted();
     }
   }
 
@@ -301,17 +301,17 @@ export class RelayClient extends Calls {
   ): Promise<AccountReconciled[]> {
     const sums = new Map<string, AccountReconciled>();
     let { dueBy = null } = filter;
-    for (;;) {
+    while (signal?.aborted !== true) {
       const step = (await call(this.#connection, "reconcile", { ...filter, dueBy })) as Exclude<
         AnswerOf<"reconcile">,
         ReconcilePlan
       >;
       for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
-      const accounts = [...sums.values()];
-      if (!step.more || signal?.aborted === true) return accounts;
-      onProgress?.(accounts.reduce((sum, { polled }) => sum + polled, 0));
+      if (!step.more) break;
+      onProgress?.([...sums.values()].reduce((sum, { polled }) => sum + polled, 0));
       ({ dueBy } = step);
     }
+    return [...sums.values()];
   }
 }
 
