@@ -112,7 +112,7 @@ export function connect({
       ...init,
       headers: { ...init.headers, ...caller },
       // A redirect would send the token to another place.
-      redirect: "error",
+      redirect: "manual",
       credentials: token === undefined ? "same-origin" : "omit",
       signal: signal === undefined ? over : AbortSignal.any([over, signal]),
     });
@@ -131,13 +131,11 @@ export function connect({
   }
 
   function refusal({ status, headers }: Response, text: string): RelayClientError {
+    // Browsers hide what a redirect says.
+    if (status === 0) return noAnswer(undefined, 0, false);
     const retryAfterMs = retryAfterOf(headers.get("retry-after"));
     try {
-      const { error, code, details } = JSON.parse(text) as {
-        error?: unknown;
-        code?: unknown;
-        details?: unknown;
-      };
+      const { error, code, details } = JSON.parse(text) as Record<string, unknown>;
       if (typeof error === "string" && typeof code === "string")
         return new RelayClientError(error, {
           status,

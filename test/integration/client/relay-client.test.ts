@@ -240,7 +240,8 @@ test("distinguishes another server, no answer and a rejection, without the token
   });
   const moved = await serverOf((_, response) => response.writeHead(307, { location: other }).end());
   expect(await failure(new RelayClient({ url: moved, token }).getStats())).toMatchObject({
-    code: "no_answer",
+    status: 307,
+    code: "bad_answer",
   });
   expect(elsewhere).toBe(0);
   const silent = await serverOf(() => {});

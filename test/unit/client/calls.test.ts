@@ -61,6 +61,25 @@ test("a missing parameter and an unknown filter do not compile", async () => {
   await client.send({ to: "+5491155550100", text: "Hola", template: { id: "t" } });
 });
 
+test("an audit and a reconciliation that were aborted before make no request", async () => {
+  const { client, requests } = recorded();
+  const signal = AbortSignal.abort(new Error("enough"));
+  await expect(client.audit({}, { signal })).rejects.toThrow("enough");
+  expect(await client.reconcile({}, { signal })).toEqual([]);
+  expect(requests).toEqual([]);
+});
+
+test("a redirect that a browser hides is no answer", async () => {
+  const fetch = async () => ({
+    ok: false,
+    status: 0,
+    headers: new Headers(),
+    text: async () => "",
+  });
+  const client = new RelayClient({ url: "http://relay.example", fetch: fetch as never });
+  await expect(client.getStats()).rejects.toMatchObject({ status: 0, code: "no_answer" });
+});
+
 /** Answers in their order, the last one for ever; counts the requests. */
 function answering(...answers: (() => Response)[]) {
   vi.useFakeTimers();
