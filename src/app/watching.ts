@@ -7,7 +7,7 @@ import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { kept } from "../model/maps.ts";
 import type { PollFault } from "../model/poll.ts";
-import { findSilence, silenceText } from "../reconcile/silence.ts";
+import { endsByItself, findSilence, silenceText } from "../reconcile/silence.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import { createAlarmChanges } from "./alarm-changes.ts";
 import type { Background } from "./store.ts";
@@ -75,17 +75,33 @@ export function createWatching({
 
   async function alarmsOfAccounts(before: Alarms): Promise<Alarm[]> {
     const watched = await store.watched();
+    const countsOfAccount = (account: string) => {
+      const watch = watched.get(account);
+      return watch && countsOf(watch, now(), windowMs());
+    };
+    // Strangers may guess at a source whose accounts have events.
+    const quiet = new Set(
+      Object.values(settings().sources)
+        .map(accountsOf)
+        .filter((of) => of.every((account) => !countsOfAccount(account)?.events))
+        .flat(),
+    );
     return Object.keys(settings().accounts).flatMap((account) => {
       const watch = watched.get(account);
-      return watch === undefined ? [] : [...alarmsOf(account, watch, before)];
+      return watch === undefined ? [] : [...alarmsOf(account, watch, quiet.has(account), before)];
     });
   }
 
-  function* alarmsOf(account: string, watch: AccountWatch, before: Alarms): Generator<Alarm> {
+  function* alarmsOf(
+    account: string,
+    watch: AccountWatch,
+    isSourceQuiet: boolean,
+    before: Alarms,
+  ): Generator<Alarm> {
     const { polls, keyRefusedAt, registered, lastEventAt } = watch;
     const quotaUsedUp = services.limiterOf(account)?.stops.quota != null;
     const silence = findSilence(
-      { ...countsOf(watch, now(), windowMs()), registered, quotaUsedUp },
+      { ...countsOf(watch, now(), windowMs()), registered, quotaUsedUp, isSourceQuiet },
       now(),
       windowMs(),
     );
@@ -94,7 +110,7 @@ export function createWatching({
     if (silence !== null)
       yield known ?? { ...of, alarm: "silence", since: now(), ...silenceText(silence) };
     // Without an event since, the silence only ended because no more messages are sent.
-    else if (known !== undefined && lastEventAt <= known.since) yield known;
+    else if (known !== undefined && lastEventAt <= known.since && !endsByItself(known)) yield known;
     const keyText = "the service refuses the API key: missing, misspelled or revoked";
     if (keyRefusedAt !== null)
       yield { ...of, alarm: "key", since: keyRefusedAt, text: keyText, causes: [] };

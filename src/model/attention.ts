@@ -65,7 +65,8 @@ const table = {
     about: "account",
     alert: "RelayWebhooksMissing",
     summary: "Webhooks are missing",
-    listed: "messages were sent and their webhooks do not arrive",
+    listed:
+      "messages were sent and their webhooks do not arrive, or the relay refuses every webhook",
     cure: "Check the webhook settings at the messaging service. /readyz names likely causes.",
   },
   "destination-stopped": {

@@ -4,6 +4,8 @@ type SilenceCause = "secret" | "url" | "quota" | "dropped";
 
 /** What was seen of an account within the window that ends now. */
 export interface Seen extends Counts, Pick<AccountWatch, "registered"> {
+  /** No account of one of its sources has an event. */
+  readonly isSourceQuiet: boolean;
   /** The monthly quota of calls is used up; that of webhooks may be too. */
   readonly quotaUsedUp: boolean;
 }
@@ -11,9 +13,9 @@ export interface Seen extends Counts, Pick<AccountWatch, "registered"> {
 interface Silence {
   /**
    * `missed`: polls found what webhooks should have reported; `nothing`: no event although messages
-   * were registered.
+   * were registered; `refused`: bad signatures only.
    */
-  readonly kind: "missed" | "nothing";
+  readonly kind: "missed" | "nothing" | "refused";
   readonly causes: readonly SilenceCause[];
 }
 
@@ -21,12 +23,18 @@ export function silenceText({ kind, causes }: Silence): {
   readonly text: string;
   readonly causes: readonly string[];
 } {
-  const text =
-    kind === "nothing"
-      ? "no webhook has come although messages were sent"
-      : "polls found statuses whose webhooks did not arrive";
-  return { text, causes: causes.map((cause) => causeTexts[cause]) };
+  return { text: kindTexts[kind], causes: causes.map((cause) => causeTexts[cause]) };
 }
+
+const kindTexts: Record<Silence["kind"], string> = {
+  nothing: "no webhook has come although messages were sent",
+  missed: "polls found statuses whose webhooks did not arrive",
+  refused: "the relay refuses every webhook",
+};
+
+/** Over without an event: somebody may have guessed where none is expected. */
+export const endsByItself = ({ text }: { readonly text: string }): boolean =>
+  text === kindTexts.refused;
 
 /** Fewer are not significant: a phone may be off, or a webhook late. */
 const leastMissed = 10;
@@ -34,6 +42,8 @@ const leastMissed = 10;
 const missedShare = 0.2;
 /** Fewer are not significant: some messages stay pending forever. */
 const leastRegistered = 5;
+/** Fewer may be guesses. */
+const leastRefused = 10;
 
 /** Whether webhooks are missing; null: no sign of it. Causes come likeliest first. */
 export function findSilence(seen: Seen, now: number, after: number): Silence | null {
@@ -43,8 +53,9 @@ export function findSilence(seen: Seen, now: number, after: number): Silence | n
   const isOverdue = registered.first !== null && now - registered.first >= after;
   const isNothing =
     events === 0 && isOverdue && (registered.count >= leastRegistered || missed > 0);
-  if (!isMissed && !isNothing) return null;
-  return { kind: isNothing ? "nothing" : "missed", causes: causesOf(seen) };
+  const isRefused = seen.isSourceQuiet && seen.refused >= leastRefused;
+  const kind = isNothing ? "nothing" : isMissed ? "missed" : isRefused ? "refused" : null;
+  return kind === null ? null : { kind, causes: causesOf(seen) };
 }
 
 function causesOf({ events, refused, quotaUsedUp }: Seen): SilenceCause[] {

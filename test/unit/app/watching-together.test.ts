@@ -145,3 +145,38 @@ test("faulty polls of one process are an alarm at the one that watches; another 
   expect(lines).toHaveLength(2);
   await Promise.all([watcher.close(), another.close()]);
 });
+
+test("bad signatures are an alarm while no account of their source has an event, and until they end", async () => {
+  const clock = createManualClock();
+  const watcher = createWatcher({
+    store: createSharedStore(clock).of("watcher"),
+    clock,
+    level: "silent",
+    settings: {
+      accounts: { busy: {}, main: {} },
+      sources: {
+        wa: {
+          format: "meta",
+          signature: settings.sources.main.signature,
+          accounts: { "1": "busy", "2": "main" },
+        },
+      },
+    },
+  });
+  watcher.start();
+  const refuse = () => Array.from({ length: 10 }, () => watcher.refused("wa"));
+  watcher.arrived({ ...arrival("w", "sent"), account: "busy" });
+  refuse();
+  await clock.advance(60_000);
+  expect(watcher.alarms()).toEqual([]);
+  await clock.advance(afterMs);
+  refuse();
+  await clock.advance(60_000);
+  expect(watcher.alarms()).toMatchObject([
+    { alarm: "silence", account: "busy", text: "the relay refuses every webhook" },
+    { alarm: "silence", account: "main", causes: [expect.stringContaining("rotated")] },
+  ]);
+  await clock.advance(2 * afterMs);
+  expect(watcher.alarms()).toEqual([]);
+  await watcher.close();
+});

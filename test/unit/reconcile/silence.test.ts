@@ -10,11 +10,18 @@ const quiet: Seen = {
   truncated: 0,
   refused: 0,
   registered: { count: 0, first: null },
+  isSourceQuiet: false,
   quotaUsedUp: false,
 };
 
 test("is not detected while no messages are registered", () => {
   expect(findSilence({ ...quiet, refused: 100 }, after * 10, after)).toBeNull();
+});
+
+test("is detected without messages when a source has ten bad signatures and no event", () => {
+  const seen = { ...quiet, isSourceQuiet: true, refused: 10 };
+  expect(findSilence(seen, 0, after)).toEqual({ kind: "refused", causes: ["secret"] });
+  expect(findSilence({ ...seen, refused: 9 }, 0, after)).toBeNull();
 });
 
 test("is detected when messages were registered and no event arrived for long enough", () => {
@@ -49,7 +56,8 @@ test("always has a cause", () => {
     events: fc.nat(100),
     missed: fc.nat(100),
     truncated: fc.nat(10),
-    refused: fc.nat(3),
+    refused: fc.nat(20),
+    isSourceQuiet: fc.boolean(),
     registered: fc.record({ count: fc.nat(10), first: fc.constantFrom(null, 0) }),
     quotaUsedUp: fc.boolean(),
   });
