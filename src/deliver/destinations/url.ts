@@ -248,6 +248,8 @@ const protocolCodes = new Set([
   "UND_ERR_NOT_SUPPORTED",
   // Such as two lengths, or a length and chunks. A body that is cut has another code.
   "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
+  // A status below 100.
+  "ERR_ASSERTION",
 ]);
 const protocolMessages = new Set(["bad response", "bad upgrade"]);
 

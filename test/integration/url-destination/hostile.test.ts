@@ -140,6 +140,7 @@ test("an answer before the request is read ends the attempt, and the request is 
 
 describe("answers that are not HTTP", () => {
   test.each([
+    ["a status below 100", "HTTP/1.1 099 Too Low\r\ncontent-length: 0\r\n\r\n"],
     ["a greeting of another protocol", "SSH-2.0-OpenSSH_9.9\r\n"],
     ["two lengths", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nok"],
     [
