@@ -46,8 +46,10 @@ export function startBackups({
       failure = stored?.folder === next ? stored : null;
       if (next !== null) await lookInto(next).catch((error: unknown) => failed(next, error));
     }
-    if (timetable(schedule).isDue) await backUpNow(signal);
-    // Planned anew after it, because it takes its time.
+    const { isDue, waitMs } = timetable(schedule);
+    if (!isDue) return waitMs;
+    await backUpNow(signal);
+    // Planned anew, because it takes its time.
     return timetable(schedule).waitMs;
   }
 

@@ -31,9 +31,11 @@ const longestWaitMs = 60_000;
 export function createTimetable(now: () => number) {
   let planned: { readonly schedule: string; readonly at: number } | null = null;
   return (schedule: string): { readonly isDue: boolean; readonly waitMs: number } => {
-    const isDue = planned?.schedule === schedule && now() >= planned.at;
-    const at = schedule === "off" ? null : nextRun(schedule, now());
-    planned = { schedule, at: at ?? Number.POSITIVE_INFINITY };
-    return { isDue, waitMs: Math.min(longestWaitMs, planned.at - now()) };
+    // One reading: a time that came between two would be skipped.
+    const at = now();
+    const isDue = planned?.schedule === schedule && at >= planned.at;
+    const next = schedule === "off" ? null : nextRun(schedule, at);
+    planned = { schedule, at: next ?? Number.POSITIVE_INFINITY };
+    return { isDue, waitMs: Math.min(longestWaitMs, planned.at - at) };
   };
 }
