@@ -8,6 +8,7 @@ import { createGuesses } from "../control/guesses.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import { createSessions } from "../control/session.ts";
 import { createHandshakes } from "../deliver/handshakes.ts";
+import { untilFailed } from "../inspect/count.ts";
 import type { Diagnosis } from "../inspect/diagnosis.ts";
 import { createGraphChecks } from "../inspect/graph-checks.ts";
 import { createReadHandlers } from "../inspect/handlers.ts";
@@ -46,6 +47,7 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     clock,
     service,
     dispatcher,
+    health,
     breakers,
     diagnose,
     listening,
@@ -74,7 +76,10 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
         ({ id, role: other }) =>
           id !== instance.instance && other !== "receive" && other !== "command",
       ),
-    read: store.browse,
+    read: {
+      ...store.browse,
+      lastHour: (at) => untilFailed(store.browse.lastHour(at), health.failure),
+    },
   });
   addControlRoutes(http, {
     sessions: createSessions({

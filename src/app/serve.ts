@@ -5,7 +5,7 @@ import { addEndpoints } from "../control/endpoint.ts";
 import { addMetricsRoute, createProbeHandlers } from "../control/probes.ts";
 import { inForce } from "../inspect/alarms.ts";
 import { routeFacts } from "../inspect/attention.ts";
-import { answerOr, createCount } from "../inspect/count.ts";
+import { answerOr, createCount, untilFailed } from "../inspect/count.ts";
 import { createDiagnosis, type Diagnosis } from "../inspect/diagnosis.ts";
 import { createListening, type Listening } from "../inspect/listening.ts";
 import type { ReloadView } from "../model/answers/relay.ts";
@@ -199,16 +199,21 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading): () => Promise
     now: clock.now,
     settings,
     backlog,
-    quarantine: createCount(clock.now, store.browse.quarantine, noQuarantine),
+    quarantine: createCount(
+      clock.now,
+      () => untilFailed(store.browse.quarantine(), health.failure),
+      noQuarantine,
+    ),
     lanes: dispatcher.states,
     breakers,
     alarms: async () => inForce(await store.alarms()),
     // A console asks every second.
-    database: createCount<DatabaseFacts | null>(clock.now, database, null, {
-      least: 10_000,
-      most: 10_000,
-      times: 1,
-    }),
+    database: createCount<DatabaseFacts | null>(
+      clock.now,
+      () => untilFailed(database(), health.failure),
+      null,
+      { least: 10_000, most: 10_000, times: 1 },
+    ),
     stops: service.stops,
     unreachable: async () =>
       (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) =>

@@ -1,4 +1,4 @@
-import { createCount } from "../inspect/count.ts";
+import { createCount, untilFailed } from "../inspect/count.ts";
 import { createArrivals } from "../receive/http.ts";
 import { createAccepting } from "./accept.ts";
 import { planningFailed, storeHooks } from "./hooks.ts";
@@ -43,6 +43,6 @@ export async function startStore(observed: Observed) {
     arrivals,
     supervise: supervisor.supervise,
     accepting: tracing?.accepting(untraced) ?? untraced,
-    backlog: createCount(clock.now, store.browse.backlog, []),
+    backlog: createCount(clock.now, () => untilFailed(store.browse.backlog(), health.failure), []),
   };
 }

@@ -51,3 +51,24 @@ export async function answerOr<T>(read: () => MaybePromise<T>, last: T): Promise
     throw error;
   }
 }
+
+const lookEveryMs = 250;
+
+/**
+ * Rejects soon after the store has failed: a server that hangs answers a long read after half a
+ * minute, and meanwhile nobody would learn that events cannot be stored.
+ */
+export async function untilFailed<T>(
+  reading: MaybePromise<T>,
+  failure: () => object | null,
+): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setInterval(() => {
+    if (failure() !== null) reject(new StoreUnavailable("the store does not answer"));
+  }, lookEveryMs);
+  try {
+    return await Promise.race([reading, promise]);
+  } finally {
+    clearInterval(timer);
+  }
+}

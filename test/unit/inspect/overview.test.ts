@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
+import { createCount, untilFailed } from "../../../src/inspect/count.ts";
 import { createOverview } from "../../../src/inspect/overview.ts";
 import { noHistory } from "../../../src/model/last-hour.ts";
 
@@ -35,4 +36,19 @@ test("reads each entry of the attention list once, however many routes there are
     names.map((name) => `dead-letters of ${name}`),
   );
   expect(read).toBe(entries.length);
+});
+
+test("reuses a count while a read hangs in a store that has failed", async () => {
+  let failure: object | null = null;
+  const reads = [Promise.resolve(1), new Promise<number>(() => {})];
+  let now = 0;
+  const count = createCount(
+    () => now,
+    () => untilFailed(reads.shift() ?? 0, () => failure),
+  );
+  expect(await count()).toBe(1);
+  now = 60_000;
+  const again = count();
+  failure = {};
+  expect(await again).toBe(1);
 });
