@@ -140,7 +140,7 @@ function EventList() {
           </button>
         )}
       </Filters>
-      <Problem text={problem} retry={reload} />
+      <Problem text={problem} retry={reload} isLoading={isLoading} />
       <Loading isLoading={isLoading && data === null} />
       {!isSearch && <Waiting state={tail.state} show={tail.show} />}
       {data !== null &&

@@ -40,7 +40,11 @@ export function EventStories({
                 <Link href={`/events/${seq}`}>Event {seq}</Link>
               </h3>
               <EventOutcome event={outcomeOf(disposition, deliveries)} />
-              {status !== null && <Status word={status} />}
+              {status !== null && (
+                <span>
+                  <span class="dim">status</span> <Status word={status} />
+                </span>
+              )}
               {errorCode !== null && <Name text={errorCode} />}
               <Time at={receivedAt} />
               <span class="dim">

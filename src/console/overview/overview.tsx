@@ -48,6 +48,14 @@ export function Overview() {
 }
 
 function AllGood({ since }: { since: string | null }) {
+  const { connection } = useLive();
+  if (connection === "lost") {
+    return (
+      <p class="dim" role="status">
+        ○ Not known before the connection is back
+      </p>
+    );
+  }
   return (
     <p class="all-good" role="status">
       ● All good
@@ -230,7 +238,16 @@ const columns: readonly Column<Destination>[] = [
   {
     title: "Next retry",
     isNumber: true,
-    cell: ({ nextAt }) => (nextAt === null ? none : <Ago at={nextAt} past="due" />),
+    cell: ({ nextAt, waiting, state }) =>
+      nextAt === null ? (
+        waiting > 0 && state !== "stopped" ? (
+          "due"
+        ) : (
+          none
+        )
+      ) : (
+        <Ago at={nextAt} past="due" />
+      ),
   },
 ];
 

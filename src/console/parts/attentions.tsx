@@ -42,11 +42,13 @@ export function Attentions({
                     since <Time at={each.since} />
                   </>
                 )}
-                {each.nextAt !== null && (
+                {each.nextAt !== null ? (
                   <>
                     {" "}
                     · next try <Ago at={each.nextAt} past="now" />
                   </>
+                ) : (
+                  each.kind === "destination-failing" && each.action !== null && " · next try now"
                 )}
               </span>
               <span class="act">

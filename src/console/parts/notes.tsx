@@ -36,9 +36,11 @@ export function Missing({
 export function Problem({
   text,
   retry,
+  isLoading = false,
 }: {
   text: string | null;
   retry?: (() => void) | undefined;
+  isLoading?: boolean;
 }) {
   if (text === null) return null;
   return (
@@ -46,7 +48,7 @@ export function Problem({
       <span aria-hidden="true">■ </span>
       {text}{" "}
       {retry && (
-        <button type="button" onClick={retry}>
+        <button type="button" aria-busy={isLoading} onClick={retry}>
           Try again
         </button>
       )}
@@ -68,7 +70,7 @@ export function Loading({ isLoading }: { isLoading: boolean }) {
 export function Answer<T>({ of, children }: { of: Data<T>; children(data: T): ComponentChildren }) {
   return (
     <>
-      <Problem text={of.problem} retry={of.reload} />
+      <Problem text={of.problem} retry={of.reload} isLoading={of.isLoading} />
       <Loading isLoading={of.isLoading && of.data === null} />
       {of.data !== null && children(of.data)}
     </>

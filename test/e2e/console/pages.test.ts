@@ -260,6 +260,7 @@ test("finds a message by phone digits and reference, shows its timeline, and ope
   expect([...found]).toHaveLength(1);
   await page.goto(String([...found][0]));
   const main = page.locator("main");
+  await main.getByText(/^status .delivered$/).waitFor();
   await main
     .getByText(/^wamid:[0-9a-f]{12}$/)
     .first()

@@ -132,8 +132,10 @@ test("a failed read is repeated by its button, and what the page says about it s
   expectMessages(/Failed to load resource/);
   const failures = "**/v1/series?name=failures*";
   let tries = 0;
-  await page.route(failures, (route) => {
+  let answered = Promise.resolve();
+  await page.route(failures, async (route) => {
     tries += 1;
+    await answered;
     return route.fulfill({ status: 503, body: "<h1>Service unavailable</h1>" });
   });
   await page.goto("/console/quality");
@@ -142,8 +144,12 @@ test("a failed read is repeated by its button, and what the page says about it s
   await alert.evaluate((element) => element.classList.add("first"));
   const again = alert.getByRole("button", { name: "Try again" });
   const before = tries;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  answered = promise;
   await again.click();
   await until("it is read again", () => tries > before);
+  expect(await again.getAttribute("aria-busy")).toBe("true");
+  resolve();
   await page.getByText("Loading…").waitFor({ state: "detached" });
   expect(await page.locator(".first").count()).toBe(1);
   await page.unroute(failures);

@@ -44,6 +44,7 @@ test("a session ends when its token changes, and survives a restart of the relay
   expectMessages(/status of (401|503)|ERR_CONNECTION|ERR_EMPTY|ERR_INCOMPLETE/);
   await relay.stop();
   await page.getByText("▲ connection lost").waitFor();
+  await page.getByText("Not known before the connection is back").waitFor();
   await relay.start();
   await page.getByText("● live").waitFor();
   const session = "**/v1/session";
