@@ -7,7 +7,7 @@ import { relay } from "../app/api.ts";
 import { path, useQuery } from "../app/data.ts";
 import { Fact } from "../messages/story-page.tsx";
 import { isReleasable, releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
-import { bytes, plural } from "../parts/format.ts";
+import { bytes, count, plural } from "../parts/format.ts";
 import { Answer, Missing } from "../parts/notes.tsx";
 import { Name, RevealButton, useMasked } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
@@ -230,8 +230,8 @@ function Facts({ event }: { event: RelayEventDetail }) {
           )}
         </FactOf>
         <FactOf name="Duplicates">
-          {duplicates}
-          {conflicts > 0 && `, ${conflicts} of them with other bytes`}
+          {count(duplicates)}
+          {conflicts > 0 && `, ${count(conflicts)} of them with other bytes`}
         </FactOf>
         <FactOf name="Size">{bytes(size)}</FactOf>
         {request !== null && (

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { errorText } from "../app/api.ts";
 import { reportError } from "../app/session.tsx";
 import { Dialog } from "./dialog.tsx";
+import { count } from "./format.ts";
 import { shapes, type Tone } from "./status.tsx";
 
 export interface Action {
@@ -72,7 +73,7 @@ function Step({
   const [step, setStep] = useState<State>({
     kind: action.count === undefined ? "ready" : "counting",
   });
-  const [count, setCount] = useState<number | null>(null);
+  const [matching, setMatching] = useState<number | null>(null);
   const end = useRef<HTMLButtonElement>(null);
 
   useEffect(() => {
@@ -80,7 +81,7 @@ function Step({
     abort.current = stop;
     action.count?.().then(
       (found) => {
-        setCount(found);
+        setMatching(found);
         setStep({ kind: "ready" });
       },
       (error: unknown) => {
@@ -105,13 +106,13 @@ function Step({
       const text = errorText(error);
       setStep({
         kind: "failed",
-        text: done === 0 ? text : `${done.toLocaleString()} done, then: ${text}`,
+        text: done === 0 ? text : `${count(done)} done, then: ${text}`,
       });
     }
     action.ended?.();
   }
 
-  const isNone = step.kind === "ready" && count === 0;
+  const isNone = step.kind === "ready" && matching === 0;
   const next =
     step.kind === "ended" ? step.result.next : isNone ? action.whenNone?.next : undefined;
   const isDone = step.kind === "ended" || step.kind === "failed" || next !== undefined;
@@ -125,14 +126,17 @@ function Step({
       <p role="status">
         {step.kind === "counting" && "Counting…"}
         {step.kind === "ready" &&
-          count !== null &&
-          (count === 0
+          matching !== null &&
+          (matching === 0
             ? (action.whenNone?.text ?? "Nothing matches now.")
-            : `${count.toLocaleString()} ${count === 1 ? "matches" : "match"} now.`)}
+            : `${count(matching)} ${matching === 1 ? "matches" : "match"} now.`)}
         {step.kind === "running" && (
           <>
-            <progress value={step.done === 0 || !count ? undefined : step.done} max={count ?? 1} />{" "}
-            {step.done > 0 && step.done.toLocaleString()}
+            <progress
+              value={step.done === 0 || !matching ? undefined : step.done}
+              max={matching ?? 1}
+            />{" "}
+            {step.done > 0 && count(step.done)}
           </>
         )}
         {step.kind === "ended" && (

@@ -1,4 +1,5 @@
-const locale = undefined;
+/** As in the relay's sentences beside them: "1,204" is another number in German. */
+const locale = "en-US";
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
 const oneDigit = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
 
