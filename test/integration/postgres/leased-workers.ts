@@ -4,12 +4,15 @@ import { lanesOf } from "../../../src/deliver/lane.ts";
 import { createRouteLeases } from "../../../src/deliver/route-leases.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import { type Clock, systemClock } from "../../../src/model/clock.ts";
-import type { Lease } from "../../../src/model/route-lease.ts";
+import type { Lease, LeaseStore } from "../../../src/model/route-lease.ts";
 import { createCommands, createStore } from "../../../src/store/create-store.ts";
 import type { Rules } from "../../../src/store/port.ts";
 import type { SharedDatabase } from "../../contract/one-store.ts";
+import { until } from "../../harness/until.ts";
 
-export const times = { beatMs: 100, deadlineMs: 500, deadAfterMs: 1_000 };
+/** For workers of which one dies. Of these, each would lose its routes when the machine pauses. */
+export const quick = { beatMs: 100, deadlineMs: 500, deadAfterMs: 1_000 };
+const patient = { beatMs: 100, deadlineMs: 60_000, deadAfterMs: 120_000 };
 
 export interface AttemptMade {
   readonly worker: string;
@@ -76,6 +79,7 @@ export async function startWorker(
   rules: Rules,
   { name, routes, attempts, tookMs = 1, shards = 1 }: WorkerParts,
 ) {
+  const times = { ...patient };
   const held = new Map<string, Lease>();
   const opened = await shared.open(rules, { writer: name });
   const commands = createCommands({ rules, writer: name, held: () => held });
@@ -89,6 +93,16 @@ export async function startWorker(
     { commands, rules },
   );
   const faults: unknown[] = [];
+  let beatAt = Number.NEGATIVE_INFINITY;
+  const leases: LeaseStore = {
+    ...store.leases,
+    async beat(...given) {
+      const sentAt = performance.now();
+      const view = await store.leases.beat(...given);
+      beatAt = sentAt;
+      return view;
+    },
+  };
   let most = 0;
   let inFlight = 0;
   const dispatcher = createDispatcher([], {
@@ -96,7 +110,7 @@ export async function startWorker(
     leases: (lanes) =>
       createRouteLeases(lanes, {
         worker: name,
-        store: store.leases,
+        store: leases,
         clock,
         elapsed: () => performance.now(),
         held,
@@ -155,6 +169,14 @@ export async function startWorker(
     dispatcher,
     held,
     faults,
+    /** When its last heartbeat that was stored began, by `performance.now()`. */
+    beatAt: () => beatAt,
+    /** It loses its routes soon after it dies, and notices soon when others do. */
+    async hurry(): Promise<void> {
+      Object.assign(times, quick);
+      const now = performance.now();
+      await until("a heartbeat was stored", () => beatAt > now);
+    },
     stop: standstill.stop,
     go: standstill.go,
     close: () => dispatcher.close(1_000),
