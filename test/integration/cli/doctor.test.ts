@@ -44,7 +44,9 @@ test("a relay in good health: every line ok, exit code 0", async () => {
   db.exec("UPDATE counters SET n = n + 3600000 WHERE series = 'secretLast'");
   db.close();
   expect((await doctorOn(relay, "--offline")).said("clock")).toEqual([
-    expect.stringMatching(/^warn the last event lies 60 min in the future: the clock was set back/),
+    expect.stringMatching(
+      /^warn the last event lies (5\d|60) min in the future: the clock was set back/,
+    ),
   ]);
 });
 

@@ -77,7 +77,8 @@ test("retry and replay write into the file of a stopped relay, which sends at th
   expect(await runOn(relay, "retry", id)).toMatchObject({ code: 0, err });
   expect(await runOn(relay, "replay", "--dry-run")).toMatchObject({ code: 0, err: "" });
   const replay = await runOn(relay, "replay", "--json");
-  expect(replay.err).toBe(err);
+  // A slow machine shows progress.
+  expect(replay.err.replaceAll(/^\d+% .*\n/gm, "")).toBe(err);
   expect(jsonOf<{ matching: number; replayed: number }>(replay)).toMatchObject({
     matching: 2,
     replayed: 2,
