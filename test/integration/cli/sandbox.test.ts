@@ -104,6 +104,9 @@ test("flags reach the sandbox: plan, faults, seed, quiet, unlimited", async () =
     method: "POST",
     body: '{"text":"hola"}',
   });
+  // What it prints has come once it has ended.
+  sandbox.child.kill("SIGINT");
+  await sandbox.ended();
   expect(sandbox.lines).toHaveLength(1);
 });
 

@@ -148,7 +148,8 @@ test("posts each source to its own path, and an automation's request with its ex
 });
 
 test("filters events, and --json prints them, without wamids and bodies unless --show-pii is given", async () => {
-  const relay = await startRelayHere();
+  const source = { account: "main", signature: { service: "acme", secrets: [webhookSecret] } };
+  const relay = await startRelayHere({ settings: { sources: { main: source, another: source } } });
   const registered = { account: "main", wamid: "wamid.REGISTERED0001" };
   await relay.ask("/v1/messages/track", { method: "POST", body: registered });
   const make = (id: string, event: string, data: object) =>
@@ -168,13 +169,17 @@ test("filters events, and --json prints them, without wamids and bodies unless -
     }),
   ])
     await postEvent(relay.webhookUrl, body);
+  await postEvent(
+    `${relay.url}/webhooks/another`,
+    make("f-5", "template.status", { status: "approved" }),
+  );
   // No event, and nobody's to take.
   expect((await postEvent(relay.webhookUrl, Buffer.from("{}"))).word).toBe("quarantined");
 
   const first = startListen(relay.url, ["--json", "--since", "1h", "--show-pii"]);
-  await until("all came", () => first.said("event").length === 4);
+  await until("all came", () => first.said("event").length === 5);
   expect(first.said("event").map(({ id, body }) => [id, typeof body])).toEqual(
-    ["f-1", "f-2", "f-3", "f-4"].map((id) => [id, "string"]),
+    ["f-1", "f-2", "f-3", "f-4", "f-5"].map((id) => [id, "string"]),
   );
   await first.stop();
   const cases: [string[], string[]][] = [
@@ -189,7 +194,7 @@ test("filters events, and --json prints them, without wamids and bodies unless -
     ],
     [["--tracked"], ["f-2", "f-4"]],
     [["--source", "main", "--where", '{"errorCode":{"$in":["131026",131026]}}'], ["f-1"]],
-    [["--source", "another"], []],
+    [["--source", "another"], ["f-5"]],
   ];
   await Promise.all(
     cases.map(async ([args, wanted]) => {
