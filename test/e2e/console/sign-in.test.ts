@@ -76,7 +76,8 @@ test("a one-time link signs in once", async () => {
 
 test("the session ends in the page after twelve hours", async () => {
   const { open } = await startConsole();
-  const { page } = await open("");
+  // A page without a period, which by this clock would begin later than now.
+  const { page } = await open("settings");
   await page.clock.install();
   await page.reload();
   await page.getByText("● live").waitFor();
@@ -117,7 +118,10 @@ test("a token that may not read cannot sign in, and one that loses the scope is 
   await page.getByText('The token "reader" lacks the scope read').waitFor();
   for (let each = 0; each < 2; each += 1) {
     await page.getByLabel("Token").fill(readerToken);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await Promise.all([
+      page.waitForResponse("**/v1/session"),
+      page.getByRole("button", { name: "Sign in" }).click(),
+    ]);
     await page
       .getByRole("alert")
       .getByText('The token "reader" lacks the scope read, which the console needs.')
