@@ -78,6 +78,10 @@ test("a failover to an asynchronous standby: listeners get each event of the new
   const kept = new Set(ground.load.accepted.keys());
   // A sequence is logged 32 numbers ahead: after fewer, none would be given again.
   await ground.answered(120);
+  const unreplicated = [...ground.load.accepted.keys()].at(-1);
+  await until("the listener has an event that the standby has not", () =>
+    listener.said("event").some(({ id }) => id === unreplicated),
+  );
   await primary.kill("SIGKILL");
   await promote(standby);
   const before = Date.now();
