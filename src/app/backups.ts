@@ -116,9 +116,17 @@ export function startBackups({
     await store.noteBackup(failure).catch(() => {});
   }
 
-  /** The newest `keep` stay. Only files with names that `nameAt` gives are removed. */
+  /**
+   * The newest `keep` stay. Only files with names that `nameAt` gives are removed. Those of times to
+   * come count as the oldest: they were made while the clock was ahead, and this one was not.
+   */
   async function removeOld(folder: string, keep: number): Promise<number> {
-    const old = (await readdir(folder)).filter(names.isBackup).toSorted().slice(0, -keep);
+    const all = (await readdir(folder)).filter(names.isBackup).toSorted();
+    const now = clock.now();
+    const { ahead = [], past = [] } = Object.groupBy(all, (name) =>
+      names.timeOf(name) > now ? "ahead" : "past",
+    );
+    const old = [...ahead, ...past].slice(0, -keep);
     for (const name of old) await rm(join(folder, name), { force: true });
     return old.length;
   }

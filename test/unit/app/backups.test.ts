@@ -89,6 +89,14 @@ test("makes a backup at each time of the schedule, and keeps the newest", async 
   ]);
 });
 
+test("keeps a new backup beside those of a clock that was ahead", async () => {
+  const { passUntil, setTime, names } = await opened();
+  await passUntil(midnight + 3 * day);
+  setTime(midnight - day);
+  await passUntil(midnight - day + 4 * 60 * minute);
+  expect(names()).toEqual(["relay-20261122T030000Z.db", "relay-20261125T030000Z.db"]);
+});
+
 test("keeps the good backups when the sums of a new one do not match", async () => {
   const { passUntil, names, subject, log } = await opened({ keep: 1 });
   await passUntil(midnight + 4 * 60 * minute);
