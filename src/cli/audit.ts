@@ -34,7 +34,7 @@ Examples:
   wamid-relay audit
   wamid-relay audit --day 2026-11-20 --source main
   wamid-relay audit --since 2h --json | jq .broken
-  15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
+  15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml > /dev/null     a line of a crontab`,
     )
     .action(async (options) => {
       const { day: from, source, json } = options;

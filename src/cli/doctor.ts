@@ -35,7 +35,7 @@ Levels:
 Examples:
   wamid-relay doctor
   wamid-relay doctor --offline
-  wamid-relay doctor --strict             for cron: any finding is an error
+  wamid-relay doctor --strict             any finding is an error
   wamid-relay doctor --json | jq '.checks[] | select(.level != "ok")'`,
     );
 }
