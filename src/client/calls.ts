@@ -79,7 +79,7 @@ export async function* pagesOf<
   before?: Next,
 ): AsyncGenerator<Page, void> {
   let next = before;
-  for (let left = limit; left > 0; ) {
+  for (let left = limit; left !== 0; ) {
     const page = await list({ before: next, limit: Math.min(largestPage, left) });
     yield page;
     if (page.next === null) return;

@@ -61,6 +61,19 @@ test("a missing parameter and an unknown filter do not compile", async () => {
   await client.send({ to: "+5491155550100", text: "Hola", template: { id: "t" } });
 });
 
+test("a limit below zero, or none at all, goes to the relay, which refuses it", async () => {
+  const requests: string[] = [];
+  const fetch = async (url: string | URL | Request) => {
+    requests.push(String(url));
+    return Response.json({ error: "limit", code: "bad_request" }, { status: 400 });
+  };
+  const client = new RelayClient({ url: "http://relay.example", token: "t", fetch });
+  for (const limit of [-1, Number.NaN])
+    await expect(client.events({ limit }).next()).rejects.toMatchObject({ code: "bad_request" });
+  expect(await client.events({ limit: 0 }).next()).toMatchObject({ done: true });
+  expect(requests.map((url) => url.split("?")[1])).toEqual(["limit=-1", "limit=NaN"]);
+});
+
 test("an audit and a reconciliation that were aborted before make no request", async () => {
   const { client, requests } = recorded();
   const signal = AbortSignal.abort(new Error("enough"));
