@@ -7,7 +7,7 @@ import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { kept } from "../model/maps.ts";
 import type { PollFault } from "../model/poll.ts";
-import { endsByItself, findSilence, silenceText } from "../reconcile/silence.ts";
+import { findSilence, isGuessable, silenceText } from "../reconcile/silence.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import { createAlarmChanges } from "./alarm-changes.ts";
 import type { Background } from "./store.ts";
@@ -110,7 +110,12 @@ export function createWatching({
     if (silence !== null)
       yield known ?? { ...of, alarm: "silence", since: now(), ...silenceText(silence) };
     // Without an event since, the silence only ended because no more messages are sent.
-    else if (known !== undefined && lastEventAt <= known.since && !endsByItself(known)) yield known;
+    else if (
+      known !== undefined &&
+      lastEventAt <= known.since &&
+      (!isGuessable(known) || (isSourceQuiet && lastEventAt > 0))
+    )
+      yield known;
     const keyText = "the service refuses the API key: missing, misspelled or revoked";
     if (keyRefusedAt !== null)
       yield { ...of, alarm: "key", since: keyRefusedAt, text: keyText, causes: [] };

@@ -32,8 +32,8 @@ const kindTexts: Record<Silence["kind"], string> = {
   refused: "the relay refuses every webhook",
 };
 
-/** Over without an event: somebody may have guessed where none is expected. */
-export const endsByItself = ({ text }: { readonly text: string }): boolean =>
+/** Somebody may have guessed where no event is expected. */
+export const isGuessable = ({ text }: { readonly text: string }): boolean =>
   text === kindTexts.refused;
 
 /** Fewer are not significant: a phone may be off, or a webhook late. */

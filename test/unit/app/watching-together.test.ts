@@ -146,26 +146,26 @@ test("faulty polls of one process are an alarm at the one that watches; another 
   await Promise.all([watcher.close(), another.close()]);
 });
 
-test("bad signatures are an alarm while no account of their source has an event, and until they end", async () => {
+test("bad signatures are an alarm while no account of their source has an event, and until the next event", async () => {
   const clock = createManualClock();
   const watcher = createWatcher({
     store: createSharedStore(clock).of("watcher"),
     clock,
     level: "silent",
     settings: {
-      accounts: { busy: {}, main: {} },
+      accounts: { busy: {}, quiet: {}, main: {} },
       sources: {
         wa: {
           format: "meta",
           signature: settings.sources.main.signature,
-          accounts: { "1": "busy", "2": "main" },
+          accounts: { "1": "busy", "2": "quiet", "3": "main" },
         },
       },
     },
   });
   watcher.start();
   const refuse = () => Array.from({ length: 10 }, () => watcher.refused("wa"));
-  watcher.arrived({ ...arrival("w", "sent"), account: "busy" });
+  for (const account of ["quiet", "busy"]) watcher.arrived({ ...arrival("w", "sent"), account });
   refuse();
   await clock.advance(60_000);
   expect(watcher.alarms()).toEqual([]);
@@ -174,9 +174,14 @@ test("bad signatures are an alarm while no account of their source has an event,
   await clock.advance(60_000);
   expect(watcher.alarms()).toMatchObject([
     { alarm: "silence", account: "busy", text: "the relay refuses every webhook" },
+    { alarm: "silence", account: "quiet" },
     { alarm: "silence", account: "main", causes: [expect.stringContaining("rotated")] },
   ]);
   await clock.advance(2 * afterMs);
+  // The other one never had an event.
+  expect(watcher.alarms()).toMatchObject([{ account: "busy" }, { account: "quiet" }]);
+  watcher.arrived({ ...arrival("w", "sent"), account: "busy" });
+  await clock.advance(60_000);
   expect(watcher.alarms()).toEqual([]);
   await watcher.close();
 });
