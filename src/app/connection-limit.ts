@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { Observed } from "./observe.ts";
 
-/** Most descriptors that are kept for the store, destinations and files. At least half is. */
+/** Most descriptors that are kept for the store, destinations and files; never over half. */
 const mostKept = 1_024;
 const logEveryMs = 60_000;
 
