@@ -120,7 +120,9 @@ function eventLines(event: Event, mostOfResponse: number): string[] {
     ...field("error code", event.errorCode && failureText(event.errorCode)),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
     ...field("disposition", dispositionText(event)),
-    ...event.routes.map((verdict) => `    ${verdict.route}: ${verdictText(verdict)}`),
+    ...event.routes.map(
+      (verdict) => `    ${verdict.route}: ${verdictText(verdict, event.hydration)}`,
+    ),
     ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, mostOfResponse)),
   ];
 }

@@ -21,9 +21,14 @@ const criteria: Readonly<Record<string, string>> = {
   "no transition": "it takes changes of status only, and this event changed none",
 };
 
-export function verdictText({ verdict, reason }: Verdict): string {
+/** `hydration`: of the event. One that names no message waits for no registration. */
+export function verdictText(
+  { verdict, reason }: Verdict,
+  hydration: RelayEventDetail["hydration"],
+): string {
   if (verdict === "deliver") return "matched every criterion";
-  if (verdict === "park") return "waits for the registration of the message";
+  if (verdict === "park")
+    return `waits for the ${hydration === null ? "registration of the message" : "hydration of the event"}`;
   if (reason === undefined) return "did not match";
   if (reason === "hydrated") return "received the changes that hydration found instead";
   const words = Object.hasOwn(criteria, reason) ? criteria[reason] : undefined;

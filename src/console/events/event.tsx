@@ -134,7 +134,7 @@ function Routing({ event }: { event: RelayEventDetail }) {
                   each.verdict === "deliver" ? "ok" : each.verdict === "park" ? "open" : "quiet"
                 }
               />
-              <bdi class="dim">{verdictText(each)}</bdi>
+              <bdi class="dim">{verdictText(each, hydration)}</bdi>
             </li>
           ))}
         </ul>

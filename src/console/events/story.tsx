@@ -61,7 +61,7 @@ export function EventStories({
                 <ul>
                   {skips.map((each) => (
                     <li key={each.route}>
-                      <bdi>{each.route}</bdi> <bdi class="dim">{verdictText(each)}</bdi>
+                      <bdi>{each.route}</bdi> <bdi class="dim">{verdictText(each, hydration)}</bdi>
                     </li>
                   ))}
                 </ul>

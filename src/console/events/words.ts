@@ -11,7 +11,7 @@ const dispositions: Readonly<Record<RelayEventDetail["disposition"], string>> = 
     "Its message is not registered, and every route that would match takes registered messages only.",
   quarantined:
     "The signature is right, but the body is not a valid event. The relay keeps the bytes and delivers nothing.",
-  parked: "It waits for the registration of its message.",
+  parked: "Each route that matches waits, as listed below.",
   released: "It was released from quarantine and became an event of its own.",
   unassigned:
     "No account of the settings has its business number. Once one has, it can be released.",

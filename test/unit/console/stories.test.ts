@@ -95,7 +95,13 @@ describe("words", () => {
     ],
     [{ verdict: "skip", reason: "hydrated" }, "received the changes that hydration found instead"],
   ])("of a verdict %o", (verdict, text) => {
-    expect(verdictText({ route: "crm", ...verdict })).toBe(text);
+    expect(verdictText({ route: "crm", ...verdict }, null)).toBe(text);
+  });
+
+  test("of a truncated event, which names no message, that is held", () => {
+    const hydration = { state: "waiting" } as Parameters<typeof verdictText>[1];
+    const text = "waits for the hydration of the event";
+    expect(verdictText({ route: "crm", verdict: "park" }, hydration)).toBe(text);
   });
 
   test("of what a delivery waits for", () => {
