@@ -152,6 +152,7 @@ export function serve(parts: Parts) {
     /** Accepts nothing more. */
     async drain(): Promise<void> {
       health.drain();
+      receiver.end();
       await Promise.all([...all].map((each) => each.drain()));
       receiver.drain();
       await reloading.close();

@@ -130,9 +130,10 @@ export function createReceiver(parts: ReceiverParts) {
     bodyLimit: limits.bodyLimit,
     mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit),
   });
-  const answers = createAnswers(parts, () => isDraining);
+  const answers = createAnswers(parts, () => isEnding);
   let endpoints = byName(parts);
   let inFlight = 0;
+  let isEnding = false;
   let isDraining = false;
 
   function endpointOf(url: string): Endpoint | undefined {
@@ -223,7 +224,12 @@ export function createReceiver(parts: ReceiverParts) {
     reload(sources: readonly InboundSource[]): void {
       endpoints = byName({ ...parts, sources });
     },
+    /** From now on, answers end their connections. */
+    end(): void {
+      isEnding = true;
+    },
     drain(): void {
+      isEnding = true;
       isDraining = true;
     },
     inFlight: (): number => inFlight,
@@ -232,14 +238,14 @@ export function createReceiver(parts: ReceiverParts) {
 
 function createAnswers(
   { accepting, now, address: addressOf, limits, hooks }: ReceiverParts,
-  isDraining: () => boolean,
+  isEnding: () => boolean,
 ) {
   const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
   const several = createSeveral({ ...accepting, quarantined: hooks.quarantined });
 
   function answer({ source, response }: Exchange, outcome: ReceiveOutcome, text: Answer): void {
     // A kept-alive connection would delay the shutdown.
-    send(response, text, isDraining());
+    send(response, text, isEnding());
     hooks.received(source.name, outcome);
   }
 

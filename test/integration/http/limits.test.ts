@@ -101,7 +101,12 @@ test("during shutdown it answers pending requests, rejects new ones with 503 and
   );
 
   const stopped = relay.stop();
-  await until("stopping", () => relay.log().some(({ msg }) => msg === "stopping"));
+  await until("the port is closed", () =>
+    connect(relay.port).then(
+      ({ socket }) => void socket.destroy(),
+      () => true,
+    ),
+  );
   await half.write(late.subarray(late.length - 5));
   expect(await half.answer()).toMatchObject({
     status: 200,
@@ -131,14 +136,22 @@ test("shutdown does not wait for idle connections, which load balancers keep ope
 
 test("behind a proxy, a stop ends each connection with its next answer, and refuses no webhook on it", async () => {
   const relay = await startRelayHere({ settings: { server: { trustProxy: ["loopback"] } } });
-  const [idle, other] = await Promise.all([
+  const [idle, other, half] = await Promise.all([
+    connectAnswered(relay.port),
     connectAnswered(relay.port),
     connectAnswered(relay.port),
   ]);
+  const whole = requestBytes({ body: JSON.stringify(freshEvent()) });
+  await half.write(whole.subarray(0, whole.length - 5));
+  await until(
+    "half a body in hand",
+    async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1,
+  );
   const stopped = relay.stop();
+  void half.write(whole.subarray(whole.length - 5));
   for (const connection of [idle, other])
     void connection.write(requestBytes({ body: JSON.stringify(freshEvent()) }));
-  for (const connection of [idle, other])
+  for (const connection of [idle, other, half])
     expect(await connection.answer()).toMatchObject({
       status: 200,
       json: { status: "accepted" },
