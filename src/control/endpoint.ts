@@ -173,9 +173,10 @@ export function addEndpoint<E extends NamedEndpoint>(
           const isSame = String(request.caller?.token.accounts) === String(accounts);
           request.isMasked = !isSame || isMaskedFor(request, reveal);
           return isSame;
-        } catch {
+        } catch (error) {
           request.isMasked = true;
-          return false;
+          // Nobody can sign out now either. A console that lost its stream could not say why.
+          return (error as Error).name === "StoreUnavailable";
         }
       };
       const named = { ...(params && parse(params, withoutNul(request.params))), ...asked };

@@ -11,6 +11,7 @@ import {
 import { reveal } from "../../../src/model/queries.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { pii } from "../../../src/model/view.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 
 const ops = {
   name: "ops",
@@ -75,6 +76,20 @@ function processOf(world: World) {
   } as const;
   addEndpoint(http, allow, act, async () => ({ wamid }));
 
+  const stay = {
+    method: "GET",
+    path: "/v1/stay",
+    name: "stay",
+    scope: "read",
+    accounts: "none",
+    summary: "",
+    answers: { 200: { text: "", schema: z.object({ isAllowed: z.boolean() }) } },
+  } as const;
+  addEndpoint(http, allow, stay, async (_input, { isAllowed }) => {
+    world.meanwhile();
+    return { isAllowed: await isAllowed() };
+  });
+
   async function ask(
     method: "GET" | "POST",
     url: string,
@@ -111,6 +126,8 @@ interface World {
   badTokens: number;
   revealed: unknown[];
   claims: Claims;
+  /** Happens during an answer that lasts. */
+  meanwhile(): void;
 }
 
 let world: World;
@@ -125,11 +142,31 @@ beforeEach(() => {
     badTokens: 0,
     revealed: [],
     claims: memoryClaims(),
+    meanwhile() {},
   };
   relay = processOf(world);
 });
 
 describe("a session", () => {
+  test("keeps an answer that lasts while the store is unavailable, but not without its token", async () => {
+    const { cookie } = await relay.signIn({ token: ops.token.reveal() });
+    const stays = async () => (await relay.ask("GET", "/v1/stay", { cookie, ...own })).body;
+    const { isClaimed } = world.claims;
+    world.meanwhile = () => {
+      Object.assign(world.claims, {
+        isClaimed() {
+          throw new StoreUnavailable("PostgreSQL is away");
+        },
+      });
+    };
+    expect(await stays()).toEqual({ isAllowed: true });
+    Object.assign(world.claims, { isClaimed });
+    world.meanwhile = () => {
+      world.tokens = [support];
+    };
+    expect(await stays()).toEqual({ isAllowed: false });
+  });
+
   test("starts with a token, and its cookie authorizes requests until 12 hours have passed", async () => {
     const { status, body, set, cookie } = await relay.signIn({ token: ops.token.reveal() });
     expect([status, body]).toEqual([
