@@ -23,7 +23,7 @@ export function build(command: Command, io: Io): void {
       `
 The running relay polls. If none runs, this command does, and the next start of "serve" delivers what it found; over
 PostgreSQL a worker delivers at once. No message is polled twice at the same time. On SQLite, a relay that starts
-waits a few seconds until this command has ended, and polls the rest.
+takes over.
 
 Exit codes:
   0  polled everything that is due
