@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, vi } from "vitest";
 import { errorCodes } from "../../../src/model/errors.ts";
 import type { EventId } from "../../../src/model/ids.ts";
 import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/publisher.ts";
@@ -99,4 +99,14 @@ export async function quarantined(
   const { body } = await relay.ask("/v1/events?disposition=quarantined&limit=1000");
   return (body as { data: { seq: number; fault: string; size: number; secret: string | null }[] })
     .data;
+}
+
+/**
+ * Holds the time of a stop's drain, which lasts a second: a test process may pause for longer.
+ * Returns what lets it pass again.
+ */
+export function holdDrain(): () => void {
+  const time = vi.spyOn(performance, "now").mockReturnValue(performance.now());
+  onTestFinished(() => time.mockRestore());
+  return () => time.mockRestore();
 }

@@ -7,7 +7,7 @@ import { makeRelay } from "../../harness/relay-process.ts";
 import type { SettingsParts } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { startRaw } from "../url-destination/downstream.ts";
-import { freshEvent } from "./alive.ts";
+import { freshEvent, holdDrain } from "./alive.ts";
 import { connectAnswered, requestBytes } from "./raw-client.ts";
 
 async function startSplit(server: SettingsParts = {}) {
@@ -62,12 +62,14 @@ test("stopping closes both ports", async () => {
 test("behind a proxy, a stop ends each connection of server.control with its next answer", async () => {
   const { relay, port } = await startSplit({ trustProxy: ["loopback"] });
   const connection = await connectAnswered(port);
+  const goOn = holdDrain();
   const stopped = relay.stop();
   await connection.write(requestBytes({ target: "/healthz", method: "GET" }));
   expect(await connection.answer()).toMatchObject({
     status: 200,
     headers: { connection: "close" },
   });
+  goOn();
   await stopped;
 });
 

@@ -9,6 +9,7 @@ import {
   expectCleanLog,
   expectError,
   freshEvent,
+  holdDrain,
   metric,
   nothingInFlight,
 } from "./alive.ts";
@@ -147,6 +148,7 @@ test("behind a proxy, a stop ends each connection with its next answer, and refu
     "half a body in hand",
     async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1,
   );
+  const goOn = holdDrain();
   const stopped = relay.stop();
   void half.write(whole.subarray(whole.length - 5));
   for (const connection of [idle, other])
@@ -157,17 +159,20 @@ test("behind a proxy, a stop ends each connection with its next answer, and refu
       json: { status: "accepted" },
       headers: { connection: "close" },
     });
+  goOn();
   await stopped;
 });
 
 test("a stop answers connections that wait to be accepted", async () => {
   const relay = await startRelayHere();
   const waiting = await Promise.all(Array.from({ length: 10 }, () => connect(relay.port)));
+  const goOn = holdDrain();
   const stopped = relay.stop();
   const answers = waiting.map(async (connection) => {
     await connection.write(requestBytes({ body: JSON.stringify(freshEvent()) }));
     return (await connection.answer()).status;
   });
   expect(new Set(await Promise.all(answers))).toEqual(new Set([200]));
+  goOn();
   await stopped;
 });
