@@ -253,6 +253,7 @@ async function writeStore(
     Object.values(settings.accounts).some(({ apiKey }) => apiKey instanceof MissingSecret)
   )
     settings = readSettings(options, io);
+  const startedAt = new Date().toISOString();
   const token = randomBytes(24).toString("hex");
   const tokens = [{ name: "cli", token: new Secret(token), scopes: [scope, "pii" as const] }];
   const { http, close } = await createRelay({
@@ -263,15 +264,14 @@ async function writeStore(
   });
   const wanted =
     calls && settings.storage.driver === "sqlite"
-      ? watchForRelay(settings.storage.path)
+      ? watchForRelay(settings.storage.path, startedAt)
       : undefined;
   return injected(http, { tokens: [token], close, reveal: options.showPii, wanted });
 }
 
-/** Aborted when a relay that starts waits for the file. */
-function watchForRelay(path: string): AbortSignal {
+/** Aborted when a relay that starts waits for the file. `since`: in ISO 8601. */
+function watchForRelay(path: string, since: string): AbortSignal {
   const wanted = new AbortController();
-  const since = new Date().toISOString();
   setInterval(async () => {
     if (((await readFileKey(path, "wanted")) ?? "") > since) wanted.abort();
   }, 500).unref();

@@ -273,7 +273,7 @@ export function lockFile(storePath: string, commandEndsMs = 0, timeout = 0): { r
 }
 
 function askForFile(storePath: string): void {
-  const db = openBeside(storePath, 250);
+  const db = openBeside(storePath, 2_000);
   try {
     putFileKey(db, "wanted", new Date().toISOString());
   } finally {
